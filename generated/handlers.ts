@@ -2,7 +2,10 @@
 
 import type { components, paths } from './schema.ts'
 
-/** A success that the contract declares. `Headers` is an object type with the property `headers`, if it has any. */
+/**
+ * A success that the contract declares. `Headers` is an object type with the property
+ * `headers`, if it has any.
+ */
 export type Reply<Status extends number, Body extends object | null, Headers = unknown> = Headers & {
   status: Status
 } & ({ body: Body } | { derived: Derived<Body> })
@@ -50,7 +53,8 @@ export type GetVerdictReply =
   | Reply<200, components['schemas']['CommitVerdict']>
 
 /**
- * All operations of the contract. A handler returns a success and throws every error. `Context` describes the caller.
+ * All operations of the contract. A handler returns a success and throws every error. `Context`
+ * describes the caller.
  */
 export interface Handlers<Context> {
   /** Report a status: `POST /api/v1/repos/{owner}/{repo}/statuses/{sha}` */

@@ -59,7 +59,10 @@ export interface AppOptions {
   passwordSignIn?: boolean
   /** Seconds after which pages call a pending check stalled. Default: 3,600. */
   stalledAfter?: number
-  /** The token that `/metrics` requires. Without it, nothing is measured and the page does not exist. */
+  /**
+   * The token that `/metrics` requires. Without it, nothing is measured and the page does not
+   * exist.
+   */
   metricsToken?: string | null
   /** Event loop delay above which requests get 503, in milliseconds. Default: 1,000. */
   maxEventLoopDelay?: number

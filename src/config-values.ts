@@ -39,8 +39,9 @@ export function bearerToken(text: string, name: string): string {
 }
 
 /**
- * Reads the URL of a PostgreSQL database; null where there is none. The message does not show the password. The driver takes
- * the weaker modes of TLS for `verify-full`, with a warning in every process, which naming that mode prevents.
+ * Reads the URL of a PostgreSQL database; null where there is none. The message does not show the
+ * password. The driver takes the weaker modes of TLS for `verify-full`, with a warning in every
+ * process, which naming that mode prevents.
  */
 export function databaseUrl(given: string, name: string): string | null {
   if (given === '') return null
@@ -67,7 +68,10 @@ export function duration(text: string, name: string): number {
   )
 }
 
-/** Reads the URL of an OpenID Connect provider; empty where there is none. Over plain http it must be on this machine. */
+/**
+ * Reads the URL of an OpenID Connect provider; empty where there is none. Over plain http it must
+ * be on this machine.
+ */
 export function issuer(text: string, name: string): string {
   if (text === '') return text
   const url = URL.parse(text)
@@ -86,7 +90,10 @@ export function requiredClaim(text: string, name: string): OidcOptions['required
   )
 }
 
-/** Reads an origin; null where there is none. The message does not show the value, which may hold a password. */
+/**
+ * Reads an origin; null where there is none. The message does not show the value, which may hold a
+ * password.
+ */
 export function origin(text: string, name: string): string | null {
   if (text === '') return null
   const url = URL.parse(text)

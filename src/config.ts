@@ -23,8 +23,8 @@ const NONE = { default: '', unset: 'none' }
 const LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']
 
 /**
- * Every environment variable of the server. The configuration is read with this table, `--help` prints it, and a test
- * compares the operator's guide with it.
+ * Every environment variable of the server. The configuration is read with this table, `--help`
+ * prints it, and a test compares the operator's guide with it.
  */
 const variables = {
   HOST: { read: text, default: '127.0.0.1', meaning: 'address to listen on' },
@@ -144,7 +144,11 @@ const variables = {
 } satisfies Record<string, Variable<unknown>>
 
 interface Variable<Value> {
-  /** Returns the value of a text that is not empty, or of the default. @throws ConfigError naming the variable */
+  /**
+   * Returns the value of a text that is not empty, or of the default.
+   *
+   * @throws ConfigError naming the variable
+   */
   read(text: string, name: string): Value
   default: string | number
   /** Describes what an empty default means. */

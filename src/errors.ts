@@ -1,7 +1,7 @@
 /**
  * Every error that a caller can receive: its status code and its default message. openapi.yaml
- * declares the codes of each operation. Code outside the HTTP layer throws a `ServiceError` with the
- * name of a row, and does not deal with status codes.
+ * declares the codes of each operation. Code outside the HTTP layer throws a `ServiceError` with
+ * the name of a row, and does not deal with status codes.
  */
 const table = {
   malformed_request: [400, 'The request is not valid HTTP.'],
@@ -75,10 +75,14 @@ const table = {
 
 export type ErrorCode = keyof typeof table
 
-/** An error that people can act on. Its message says what is wrong, and its stack would not help. */
+/**
+ * An error that people can act on. Its message says what is wrong, and its stack would not help.
+ */
 export abstract class Expected extends Error {}
 
-/** The database, a repository or a queue cannot serve a request now. Trying again later may help. */
+/**
+ * The database, a repository or a queue cannot serve a request now. Trying again later may help.
+ */
 export abstract class Unavailable extends Expected {}
 
 /** Returns what to print about an error that ends a program: its message, or the stack of a bug. */

@@ -124,7 +124,10 @@ async function hintAtFirstUser(store: Store, logger: { info(text: string): void 
   )
 }
 
-/** Logs imported repositories whose configuration accounts can write that no administrator has trusted. */
+/**
+ * Logs imported repositories whose configuration accounts can write that no administrator has
+ * trusted.
+ */
 async function warnOfOwners(
   { repositories }: Store,
   logger: { warn(details: object, text: string): void },

@@ -3,13 +3,17 @@ import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join, normalize, resolve } from 'node:path'
 
 /**
- * Runs the test files that belong to what was changed since a commit (default: since the last one), committed or not:
- * `npm run affected -- [COMMIT]`. With `--list` it prints them, the nearest first.
+ * Runs the test files that belong to what was changed since a commit (default: since the last one),
+ * committed or not: `npm run affected -- [COMMIT]`. With `--list` it prints them, the nearest
+ * first.
  */
 const root = resolve(import.meta.dirname, '..')
 /** They assemble everything, so that nearly every test depends on every file by way of them. */
 const ASSEMBLY = ['src/app.ts', 'src/server.ts', 'src/cli/main.ts', 'src/cli/run.ts', 'src/cli/program.ts']
-/** Folders of `src` whose files take part in every request, so that the tests of all requests see what they do. */
+/**
+ * Folders of `src` whose files take part in every request, so that the tests of all requests see
+ * what they do.
+ */
 const IN_EVERY_REQUEST = ['hooks', 'http', 'replies']
 const REQUESTS = ['test/server.test.ts', 'test/api/', 'test/auth/', 'test/http/', 'test/web/']
 
@@ -34,10 +38,11 @@ export function changedFiles(commit: string): string[] {
 }
 
 /**
- * Returns the test files that depend on files, the nearest first. A file depends on those that it imports, and on those that
- * it names in a string: programs that it starts, the contract, documents, and folders whose files it reads. Of the tests
- * that only depend on a file because they start a server or the command line, those belong to it that are in the folder
- * of its own folder of `src`, or of one that imports it.
+ * Returns the test files that depend on files, the nearest first. A file depends on those that it
+ * imports, and on those that it names in a string: programs that it starts, the contract,
+ * documents, and folders whose files it reads. Of the tests that only depend on a file because they
+ * start a server or the command line, those belong to it that are in the folder of its own folder
+ * of `src`, or of one that imports it.
  */
 export function affectedTests(changed: readonly string[]): string[] {
   const files = [
@@ -64,7 +69,10 @@ export function affectedTests(changed: readonly string[]): string[] {
   return [...found].filter((file) => file.endsWith('.test.ts') && existsSync(join(root, file)))
 }
 
-/** Returns how the paths of the tests begin that see what a file of `src` or of the contract does in a running program. */
+/**
+ * Returns how the paths of the tests begin that see what a file of `src` or of the contract does in
+ * a running program.
+ */
 function testFolders(file: string): string[] {
   if (/^(openapi\.yaml|generated\/)/.test(file)) return ['test/api/', 'test/contract/']
   const [, folder] = /^src\/([^/]+)\//.exec(file) ?? []
@@ -72,7 +80,10 @@ function testFolders(file: string): string[] {
   return [`test/${folder}/`, ...(IN_EVERY_REQUEST.includes(folder) ? REQUESTS : [])]
 }
 
-/** Returns the folders above a file, except those with a name of one word: most strings that equal one mean something else. */
+/**
+ * Returns the folders above a file, except those with a name of one word: most strings that equal
+ * one mean something else.
+ */
 function foldersOf(file: string): string[] {
   const parts = file.split('/').slice(0, -1)
   return parts

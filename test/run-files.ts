@@ -1,8 +1,9 @@
 import t from 'tap'
 
 /**
- * Runs test files as subtests of one tap test, four processes at a time. Node runs TypeScript itself. Tap's own command
- * would first load its loader for TypeScript into each process, which takes longer than most tests.
+ * Runs test files as subtests of one tap test, four processes at a time. Node runs TypeScript
+ * itself. Tap's own command would first load its loader for TypeScript into each process, which
+ * takes longer than most tests.
  */
 const [, , ...files] = process.argv
 /** What takes longest begins first and alone, so that nothing runs alone at the end. */
@@ -11,9 +12,14 @@ const SLOWEST = [
   'test/git-http/push/gate.test.ts',
   'test/contract/server.test.ts',
 ]
-/** Files in one process: starting one takes longer than most files, but the last ones should end at the same time. */
+/**
+ * Files in one process: starting one takes longer than most files, but the last ones should end at
+ * the same time.
+ */
 const MOST = 8
-/** MiB of new objects, as in the server: most of what a test creates is garbage when they are full. */
+/**
+ * MiB of new objects, as in the server: most of what a test creates is garbage when they are full.
+ */
 const NEW_OBJECTS = 16
 
 t.jobs = 4

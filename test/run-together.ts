@@ -3,8 +3,9 @@ import { pathToFileURL } from 'node:url'
 import type { Test } from 'tap'
 
 /**
- * Runs the test files given as arguments one after the other in this process, since starting one takes longer than most
- * tests. The `t` that a file imports is a test of its own: its teardowns and its `jobs` are those of the file.
+ * Runs the test files given as arguments one after the other in this process, since starting one
+ * takes longer than most tests. The `t` that a file imports is a test of its own: its teardowns and
+ * its `jobs` are those of the file.
  */
 export const files = new Map<string, Test>()
 

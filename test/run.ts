@@ -6,11 +6,15 @@ import { prepareDatabases } from './helpers/prepare-databases.ts'
 import { failuresOf } from './helpers/tap-failures.ts'
 
 /**
- * Runs all tests, or the files given as arguments, with tap. A failed run ends with its failures, and what the compiler
- * finds. The last line is `N passed, N failed, N skipped`, counted from tap's output. A run without a passed test fails.
+ * Runs all tests, or the files given as arguments, with tap. A failed run ends with its failures,
+ * and what the compiler finds. The last line is `N passed, N failed, N skipped`, counted from tap's
+ * output. A run without a passed test fails.
  */
 const root = resolve(import.meta.dirname, '..')
-/** Seconds that a file of tests may take, on a machine that is several times as slow as two quiet cores. */
+/**
+ * Seconds that a file of tests may take, on a machine that is several times as slow as two quiet
+ * cores.
+ */
 const TIME_LIMIT = 600
 const [, , ...named] = process.argv
 const all = ['test/**/*.test.ts', 'clients/*/test/**/*.test.ts']
@@ -59,7 +63,10 @@ tap.on('close', async (code) => {
   await databases.remove()
 })
 
-/** Returns what the compiler finds; "" if all types compile. Run after failures are printed: it takes longer than most tests. */
+/**
+ * Returns what the compiler finds; "" if all types compile. Run after failures are printed: it
+ * takes longer than most tests.
+ */
 function compilerErrors(): Promise<string> {
   const check = join(import.meta.dirname, 'checks/types.ts')
   return new Promise((resolve) => execFile(process.execPath, [check], (_, __, stderr) => resolve(stderr)))

@@ -20,8 +20,8 @@ interface EncodedBody {
 }
 
 /**
- * Returns a body that is encoded once for a function and a source. Pass a function that is declared where nothing but the source
- * is in scope: one that is made for each call is encoded for each.
+ * Returns a body that is encoded once for a function and a source. Pass a function that is declared
+ * where nothing but the source is in scope: one that is made for each call is encoded for each.
  *
  * @param source an object that stays the same as long as nothing in it changes
  */
@@ -32,17 +32,20 @@ export function derive<Source extends object, Body>(
   return { toBody, source, body: () => toBody(source) }
 }
 
-/** Characters. Node sends a shorter text in one piece with the headers; a longer one is worth converting only once. */
+/**
+ * Characters. Node sends a shorter text in one piece with the headers; a longer one is worth
+ * converting only once.
+ */
 const CONVERT_ONCE = 8 * 1024
 
 /**
- * Returns a function that sends the reply of a handler. A 200 has an `ETag`, and becomes a 304 if the caller has the same
- * bytes already (RFC 9110, 13.1.2), where the operation declares one. A derived body is encoded once: this is the only cache of
- * encoded bodies.
+ * Returns a function that sends the reply of a handler. A 200 has an `ETag`, and becomes a 304 if
+ * the caller has the same bytes already (RFC 9110, 13.1.2), where the operation declares one. A
+ * derived body is encoded once: this is the only cache of encoded bodies.
  *
  * @param limitUnsent checks whether there is room for a body until it is sent
- * @param ajv validates every reply before it is serialized, which would hide what does not fit, and compares cached bodies
- * with new ones; null: nothing is validated
+ * @param ajv validates every reply before it is serialized, which would hide what does not fit, and
+ * compares cached bodies with new ones; null: nothing is validated
  */
 export function createSender(
   declared: DeclaredAnswers,

@@ -61,7 +61,8 @@ export async function api(app: FastifyInstance, options: ApiOptions): Promise<vo
   bindOperations<Caller>(app, {
     operations,
     schemas,
-    // The types of requests and the schemas that validate them are generated from the same contract.
+    // The types of requests and the schemas that validate them are generated from the same
+    // contract.
     calls: createHandlers(options.store, options.lookup, options.onReported) as Calls,
     schemes: Object.keys(schemes),
     authorize,

@@ -42,7 +42,10 @@ export interface Binding<Context> {
   authorize(request: OperationRequest, operation: BoundOperation): Promise<Context>
   /** How long a body may take to arrive, in milliseconds. */
   bodyTimeout: number
-  /** Whether to validate every answer before it is serialized: the serializer would hide what does not fit. */
+  /**
+   * Whether to validate every answer before it is serialized: the serializer would hide what does
+   * not fit.
+   */
   verifyReplies: boolean
 }
 
@@ -60,7 +63,8 @@ const COMMON_ERRORS: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
 ])
 
 /**
- * Adds a route for every operation of a contract. The app must leave the bodies of all methods to their routes.
+ * Adds a route for every operation of a contract. The app must leave the bodies of all methods to
+ * their routes.
  *
  * @throws Error when an operation has no handler or uses a security scheme that is not implemented
  */
@@ -112,7 +116,10 @@ export function bindOperations<Context>(app: FastifyInstance, binding: Binding<C
   }
 }
 
-/** Returns the error if the operation declares its status or any request can cause it; otherwise an internal error. */
+/**
+ * Returns the error if the operation declares its status or any request can cause it; otherwise an
+ * internal error.
+ */
 export function declaredError(operation: BoundOperation | undefined, error: ServiceError): ServiceError {
   const isDeclared = operation === undefined || statusOf(error.code) in operation.replies
   return isDeclared || COMMON_ERRORS.has(error.code)

@@ -13,14 +13,20 @@ import type { Store } from '../store/store.ts'
 import { formatTime } from '../store/time.ts'
 import { derive } from './answers.ts'
 
-/** Contexts that one verdict lists, under all of its patterns together: ten times as many as a commit has. */
+/**
+ * Contexts that one verdict lists, under all of its patterns together: ten times as many as a
+ * commit has.
+ */
 export const MAX_LISTED = 10_000
 const BRANCHES = 'refs/heads/'
 
 /** Called after each stored report. */
 export type OnReported = (state: StatusState) => void
 
-/** Creates the handlers of the contract's operations. The caller is already authorized and the request validated. */
+/**
+ * Creates the handlers of the contract's operations. The caller is already authorized and the
+ * request validated.
+ */
 export function createHandlers(store: Store, lookup: CommitLookup, onReported: OnReported): Handlers<Caller> {
   const { statuses, rules } = store
 
@@ -73,7 +79,11 @@ export function createHandlers(store: Store, lookup: CommitLookup, onReported: O
   }
 }
 
-/** Checks that a token may report a context. @throws ServiceError that names the context and the patterns */
+/**
+ * Checks that a token may report a context.
+ *
+ * @throws ServiceError that names the context and the patterns
+ */
 function checkContext(patterns: readonly string[], context: string): void {
   if (patterns.some((pattern) => matchesPattern(pattern, context))) return
   throw new ServiceError(
@@ -83,7 +93,10 @@ function checkContext(patterns: readonly string[], context: string): void {
   )
 }
 
-/** Returns the body of a read. It is cached with its rows, so nothing else may become part of it: no time, no rules. */
+/**
+ * Returns the body of a read. It is cached with its rows, so nothing else may become part of it: no
+ * time, no rules.
+ */
 export function toCommitStatuses(rows: readonly StatusRow[]): components['schemas']['CommitStatuses'] {
   return { state: combinedState(rows.map(({ state }) => state)), statuses: rows.map(toStatus) }
 }

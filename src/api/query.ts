@@ -2,7 +2,10 @@ import type { Ajv2020 } from 'ajv/dist/2020.js'
 import { ServiceError } from '../errors.ts'
 import { compileValidator, show } from './validator.ts'
 
-/** The query parameters of an operation as written by the generator: an object schema without references. */
+/**
+ * The query parameters of an operation as written by the generator: an object schema without
+ * references.
+ */
 export interface QuerySchema {
   readonly type: 'object'
   readonly required: readonly string[]
@@ -36,9 +39,10 @@ function decode(text: string): string {
 }
 
 /**
- * Creates a function that reads an operation's query parameters. It converts text to the declared types and fills in
- * defaults. It throws ServiceError `field_invalid` with a message that names the parameter and the rule that it breaks.
- * A parameter that the operation does not have breaks one too: a misspelled name must not pass for a missing parameter.
+ * Creates a function that reads an operation's query parameters. It converts text to the declared
+ * types and fills in defaults. It throws ServiceError `field_invalid` with a message that names the
+ * parameter and the rule that it breaks. A parameter that the operation does not have breaks one
+ * too: a misspelled name must not pass for a missing parameter.
  */
 export function queryReader(ajv: Ajv2020, schema: QuerySchema): (pairs: Pairs) => object {
   const validate = compileValidator(ajv, schema, 'query')
@@ -67,7 +71,10 @@ export function queryReader(ajv: Ajv2020, schema: QuerySchema): (pairs: Pairs) =
   }
 }
 
-/** Converts text to a type. Text that does not have the type's form stays text, so that the validator rejects it. */
+/**
+ * Converts text to a type. Text that does not have the type's form stays text, so that the
+ * validator rejects it.
+ */
 function convert(text: string, type: string): unknown {
   if (type === 'boolean' && (text === 'true' || text === 'false')) return text === 'true'
   return (type === 'integer' || type === 'number') && NUMBER.test(text) ? Number(text) : text

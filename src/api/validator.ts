@@ -7,7 +7,10 @@ import { truncate } from '../util/truncate.ts'
 /** JSON Schemas by name, as written by the generator. */
 export type Schemas = Record<string, { readonly $id: string }>
 
-/** Returns the validator for a contract's schemas. It fills in defaults, but coerces and removes nothing. */
+/**
+ * Returns the validator for a contract's schemas. It fills in defaults, but coerces and removes
+ * nothing.
+ */
 export const ajvFor = memoizeByObject((schemas: Schemas): Ajv2020 => {
   const ajv = new Ajv2020({
     coerceTypes: false,
@@ -17,7 +20,8 @@ export const ajvFor = memoizeByObject((schemas: Schemas): Ajv2020 => {
     strict: true,
     allowUnionTypes: true,
     strictRequired: false,
-    // Tests validate the schemas. Compiling the meta-schema here would double the server's start time.
+    // Tests validate the schemas. Compiling the meta-schema here would double the server's start
+    // time.
     validateSchema: false,
     verbose: true,
   })
@@ -44,8 +48,9 @@ export const ajvFor = memoizeByObject((schemas: Schemas): Ajv2020 => {
 })
 
 /**
- * Compiles a schema to a function that throws ServiceError `field_invalid` for a value that does not match. The message
- * names the broken rule and the value received. `part` is what is validated, such as `body`.
+ * Compiles a schema to a function that throws ServiceError `field_invalid` for a value that does
+ * not match. The message names the broken rule and the value received. `part` is what is validated,
+ * such as `body`.
  */
 export function compileValidator(ajv: Ajv2020, schema: object, part: string): (value: unknown) => void {
   const validate = ajv.compile(schema)
@@ -56,7 +61,10 @@ export function compileValidator(ajv: Ajv2020, schema: object, part: string): (v
   }
 }
 
-/** Parameters of Ajv's errors, each of one keyword. Ajv types them as `any`, since a keyword may have any. */
+/**
+ * Parameters of Ajv's errors, each of one keyword. Ajv types them as `any`, since a keyword may
+ * have any.
+ */
 interface KeywordParams {
   missingProperty: string
   type: string | string[]
@@ -106,7 +114,10 @@ function typeName(type: string | string[], whole: boolean): string {
   return whole && name === 'object' ? 'a JSON object' : `${article} ${name}`
 }
 
-/** Formats a received value for a message. Truncates it, since it could be a secret in the wrong place. */
+/**
+ * Formats a received value for a message. Truncates it, since it could be a secret in the wrong
+ * place.
+ */
 export function show(value: unknown): string {
   const text =
     typeof value === 'number' ? String(value) : (JSON.stringify(shallow(value, 3)) ?? String(value))

@@ -51,7 +51,11 @@ export function applyAccessPolicy(
   return { token, repository }
 }
 
-/** Returns whether now >= expiry. @param expiresAt milliseconds since the epoch; null: never expires */
+/**
+ * Returns whether now >= expiry.
+ *
+ * @param expiresAt milliseconds since the epoch; null: never expires
+ */
 export function isExpired(expiresAt: number | null, now: number): boolean {
   return expiresAt !== null && now >= expiresAt
 }

@@ -34,20 +34,26 @@ interface BudgetEvents {
 }
 
 /**
- * An attempt in progress holds a reservation, or waits for another process to release one. Attempts of different addresses run
- * concurrently, so with one at once an attempt waits for at most one comparison per other address. The timeout is in milliseconds.
+ * An attempt in progress holds a reservation, or waits for another process to release one. Attempts
+ * of different addresses run concurrently, so with one at once an attempt waits for at most one
+ * comparison per other address. The timeout is in milliseconds.
  */
 const QUEUE = { slots: 64, waiting: 2_048, waitingPerClient: 2_048, timeout: 20_000 }
-/** How long an attempt waits for reservations of other processes, and how often it retries, in milliseconds. */
+/**
+ * How long an attempt waits for reservations of other processes, and how often it retries, in
+ * milliseconds.
+ */
 const RESERVATION_WAIT = 5_000
 const RESERVATION_RETRY = 50
 
 export type Budget = ReturnType<typeof createBudget>
 
 /**
- * Returns the failed-authentication budget per address, shared by the API, git, the sign-in page and `/metrics`.
+ * Returns the failed-authentication budget per address, shared by the API, git, the sign-in page
+ * and `/metrics`.
  *
- * @param atOnce attempts of one address in progress in this process; more than one for attempts that only wait
+ * @param atOnce attempts of one address in progress in this process; more than one for attempts
+ * that only wait
  */
 export function createBudget(
   failures: Store['failures'],
@@ -56,13 +62,17 @@ export function createBudget(
   atOnce = 1,
 ) {
   const queue = new FairQueue({ ...QUEUE, slotsPerClient: atOnce })
-  /** Reads in progress by address. Concurrent attempts can share one, since only a reservation admits an attempt. */
+  /**
+   * Reads in progress by address. Concurrent attempts can share one, since only a reservation
+   * admits an attempt.
+   */
   const reads = new Map<string, Promise<Failures | null>>()
 
   /** Does the same as `check` for failures that the caller has already read. */
   function enforce({ failures, endsIn }: Failures): void {
     if (failures < limits.limit) return
-    // A window cannot have more than its whole length left: the clock was set back, so the block is over.
+    // A window cannot have more than its whole length left: the clock was set back, so the block is
+    // over.
     if (endsIn <= limits.window * 1000) throw new Blocked(endsIn)
   }
 
@@ -74,7 +84,11 @@ export function createBudget(
     return read
   }
 
-  /** Checks recorded failures only, not attempts in flight. @throws ServiceError `blocked` when the budget is spent */
+  /**
+   * Checks recorded failures only, not attempts in flight.
+   *
+   * @throws ServiceError `blocked` when the budget is spent
+   */
   async function check(address: string): Promise<void> {
     try {
       const recorded = await find(address)
@@ -98,8 +112,8 @@ export function createBudget(
   }
 
   /**
-   * Repeats `step` until there is room in the budget. Gives up when failures alone fill it; reservations of other
-   * processes may still be released.
+   * Repeats `step` until there is room in the budget. Gives up when failures alone fill it;
+   * reservations of other processes may still be released.
    *
    * @param step returns null when there is no room
    * @param since when the attempt arrived, by `performance.now()`
@@ -129,8 +143,8 @@ export function createBudget(
      * Counts a failure of a credential that cannot be guessed, such as an unknown token.
      *
      * @param attempt what it was an attempt at. Default: a token
-     * @throws ServiceError `blocked` when the budget was spent in the meantime: of any number of concurrent failures,
-     * exactly `limit` calls return; `authentication_busy`
+     * @throws ServiceError `blocked` when the budget was spent in the meantime: of any number of
+     * concurrent failures, exactly `limit` calls return; `authentication_busy`
      */
     async count(address: string, attempt?: FailedAttempt): Promise<void> {
       const since = performance.now()
@@ -142,16 +156,16 @@ export function createBudget(
     },
 
     /**
-     * Compares a secret that can be guessed, such as a password, while holding a reservation in the address's budget: of
-     * any number of concurrent attempts in any number of processes, exactly `limit` compare a wrong secret. Every code path
-     * that checks such a secret must call this.
+     * Compares a secret that can be guessed, such as a password, while holding a reservation in the
+     * address's budget: of any number of concurrent attempts in any number of processes, exactly
+     * `limit` compare a wrong secret. Every code path that checks such a secret must call this.
      *
      * @param compare returns null when the secret is wrong, which counts as a failure
      * @param failed returns what it was an attempt at; called when the secret is wrong
      * @param signal cancels the wait when the client has disconnected
      * @returns what `compare` returned
-     * @throws ServiceError `blocked` or `authentication_busy` without a comparison; any error from `compare`, which does
-     * not count as a failure
+     * @throws ServiceError `blocked` or `authentication_busy` without a comparison; any error from
+     * `compare`, which does not count as a failure
      */
     attempt<T>(
       address: string,

@@ -4,7 +4,9 @@ import { hashToken, isToken } from './token.ts'
 /** Cannot identify anyone. */
 type Unusable =
   | { kind: 'none' }
-  /** Invalid, whatever the database holds. `counts`: whether it counts against the failure budget. */
+  /**
+   * Invalid, whatever the database holds. `counts`: whether it counts against the failure budget.
+   */
   | { kind: 'bad'; code: ErrorCode; counts: boolean }
 
 /** The credential of a request. */
@@ -19,8 +21,8 @@ const MALFORMED: Unusable = { kind: 'bad', code: 'credential_malformed', counts:
 const UNKNOWN: Unusable = { kind: 'bad', code: 'credential_unknown', counts: true }
 
 /**
- * Extracts the token from what follows the scheme in an `Authorization` header. Returns null when the value is malformed,
- * and an empty string when it holds no token.
+ * Extracts the token from what follows the scheme in an `Authorization` header. Returns null when
+ * the value is malformed, and an empty string when it holds no token.
  */
 export type SchemeReader = (value: string) => string | null
 

@@ -19,7 +19,8 @@ export async function issueToken(
 }
 
 /**
- * Returns when a new token expires: without a wish, as late as it may. Milliseconds since the epoch; null: never.
+ * Returns when a new token expires: without a wish, as late as it may. Milliseconds since the
+ * epoch; null: never.
  *
  * @param expiresAt what was asked for
  * @param maxLifetime milliseconds; null: it may live for ever
@@ -40,7 +41,8 @@ export function boundExpiry(
  * Gives a token another secret, for as long as it was created for.
  *
  * @param overlap milliseconds for which the old secret still works
- * @returns the only copy of the secret, and when the two expire, in milliseconds since the epoch; null: never
+ * @returns the only copy of the secret, and when the two expire, in milliseconds since the epoch;
+ * null: never
  * @throws RuleViolation if there is no such token, or it has expired
  */
 export async function rotateToken(

@@ -18,7 +18,9 @@ const REFUSALS = ['invalid_grant', 'invalid_request']
 
 export type Oidc = ReturnType<typeof createOidc>
 
-/** Milliseconds for all requests of one sign-in to the provider, and bytes of its largest answer. */
+/**
+ * Milliseconds for all requests of one sign-in to the provider, and bytes of its largest answer.
+ */
 const TIMEOUT = 10_000
 const MAX_ANSWER = 1024 * 1024
 /** Milliseconds for which the provider's metadata are used: usually, and after a failure. */
@@ -26,8 +28,9 @@ const LIFETIME = 600_000
 const RETRY = 3_000
 
 /**
- * Creates a client of an OpenID Connect provider: authorization code flow with PKCE, state and nonce. All methods throw
- * ServiceError `provider_unavailable` if the provider does not answer, or not as it should.
+ * Creates a client of an OpenID Connect provider: authorization code flow with PKCE, state and
+ * nonce. All methods throw ServiceError `provider_unavailable` if the provider does not answer, or
+ * not as it should.
  *
  * @param redirectUri as registered with the provider
  */
@@ -63,7 +66,8 @@ export function createOidc(options: OidcOptions, redirectUri: string) {
       for (const extend of [client.enableNonRepudiationChecks, ...extensions]) extend(configuration)
       return await step(configuration, bounded)
     } catch (error) {
-      // The metadata may have changed. Strangers can cause errors, so not each one reads them again.
+      // The metadata may have changed. Strangers can cause errors, so not each one reads them
+      // again.
       expiresAt = Math.min(expiresAt, discoveredAt + RETRY)
       throw unavailable(error)
     }
@@ -153,11 +157,17 @@ export function createOidc(options: OidcOptions, redirectUri: string) {
   }
 }
 
-/** Return what binds an answer and its ID token to the browser with the secret, without revealing it. */
+/**
+ * Return what binds an answer and its ID token to the browser with the secret, without revealing
+ * it.
+ */
 const stateOf = (secret: string) => createHash('sha256').update(`state ${secret}`).digest('base64url')
 const nonceOf = (secret: string) => createHash('sha256').update(`nonce ${secret}`).digest('base64url')
 
-/** Returns a fetch whose requests share one `TIMEOUT`, and whose answers have at most `MAX_ANSWER` bytes. */
+/**
+ * Returns a fetch whose requests share one `TIMEOUT`, and whose answers have at most `MAX_ANSWER`
+ * bytes.
+ */
 function boundedFetch(): client.CustomFetch {
   const signal = AbortSignal.timeout(TIMEOUT)
   return async (url, { body, ...request }) => {
@@ -174,7 +184,10 @@ function boundedFetch(): client.CustomFetch {
   }
 }
 
-/** Returns the error to answer with. The library's errors hold claims and tokens, so only their codes are logged. */
+/**
+ * Returns the error to answer with. The library's errors hold claims and tokens, so only their
+ * codes are logged.
+ */
 function unavailable(error: unknown): ServiceError {
   const codes: string[] = []
   for (let cause = error; cause instanceof Error; cause = cause.cause) {

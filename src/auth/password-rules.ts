@@ -10,7 +10,8 @@ export const MIN_NAME_LENGTH = 3
 let common: Promise<ReadonlySet<string>> | undefined
 
 /**
- * Checks a new password by the rules of NIST SP 800-63B: length, and no value that attackers try first.
+ * Checks a new password by the rules of NIST SP 800-63B: length, and no value that attackers try
+ * first.
  *
  * @param userName the user whose password it will be
  * @throws RuleViolation with the reason

@@ -10,8 +10,8 @@ const COST = { memory: 19_456, passes: 2, parallelism: 1 }
 const SALT_BYTES = 16
 const HASH_BYTES = 32
 /**
- * Leaves threads of Node's small pool to file access. A plain queue is fair here, since the budget admits one attempt per
- * address at a time.
+ * Leaves threads of Node's small pool to file access. A plain queue is fair here, since the budget
+ * admits one attempt per address at a time.
  */
 const limited = limitConcurrency(2)
 
@@ -50,8 +50,8 @@ async function verifyPassword(password: string, stored: string | null): Promise<
 }
 
 /**
- * Returns the user if the password is right. Takes the same time, and gives the same result as a wrong password, if there is
- * no such user or the user is locked.
+ * Returns the user if the password is right. Takes the same time, and gives the same result as a
+ * wrong password, if there is no such user or the user is locked.
  */
 export async function authenticate(user: User | undefined, password: string): Promise<User | null> {
   const possible = Buffer.byteLength(password) <= MAX_PASSWORD_BYTES

@@ -17,8 +17,8 @@ export interface TokenUseLog {
 }
 
 /**
- * Records when tokens were last used, in the background: no request waits for the write. Logs tokens
- * in use that expire soon.
+ * Records when tokens were last used, in the background: no request waits for the write. Logs
+ * tokens in use that expire soon.
  */
 export function createTokenUseTracker(tokens: Store['tokens'], log: TokenUseLog) {
   const warnOfExpiry = createExpiryWarning(log)
@@ -52,7 +52,10 @@ export function createTokenUseTracker(tokens: Store['tokens'], log: TokenUseLog)
   }
 }
 
-/** Returns a function that warns once a day of each token that expires soon. Times are in milliseconds. */
+/**
+ * Returns a function that warns once a day of each token that expires soon. Times are in
+ * milliseconds.
+ */
 function createExpiryWarning(log: TokenUseLog) {
   const warned = new Set<string>()
   let warnedSince = 0

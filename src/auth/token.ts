@@ -16,19 +16,26 @@ export function createToken(): string {
   return PREFIX + random + checksum(random)
 }
 
-/** Returns whether `text` has the form and checksum of a token. Detects typos without the database. */
+/**
+ * Returns whether `text` has the form and checksum of a token. Detects typos without the database.
+ */
 export function isToken(text: string): boolean {
   if (!FORM.test(text)) return false
   const random = text.slice(PREFIX.length, PREFIX.length + RANDOM)
   return text.endsWith(checksum(random))
 }
 
-/** Returns the SHA-256 of a token in hex. Needs no salt and no slow hash, since tokens are random. */
+/**
+ * Returns the SHA-256 of a token in hex. Needs no salt and no slow hash, since tokens are random.
+ */
 export function hashToken(token: string): string {
   return hash('sha256', token)
 }
 
-/** Returns the first characters of a token, by which its owner recognizes it; far too few to guess the rest. */
+/**
+ * Returns the first characters of a token, by which its owner recognizes it; far too few to guess
+ * the rest.
+ */
 export function tokenPrefix(token: string): string {
   return token.slice(0, PREFIX.length + 6)
 }

@@ -9,7 +9,8 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   // As if SIGPIPE had ended it.
   process.exit(141)
 })
-// The command is to end as usual where nobody reads what it says: `repo create --from repos 2>&1 | head -1`.
+// The command is to end as usual where nobody reads what it says: `repo create --from repos 2>&1 |
+// head -1`.
 process.stderr.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') throw error
 })

@@ -14,7 +14,8 @@ import { say } from './parts/output.ts'
 import { settingsOf, withStore } from './parts/with-store.ts'
 
 /**
- * Returns the administrator's command line. Machine-readable output goes to stdout, everything else to stderr.
+ * Returns the administrator's command line. Machine-readable output goes to stdout, everything else
+ * to stderr.
  *
  * @param args what `--version` looks for `--json` in
  */

@@ -13,7 +13,8 @@ const NO_DATABASE =
 /**
  * Runs one command.
  *
- * @returns exit code: 0; 1 where the command failed; 2 for a usage error; 3 where what was to be created exists
+ * @returns exit code: 0; 1 where the command failed; 2 for a usage error; 3 where what was to be
+ * created exists
  */
 export async function run(args: readonly string[], environment: NodeJS.ProcessEnv): Promise<number> {
   try {

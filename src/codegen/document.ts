@@ -7,7 +7,10 @@ export interface JsonObject {
 /** The component schemas by name. */
 export type Schemas = Readonly<Record<string, JsonObject>>
 
-/** The contract contains something that the generator does not understand or the server cannot serve. */
+/**
+ * The contract contains something that the generator does not understand or the server cannot
+ * serve.
+ */
 export class SpecError extends Error {
   override readonly name = 'SpecError'
 }
@@ -29,7 +32,11 @@ export function list(value: JsonValue | undefined): JsonValue[] {
   return Array.isArray(value) ? value : []
 }
 
-/** Returns the entries of an object, or none if it is missing. @throws SpecError if it is not an object */
+/**
+ * Returns the entries of an object, or none if it is missing.
+ *
+ * @throws SpecError if it is not an object
+ */
 export function entries(value: JsonValue | undefined, where: string): [string, JsonValue][] {
   return value === undefined ? [] : Object.entries(object(value, where))
 }

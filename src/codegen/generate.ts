@@ -17,7 +17,9 @@ export interface GenerateOptions {
   client: string
 }
 
-/** Returns the text of every generated file by path. The same contract always gives the same bytes. */
+/**
+ * Returns the text of every generated file by path. The same contract always gives the same bytes.
+ */
 export async function generate(options: GenerateOptions): Promise<Map<string, string>> {
   const spec = await readSpec(options.spec)
   const json = JSON.stringify(spec.document, null, 2)
@@ -41,7 +43,10 @@ export async function writeGenerated(options: GenerateOptions): Promise<void> {
   for (const [path, text] of files) await writeFile(path, text)
 }
 
-/** Returns the paths of generated files that are missing or out of date, and of other files in their folders. */
+/**
+ * Returns the paths of generated files that are missing or out of date, and of other files in their
+ * folders.
+ */
 export async function findDrift(options: GenerateOptions): Promise<string[]> {
   const files = await generate(options)
   const drift = await findObsolete(options, files)

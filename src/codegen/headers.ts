@@ -2,7 +2,9 @@ import type { Header, Reply } from './spec.ts'
 
 /** Headers that the server sets on every response. */
 const ON_EVERY_ANSWER = ['x-request-id', 'cache-control', 'vary', 'content-type', 'content-length', 'date']
-/** Headers that the server sets on responses with this status, which tests compare with each answer. */
+/**
+ * Headers that the server sets on responses with this status, which tests compare with each answer.
+ */
 export const HEADERS_BY_STATUS: Readonly<Record<number, string>> = {
   200: 'etag',
   304: 'etag',

@@ -8,7 +8,11 @@ export function isNullable(schema: JsonObject): boolean {
   return schema.oneOf !== undefined
 }
 
-/** Returns the schema of the values other than null. @throws SpecError for any other use of oneOf */
+/**
+ * Returns the schema of the values other than null.
+ *
+ * @throws SpecError for any other use of oneOf
+ */
 export function nullableOf(schema: JsonObject, where: string): JsonObject {
   const [inner, nothing, ...others] = list(schema.oneOf)
   const known = ['oneOf', 'description', 'title', 'deprecated', 'examples']
@@ -26,7 +30,10 @@ export function nullableOf(schema: JsonObject, where: string): JsonObject {
   return object(inner, where)
 }
 
-/** Returns the name of the component schema that `schema` refers to, or null if it is not a reference. */
+/**
+ * Returns the name of the component schema that `schema` refers to, or null if it is not a
+ * reference.
+ */
 export function schemaName(schema: JsonObject): string | null {
   return typeof schema.$ref === 'string' ? schema.$ref.slice(COMPONENT.length) : null
 }

@@ -9,7 +9,10 @@ export interface Operation {
   path: string
   /** Access to the repository that a caller needs. */
   access: 'read' | 'write'
-  /** The field of the body that makes a request replace an earlier one, so that repeating it is safe. */
+  /**
+   * The field of the body that makes a request replace an earlier one, so that repeating it is
+   * safe.
+   */
   replacesBy: string | null
   /** Whether the contract allows a call without a credential. */
   anonymous: boolean

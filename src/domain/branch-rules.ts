@@ -37,8 +37,9 @@ export function requiredBy(rules: readonly BranchRule[]): string[] {
 }
 
 /**
- * Returns whether the first context that matches meets a list of patterns, since all contain `*`. Whatever has not reported yet
- * is not missed. `validateRule` refuses such lists; rules of earlier versions may have one.
+ * Returns whether the first context that matches meets a list of patterns, since all contain `*`.
+ * Whatever has not reported yet is not missed. `validateRule` refuses such lists; rules of earlier
+ * versions may have one.
  */
 export function isMetByFirstMatch(required: readonly string[]): boolean {
   return required.length > 0 && required.every((pattern) => pattern.includes('*'))

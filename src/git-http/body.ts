@@ -9,7 +9,10 @@ import type { GitService } from './backend.ts'
 /** git's own limit for a fetch request in memory (default of `http.maxRequestBuffer`). */
 const FETCH_BYTES = 10 * 1024 * 1024
 
-/** How fast a body must arrive: `bytes` in every `window` of milliseconds, counted after decompression. */
+/**
+ * How fast a body must arrive: `bytes` in every `window` of milliseconds, counted after
+ * decompression.
+ */
 export interface Pace {
   bytes: number
   window: number

@@ -2,8 +2,8 @@ import { FairQueue } from '../util/fair-queue.ts'
 import type { GitService } from './backend.ts'
 
 /**
- * Requests that may wait for a place, in total and from one client. The total is many times the limit of one client, so
- * that a few clients cannot fill it.
+ * Requests that may wait for a place, in total and from one client. The total is many times the
+ * limit of one client, so that a few clients cannot fill it.
  */
 const WAITING = 1024
 const WAITING_PER_CLIENT = 128
@@ -17,7 +17,10 @@ interface Paused {
   giveUp(): void
 }
 
-/** Places for git processes. In each share of the places one client holds at most half, but at least one. */
+/**
+ * Places for git processes. In each share of the places one client holds at most half, but at least
+ * one.
+ */
 export class GitPlaces extends FairQueue {
   /** In the order in which they were paused. */
   readonly #paused = new Set<Paused>()
@@ -63,9 +66,10 @@ export class GitPlaces extends FairQueue {
 }
 
 /**
- * Divides the places for git processes between fetches and pushes. A quarter, at least one, is reserved for pushes. They
- * need write access, so anonymous fetches cannot block them. The list of refs at the start of a fetch or push takes a place
- * of the same share. A single place serves both. See `GitLimits` for the numbers.
+ * Divides the places for git processes between fetches and pushes. A quarter, at least one, is
+ * reserved for pushes. They need write access, so anonymous fetches cannot block them. The list of
+ * refs at the start of a fetch or push takes a place of the same share. A single place serves both.
+ * See `GitLimits` for the numbers.
  */
 export function createGitPlaces(places: number, maxWait: number): Record<GitService, GitPlaces> {
   const pushes = Math.max(1, Math.floor(places / 4))

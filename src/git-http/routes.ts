@@ -29,8 +29,9 @@ interface Target {
 const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/
 
 /**
- * Reads the token from Basic credentials (RFC 7617). The token is the password, or the user name if the password is empty or
- * `x-oauth-basic`. If both are empty, the client sent no credential: it probes whether one is required.
+ * Reads the token from Basic credentials (RFC 7617). The token is the password, or the user name if
+ * the password is empty or `x-oauth-basic`. If both are empty, the client sent no credential: it
+ * probes whether one is required.
  */
 const readBasic: SchemeReader = (value) => {
   if (!BASE64.test(value)) return null
@@ -55,7 +56,10 @@ const SUFFIX = '.git'
 /** Milliseconds in which git ends after its timeout. */
 const ENDING = 10_000
 
-/** Serves git over HTTP at `/{owner}/{repo}.git`: the smart protocol (gitprotocol-http(5)), run by git itself. */
+/**
+ * Serves git over HTTP at `/{owner}/{repo}.git`: the smart protocol (gitprotocol-http(5)), run by
+ * git itself.
+ */
 export async function gitHttp(app: FastifyInstance, options: GitHttpOptions): Promise<void> {
   const { authorizer, store, ...rest } = options
   const limits = { ...rest.limits, maxBytes: Math.min(rest.limits.maxBytes, rest.spool.bytes) }
@@ -137,7 +141,10 @@ export async function gitHttp(app: FastifyInstance, options: GitHttpOptions): Pr
   }
 }
 
-/** Returns the error of a request whose client has disconnected before the answer began, which is no error of the server. */
+/**
+ * Returns the error of a request whose client has disconnected before the answer began, which is no
+ * error of the server.
+ */
 function withoutDisconnect(error: unknown): unknown {
   const isDisconnect =
     error instanceof Error && 'code' in error && error.code === 'ERR_STREAM_PREMATURE_CLOSE'

@@ -29,7 +29,10 @@ export interface GitLimits {
   maxChildren: number
   /** Milliseconds that a request may wait for a place. */
   maxWait: number
-  /** Bytes of memory for the body of one fetch, and for all of them. Others go to the disk of answers. */
+  /**
+   * Bytes of memory for the body of one fetch, and for all of them. Others go to the disk of
+   * answers.
+   */
   bodyMemory: { each: number; all: number }
   /** Bytes of memory for one answer, and for all answers. */
   answerMemory: { each: number; all: number }
@@ -107,8 +110,8 @@ export interface GitServerOptions {
  *                                            git waits ── others wait for the place ──▶ the answer is cut
  * ```
  *
- * When the client disconnects, its request leaves the queue, or git is stopped. A push gives way, with 503, until git works on
- * it: see `SharedBudget`.
+ * When the client disconnects, its request leaves the queue, or git is stopped. A push gives way,
+ * with 503, until git works on it: see `SharedBudget`.
  */
 export function createGitServer(options: GitServerOptions): RunGit {
   const { limits, spool, bodyTimeout, pushes, addGauge } = options
@@ -119,7 +122,10 @@ export function createGitServer(options: GitServerOptions): RunGit {
   const answerMemory = new SharedBudget(limits.answerMemory.all)
   if (addGauge) addGauges(addGauge, places, pushDisk, answerDisk, spool)
 
-  /** Receives the whole body of a fetch: its first bytes in memory, the others on the disk of answers. */
+  /**
+   * Receives the whole body of a fetch: its first bytes in memory, the others on the disk of
+   * answers.
+   */
   async function receiveFetch({ request, reply, client }: GitRequest): Promise<Body> {
     const memory = { bytes: limits.bodyMemory.each, budget: bodyMemory }
     const full = new AbortController()
@@ -147,7 +153,8 @@ export function createGitServer(options: GitServerOptions): RunGit {
     }
     try {
       const content = await spool.createFile()
-      // Written at offsets, so that the position of the file, from which git reads, stays at its start.
+      // Written at offsets, so that the position of the file, from which git reads, stays at its
+      // start.
       const sink = content.createWriteStream({ start: 0, autoClose: false, highWaterMark: WRITE_BATCH })
       sink.once('close', release)
       await readBody(request.raw, reply.raw, {

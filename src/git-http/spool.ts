@@ -12,7 +12,10 @@ const PROBE = 256 * 1024
 /** A push of one commit creates about ten files and folders. */
 const MIN_INODES = 100
 
-/** A folder of files without names, which are gone when the process and the git that reads them end, however they end. */
+/**
+ * A folder of files without names, which are gone when the process and the git that reads them end,
+ * however they end.
+ */
 export class Spool {
   /** Bytes that pushes may hold, and answers again as many. */
   readonly bytes: number
@@ -42,7 +45,11 @@ export class Spool {
     }
   }
 
-  /** Makes sure that files can be created and written, and as many as a push creates. @throws the system's error */
+  /**
+   * Makes sure that files can be created and written, and as many as a push creates.
+   *
+   * @throws the system's error
+   */
   async check(): Promise<void> {
     // Some file systems have no fixed number of inodes, and report none.
     const { files, ffree } = await statfs(this.#folder)
@@ -53,8 +60,9 @@ export class Spool {
 }
 
 /**
- * Opens the folder for received pushes and unread answers, and removes what a power cut has left in it. It is on the disk of
- * the repositories, because the folder for temporary files may be in memory.
+ * Opens the folder for received pushes and unread answers, and removes what a power cut has left in
+ * it. It is on the disk of the repositories, because the folder for temporary files may be in
+ * memory.
  *
  * @param bytes see `Spool.bytes`; 0 for the smaller of 8 GiB and a quarter of what is free
  */

@@ -3,7 +3,10 @@ import { boundedMemoize } from '../util/memoize.ts'
 
 type Range = ReturnType<typeof ipaddr.parseCIDR>
 
-/** Number of parsed addresses to keep: most requests come from a known address, and parsing is the costly part. */
+/**
+ * Number of parsed addresses to keep: most requests come from a known address, and parsing is the
+ * costly part.
+ */
 const ADDRESSES = 10_000
 /** Maximum length of an address in characters; enough for IPv6 with a zone. */
 const MAX_LENGTH = 64
@@ -36,8 +39,9 @@ export function isTrusted(address: string, proxies: TrustedProxies): boolean {
 }
 
 /**
- * Returns the address of the client itself. Walks `X-Forwarded-For` from the right, past trusted proxies; the first other
- * address is the client. At a malformed entry, the hop before it is the client.
+ * Returns the address of the client itself. Walks `X-Forwarded-For` from the right, past trusted
+ * proxies; the first other address is the client. At a malformed entry, the hop before it is the
+ * client.
  *
  * @param peer address at the other end of the connection
  */
@@ -48,7 +52,8 @@ export function clientAddress(
 ): string {
   let client = peer
   for (const entry of forwardedFor?.split(',').reverse() ?? []) {
-    // Copy the text: V8 would keep the whole header in memory for as long as a substring of it is cached.
+    // Copy the text: V8 would keep the whole header in memory for as long as a substring of it is
+    // cached.
     const address = Buffer.from(entry.trim(), 'latin1').toString('latin1')
     if (!isTrusted(client, proxies) || parseAddress(address) === null) break
     client = address
@@ -57,8 +62,8 @@ export function clientAddress(
 }
 
 /**
- * Returns the key by which failures are counted: an IPv4 address, or the /64 of an IPv6 address, since providers assign
- * whole /64 networks. `::ffff:1.2.3.4` becomes `1.2.3.4`.
+ * Returns the key by which failures are counted: an IPv4 address, or the /64 of an IPv6 address,
+ * since providers assign whole /64 networks. `::ffff:1.2.3.4` becomes `1.2.3.4`.
  */
 export const addressKey = boundedMemoize(ADDRESSES, (address: string): string => {
   const parsed = parseAddress(address)

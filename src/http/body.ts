@@ -26,8 +26,8 @@ export function checkBodyHeaders(request: IncomingMessage, limit: number): void 
  *
  * @param limit largest body in bytes, counted while reading if no length was declared
  * @param timeout milliseconds until all of it must have arrived
- * @throws ServiceError `body_too_large`, `too_slow`, `malformed_request` if the client disconnects, or `body_not_json` (also
- * for a body that is empty, not UTF-8, or begins with a byte order mark)
+ * @throws ServiceError `body_too_large`, `too_slow`, `malformed_request` if the client disconnects,
+ * or `body_not_json` (also for a body that is empty, not UTF-8, or begins with a byte order mark)
  */
 export async function readJsonBody(
   request: IncomingMessage,

@@ -3,8 +3,9 @@ import { ServiceError } from '../errors.ts'
 import { memoizeByObject } from '../util/memoize.ts'
 
 /**
- * Returns a signal that aborts when the connection closes. All requests of a connection share it, because Node emits no
- * `close` on a response that waits behind those to earlier pipelined requests.
+ * Returns a signal that aborts when the connection closes. All requests of a connection share it,
+ * because Node emits no `close` on a response that waits behind those to earlier pipelined
+ * requests.
  */
 export const connectionSignal = memoizeByObject((socket: Socket): AbortSignal => {
   const closed = new AbortController()

@@ -5,7 +5,10 @@ export function etagOf(body: string | Buffer): string {
   return `W/"${hash('sha1', body, 'base64url')}"`
 }
 
-/** Returns whether `If-None-Match` contains the validator (RFC 9110, 13.1.2: weak comparison, lists, and `*`). */
+/**
+ * Returns whether `If-None-Match` contains the validator (RFC 9110, 13.1.2: weak comparison, lists,
+ * and `*`).
+ */
 export function matchesEtag(header: string | undefined, etag: string): boolean {
   if (header === undefined) return false
   if (header === etag || header.trim() === '*') return true

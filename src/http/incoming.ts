@@ -4,14 +4,18 @@ import { IncomingMessage } from 'node:http'
 const SMALL = 1024
 
 /**
- * A request whose unread body takes little more memory than its bytes. A stream buffers 64 KiB in any number of chunks, and a
- * chunk takes about 400 bytes in addition to its content, so a body that is sent byte by byte would take 25 MB.
+ * A request whose unread body takes little more memory than its bytes. A stream buffers 64 KiB in
+ * any number of chunks, and a chunk takes about 400 bytes in addition to its content, so a body
+ * that is sent byte by byte would take 25 MB.
  */
 export class CompactRequest extends IncomingMessage {
   #small: Buffer[] | null = null
   #length = 0
 
-  /** Called with each chunk by Node's parser. All chunks of one read from the socket arrive before the next immediate. */
+  /**
+   * Called with each chunk by Node's parser. All chunks of one read from the socket arrive before
+   * the next immediate.
+   */
   override push(chunk: unknown, encoding?: BufferEncoding): boolean {
     // A stream that is being read has an empty buffer and passes each chunk on at once.
     if (this.readableLength === 0 || !Buffer.isBuffer(chunk) || chunk.length >= SMALL) {
@@ -37,7 +41,8 @@ export class CompactRequest extends IncomingMessage {
 }
 
 /**
- * Returns the values of a header, one for each time it was sent. Node's parsed headers join them, or drop all but one.
+ * Returns the values of a header, one for each time it was sent. Node's parsed headers join them,
+ * or drop all but one.
  *
  * @param rawHeaders names and values, alternating
  * @param name in lower case

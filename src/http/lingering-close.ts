@@ -6,16 +6,24 @@ import {
 } from 'node:http'
 import type { Socket } from 'node:net'
 
-/** An unread body with a declared length of at most this many bytes is discarded, and the connection stays open. */
+/**
+ * An unread body with a declared length of at most this many bytes is discarded, and the connection
+ * stays open.
+ */
 const WORTH_READING = 64 * 1024
-/** How much of any other body is discarded before the connection is closed: bytes, and milliseconds. */
+/**
+ * How much of any other body is discarded before the connection is closed: bytes, and milliseconds.
+ */
 const DISCARD_BYTES = 16 * 1024 * 1024
 const DISCARD_TIME = 2_000
 
 const closing = new WeakSet<Socket>()
 const aborted = new WeakSet<IncomingMessage>()
 
-/** Event of a request whose body will not be completed: its framing is wrong, or the client has ended or is too slow. */
+/**
+ * Event of a request whose body will not be completed: its framing is wrong, or the client has
+ * ended or is too slow.
+ */
 export const BODY_ABORTED = 'body aborted'
 
 /** Marks a body as incomplete for good and emits `BODY_ABORTED`. */
@@ -29,14 +37,17 @@ export function isBodyAborted(request: IncomingMessage): boolean {
   return aborted.has(request)
 }
 
-/** Returns whether the last answer of the connection has been sent. Data that still arrives is discarded. */
+/**
+ * Returns whether the last answer of the connection has been sent. Data that still arrives is
+ * discarded.
+ */
 export function isClosing(socket: Socket): boolean {
   return closing.has(socket)
 }
 
 /**
- * Returns a class of responses that a client receives even if it is still sending its body. Closing a connection with
- * unread bytes resets it, and the client may see the reset before the answer.
+ * Returns a class of responses that a client receives even if it is still sending its body. Closing
+ * a connection with unread bytes resets it, and the client may see the reset before the answer.
  *
  * @param timeout milliseconds that the rest of the body may take after the answer
  */
@@ -69,7 +80,10 @@ function isRead({ complete, readableLength }: IncomingMessage): boolean {
   return complete && readableLength === 0
 }
 
-/** Prepares an answer that is sent before the end of the request's body. Call it before the head is written. */
+/**
+ * Prepares an answer that is sent before the end of the request's body. Call it before the head is
+ * written.
+ */
 function answerBeforeBody(request: IncomingMessage, response: ServerResponse, timeout: number): void {
   const { socket } = request
   const declared = Number(request.headers['content-length'] ?? Number.POSITIVE_INFINITY)
@@ -77,7 +91,8 @@ function answerBeforeBody(request: IncomingMessage, response: ServerResponse, ti
     response.setHeader('connection', 'close')
   socket.destroySoon = () => lingeringClose(socket)
   response.once('finish', () => {
-    // The handler may have stopped reading. Unread data would block the next request of the connection.
+    // The handler may have stopped reading. Unread data would block the next request of the
+    // connection.
     request.unpipe().resume()
     if (request.complete || isClosing(socket)) return
     const timer = setTimeout(() => socket.destroy(), timeout)
@@ -85,7 +100,10 @@ function answerBeforeBody(request: IncomingMessage, response: ServerResponse, ti
   })
 }
 
-/** Ends the server's half of the connection, then discards what the client still sends, within bounds, and closes. */
+/**
+ * Ends the server's half of the connection, then discards what the client still sends, within
+ * bounds, and closes.
+ */
 export function lingeringClose(socket: Socket): void {
   if (closing.has(socket)) return
   closing.add(socket)

@@ -20,9 +20,10 @@ export function lastResponseOf(socket: Socket): ServerResponse | undefined {
 }
 
 /**
- * Returns a listener that starts a pipelined request after the answer to the one before it has been sent: RFC 9112, 9.3.2
- * allows only safe methods to run side by side, and a client that reads nothing has one answer in memory. Nothing more is read
- * from a connection on which requests wait; it is closed if there are too many in what was read.
+ * Returns a listener that starts a pipelined request after the answer to the one before it has been
+ * sent: RFC 9112, 9.3.2 allows only safe methods to run side by side, and a client that reads
+ * nothing has one answer in memory. Nothing more is read from a connection on which requests wait;
+ * it is closed if there are too many in what was read.
  */
 export function servePipelinedInTurn(start: RequestListener): RequestListener {
   return (request, response) => {

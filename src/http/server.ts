@@ -19,7 +19,9 @@ export interface Timeouts {
   body: number
   /** Between two requests of a connection. */
   idle: number
-  /** Without progress of an unsent answer. The connection is closed after at most twice this time. */
+  /**
+   * Without progress of an unsent answer. The connection is closed after at most twice this time.
+   */
   write: number
 }
 
@@ -29,7 +31,9 @@ export const DEFAULT_TIMEOUTS: Timeouts = { headers: 10_000, body: 20_000, idle:
 const SWEEP = 50
 const MAX_HEADER_BYTES = 16 * 1024
 
-/** Creates an http.Server whose built-in responses (400, 408, 417, 431, 100) follow the contract. */
+/**
+ * Creates an http.Server whose built-in responses (400, 408, 417, 431, 100) follow the contract.
+ */
 export function createHttpServer(handle: RequestListener, timeouts: Timeouts): Server {
   const server = createServer({
     IncomingMessage: CompactRequest,
@@ -50,8 +54,8 @@ export function createHttpServer(handle: RequestListener, timeouts: Timeouts): S
   const serve = servePipelinedInTurn((request, response) => {
     if (isClosing(request.socket)) return
     const error = findRequestError(request)
-    // It is unclear where a request that is not HTTP ends. After a request with `Upgrade`, Node drops
-    // what it has read.
+    // It is unclear where a request that is not HTTP ends. After a request with `Upgrade`, Node
+    // drops what it has read.
     if (error === 'malformed_request' || request.headers.upgrade !== undefined)
       response.shouldKeepAlive = false
     if (error) answer(response, error)
@@ -107,7 +111,9 @@ function stateOf(socket: Socket): 'unread' | 'working' | 'idle' | 'over' {
   return last && !socket.writableEnded ? 'idle' : 'over'
 }
 
-/** Answers a request that the HTTP parser rejected, after all earlier requests of the connection. */
+/**
+ * Answers a request that the HTTP parser rejected, after all earlier requests of the connection.
+ */
 export function answerParserError(error: NodeJS.ErrnoException, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable || isClosing(socket)) {
     if (!isClosing(socket)) socket.destroy()

@@ -11,7 +11,10 @@ import type { Store } from '../store/store.ts'
 import { nowInSeconds } from '../store/time.ts'
 import { removeCommits, reportedCommits } from './prune.ts'
 
-/** Milliseconds; longer than the time between creating the folder of a repository and committing its row. */
+/**
+ * Milliseconds; longer than the time between creating the folder of a repository and committing its
+ * row.
+ */
 const SECOND_READING = 1_000
 
 /** Receives the number of repositories checked so far, and their total. */
@@ -30,7 +33,10 @@ export interface CheckOptions {
 export interface CheckResult {
   /** One sentence for each problem. */
   findings: string[]
-  /** One sentence for each imported repository whose configuration accounts can write that an administrator trusts. */
+  /**
+   * One sentence for each imported repository whose configuration accounts can write that an
+   * administrator trusts.
+   */
   trusted: string[]
   /** One sentence for each problem that was solved by removing rows. */
   pruned: string[]
@@ -39,10 +45,12 @@ export interface CheckResult {
 }
 
 /**
- * Checks the database, the files and objects of each repository, and whether there are folders that belong to no repository.
+ * Checks the database, the files and objects of each repository, and whether there are folders that
+ * belong to no repository.
  *
- * Never removes statuses of a repository whose files cannot be opened, because its disk may just not be mounted, or that
- * lacks anything that its refs lead to, because commits may be lost with it.
+ * Never removes statuses of a repository whose files cannot be opened, because its disk may just
+ * not be mounted, or that lacks anything that its refs lead to, because commits may be lost with
+ * it.
  */
 export async function checkAll(
   store: Store,
@@ -95,7 +103,10 @@ async function reportOwner(
   return false
 }
 
-/** Returns folders that belong to no repository. Reads twice, because a new repository has its folder before its row. */
+/**
+ * Returns folders that belong to no repository. Reads twice, because a new repository has its
+ * folder before its row.
+ */
 async function orphanedFolders({ repositoryFolders }: Store): Promise<string[]> {
   const found = await repositoryFolders.orphaned()
   if (found.length === 0) return []

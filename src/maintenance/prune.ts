@@ -35,8 +35,9 @@ export async function* reportedCommits(
 }
 
 /**
- * Removes all statuses of those commits that were not reported on since `before` (seconds since the epoch), including
- * reports that arrive while it runs. Then pauses for as long as it took, so that other writers get their turn.
+ * Removes all statuses of those commits that were not reported on since `before` (seconds since the
+ * epoch), including reports that arrive while it runs. Then pauses for as long as it took, so that
+ * other writers get their turn.
  *
  * @returns the number of removed statuses
  */
@@ -52,7 +53,8 @@ export async function removeCommits(
     .deleteFrom('statuses')
     .where('repository_id', '=', repositoryId)
     .where('sha', 'in', shas)
-    // Also checks the row itself: PostgreSQL re-evaluates the condition only for a row that was updated concurrently.
+    // Also checks the row itself: PostgreSQL re-evaluates the condition only for a row that was
+    // updated concurrently.
     .where('updated_at', '<', before)
     .where(({ not, exists, selectFrom }) =>
       not(
@@ -71,8 +73,8 @@ export async function removeCommits(
 }
 
 /**
- * Removes the statuses of every commit that was not reported on since `before` (seconds since the epoch). A commit keeps
- * either all of its statuses or none, so its combined state does not change.
+ * Removes the statuses of every commit that was not reported on since `before` (seconds since the
+ * epoch). A commit keeps either all of its statuses or none, so its combined state does not change.
  *
  * @param onCommits receives the number of commits checked and of statuses removed so far
  * @param dryRun counts the statuses instead of removing them

@@ -6,8 +6,9 @@ import { shellQuote } from '../util/shell-quote.ts'
 const ANY_ACCESS = 0o077
 
 /**
- * Makes sure that the server can use what this process writes in the data directory. Root must not work in the directory
- * of another account: it would leave files there that the service cannot write.
+ * Makes sure that the server can use what this process writes in the data directory. Root must not
+ * work in the directory of another account: it would leave files there that the service cannot
+ * write.
  *
  * @param command to run as the other account, for the message
  * @param self id of the account that this process runs as
@@ -28,7 +29,10 @@ export function checkAccount(dataDir: string, command: string, self = process.ge
   )
 }
 
-/** Returns the shell command that keeps other accounts out of the data directory; null if it is closed or missing. */
+/**
+ * Returns the shell command that keeps other accounts out of the data directory; null if it is
+ * closed or missing.
+ */
 export function commandToClose(dataDir: string): string | null {
   const stats = statSync(dataDir, { throwIfNoEntry: false })
   if (!stats || (stats.mode & ANY_ACCESS) === 0) return null

@@ -4,14 +4,18 @@ import { checkGit } from '../git/git-version.ts'
 import { sendError } from '../replies/error-replies.ts'
 import type { Store } from '../store/store.ts'
 
-/** Milliseconds for which the result of a check is reused: it writes to the database, and anyone may call it. */
+/**
+ * Milliseconds for which the result of a check is reused: it writes to the database, and anyone may
+ * call it.
+ */
 const INTERVAL = 1_000
 /** Milliseconds for which a successful check of git is reused. */
 const GIT_MAX_AGE = 60_000
 
 /**
- * Serves `/healthz`: the process is running, and `/readyz`: it can do its work, or which part cannot. Neither takes a
- * token, so the answer has no paths, addresses or messages of the system; these are in the log.
+ * Serves `/healthz`: the process is running, and `/readyz`: it can do its work, or which part
+ * cannot. Neither takes a token, so the answer has no paths, addresses or messages of the system;
+ * these are in the log.
  */
 export async function health(
   app: FastifyInstance,
@@ -48,7 +52,10 @@ async function require(part: Promise<void>, problem: string): Promise<void> {
   }
 }
 
-/** Runs `work` at most once in so many milliseconds. Calls in between return the outcome of the latest run. */
+/**
+ * Runs `work` at most once in so many milliseconds. Calls in between return the outcome of the
+ * latest run.
+ */
 function throttle(milliseconds: number, work: () => Promise<void>): () => Promise<void> {
   let startedAt = Number.NEGATIVE_INFINITY
   let running = false

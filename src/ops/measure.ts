@@ -11,8 +11,8 @@ declare module 'fastify' {
 }
 
 /**
- * Counts and times every request by operation. Call it before adding routes: each route's series is chosen when it is
- * added.
+ * Counts and times every request by operation. Call it before adding routes: each route's series is
+ * chosen when it is added.
  */
 export function measureRequests(app: FastifyInstance, metrics: Metrics): void {
   app.addHook('onRoute', (route) => {

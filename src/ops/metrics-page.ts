@@ -19,8 +19,9 @@ const LONG = 32
 const bearer = new Map([['bearer', (value: string) => value]])
 
 /**
- * Registers `/metrics` for Prometheus. A wrong token counts as a failed authentication attempt. A long one is compared
- * first, so that the page is served whatever state the database and the caller's budget are in.
+ * Registers `/metrics` for Prometheus. A wrong token counts as a failed authentication attempt. A
+ * long one is compared first, so that the page is served whatever state the database and the
+ * caller's budget are in.
  */
 export async function metricsPage(app: FastifyInstance, options: MetricsPageOptions): Promise<void> {
   const { metrics, budget } = options

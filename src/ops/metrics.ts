@@ -31,7 +31,8 @@ export function createMetrics(store: Store, lookup: CommitLookup, limits: Failur
     buckets: BUCKETS,
     registers,
   })
-  // What alerts watch exists from the start: a rate sees no increase in the first value of a series.
+  // What alerts watch exists from the start: a rate sees no increase in the first value of a
+  // series.
   requests.zero({ operation: 'reportStatus', status: '201' })
   const counter = <Label extends string = never>(name: string, help: string, labelNames: Label[] = []) =>
     new Counter({ name, help, labelNames, registers })
@@ -107,8 +108,8 @@ export function createMetrics(store: Store, lookup: CommitLookup, limits: Failur
   return {
     gauge,
     /**
-     * Returns the function that records the status code and the duration in milliseconds of an answer. Call it once per
-     * operation, not per request.
+     * Returns the function that records the status code and the duration in milliseconds of an
+     * answer. Call it once per operation, not per request.
      */
     operation(name: string) {
       const byStatus = new Map<number, { observe(seconds: number): void }>()

@@ -16,11 +16,13 @@ const RESOLUTION = 10
 const OVERLOADED = 'The server is overloaded. Try again in a few seconds.'
 
 /**
- * Answers 503 with `Retry-After` while the event loop lags. Requests accepted then would be answered too late and delay
- * all others further. A server that is merely busy lags by milliseconds, and a single long pause, such as a slow disk, is
- * over before it could be acted on. Call it before adding routes.
+ * Answers 503 with `Retry-After` while the event loop lags. Requests accepted then would be
+ * answered too late and delay all others further. A server that is merely busy lags by
+ * milliseconds, and a single long pause, such as a slow disk, is over before it could be acted on.
+ * Call it before adding routes.
  *
- * @param maxDelay highest mean delay of the event loop in each of the last two half seconds, in milliseconds
+ * @param maxDelay highest mean delay of the event loop in each of the last two half seconds, in
+ * milliseconds
  * @param onShed called for each refused request
  */
 export function shedLoad(app: FastifyInstance, maxDelay: number, onShed: () => void): void {

@@ -12,8 +12,8 @@ const CREDENTIAL = /^[\w.~+/=-]{16,}/
 const URL_PASSWORD = /(\/\/[^/:]*:).+/s
 
 /**
- * Removes secrets from a log line at any depth: values by name, and tokens, credentials and passwords in URLs by form.
- * Takes linear time, since a line may contain client input.
+ * Removes secrets from a log line at any depth: values by name, and tokens, credentials and
+ * passwords in URLs by form. Takes linear time, since a line may contain client input.
  */
 export function redactLine(line: string): string {
   return `${JSON.stringify(redact(parseLine(line)))}\n`

@@ -1,7 +1,9 @@
 import type { FastifyInstance } from 'fastify'
 import { whoSent } from '../replies/client.ts'
 
-/** Logs one line per answered request at level `debug`. Omits the query, which may contain secrets. */
+/**
+ * Logs one line per answered request at level `debug`. Omits the query, which may contain secrets.
+ */
 export function logRequests(app: FastifyInstance): void {
   if (app.log.level !== 'debug' && app.log.level !== 'trace') return
   app.addHook('onResponse', (request, reply, done) => {

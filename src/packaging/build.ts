@@ -13,9 +13,10 @@ interface ProjectManifest {
 }
 
 /**
- * Builds `dist/commit-status-server`, to which `pack.ts` adds Node.js and the dependencies: the compiled programs with everything that they
- * import, in the same folders as here, since Node.js strips no types below `node_modules`; the files that they read; the
- * documents for operators; and its own package.json, without workspaces and development packages.
+ * Builds `dist/commit-status-server`, to which `pack.ts` adds Node.js and the dependencies: the
+ * compiled programs with everything that they import, in the same folders as here, since Node.js
+ * strips no types below `node_modules`; the files that they read; the documents for operators; and
+ * its own package.json, without workspaces and development packages.
  */
 const root = resolve(import.meta.dirname, '../..')
 const target = resolve(root, 'dist/commit-status-server')

@@ -4,8 +4,9 @@ import { join, resolve } from 'node:path'
 import { publish } from '../util/durable.ts'
 
 /**
- * Packs the typed client for `/assets/commit-status-client.tgz`, so that a job can install the version that matches the server.
- * Runs after `npm ci` and before the server itself is packed, never on a request. The same sources give the same bytes.
+ * Packs the typed client for `/assets/commit-status-client.tgz`, so that a job can install the
+ * version that matches the server. Runs after `npm ci` and before the server itself is packed,
+ * never on a request. The same sources give the same bytes.
  */
 const root = resolve(import.meta.dirname, '../..')
 const folder = join(root, 'clients/typescript')

@@ -15,15 +15,19 @@ import { join, resolve } from 'node:path'
 import { publish } from '../util/durable.ts'
 
 /**
- * Packs `dist/commit-status-server` for each processor, complete: with the locked dependencies and Node.js, so that npm installs the file
- * without a registry, and tar without npm. Beside each are what it contains (CycloneDX), and the hashes of all.
+ * Packs `dist/commit-status-server` for each processor, complete: with the locked dependencies and
+ * Node.js, so that npm installs the file without a registry, and tar without npm. Beside each are
+ * what it contains (CycloneDX), and the hashes of all.
  */
 const root = resolve(import.meta.dirname, '../..')
 const dist = join(root, 'dist')
 // npm calls what is in it after this folder.
 const folder = join(dist, 'commit-status-server')
 const modules = join(folder, 'node_modules')
-/** What no program reads: TypeScript, source maps, tests with their private keys, and what native modules are compiled from. */
+/**
+ * What no program reads: TypeScript, source maps, tests with their private keys, and what native
+ * modules are compiled from.
+ */
 const UNUSED = [
   '**/*.{ts,mts,cts,map,c,h}',
   '**/node_modules/{*,@*/*}/test',
@@ -40,7 +44,10 @@ function npm(...args: string[]): string {
   })
 }
 
-/** What is read here of the project's manifest, which has Node.js as optional packages, and of the one that `build.ts` wrote. */
+/**
+ * What is read here of the project's manifest, which has Node.js as optional packages, and of the
+ * one that `build.ts` wrote.
+ */
 interface PackageManifest {
   name: string
   version: string
@@ -56,7 +63,10 @@ function writeManifest(manifest: object): void {
   writeFileSync(join(folder, 'package.json'), `${JSON.stringify(manifest, null, 2)}\n`)
 }
 
-/** Returns what the folder contains, without the time and the random number that npm adds: the same for the same commit. */
+/**
+ * Returns what the folder contains, without the time and the random number that npm adds: the same
+ * for the same commit.
+ */
 function listContents(): string {
   const list = JSON.parse(npm('sbom', '--sbom-format=cyclonedx')) as { metadata: object }
   const stable = { ...list, serialNumber: undefined, metadata: { ...list.metadata, timestamp: undefined } }

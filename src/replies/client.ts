@@ -19,13 +19,18 @@ declare module 'fastify' {
 interface Client {
   /** The key by which failures are counted and resources are shared. */
   readonly address: string
-  /** Returns the public origin or else the one that the client used: `https://status.example.org`. */
+  /**
+   * Returns the public origin or else the one that the client used: `https://status.example.org`.
+   */
   origin(): string
 }
 
 const FORWARDED = ['x-forwarded-for', 'x-forwarded-proto', 'x-forwarded-host'] as const
 
-/** Adds `client` to every request. Ignores forwarding headers from other addresses than `proxies` and warns once. */
+/**
+ * Adds `client` to every request. Ignores forwarding headers from other addresses than `proxies`
+ * and warns once.
+ */
 export function decorateClient(
   app: FastifyInstance,
   proxies: TrustedProxies,

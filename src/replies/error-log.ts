@@ -13,9 +13,9 @@ declare module 'fastify' {
 export const QUIET = 5_000
 
 /**
- * Adds `logError` to the app. An internal error is logged each time, with its stack. While the service is unavailable,
- * every request fails with the same error, so at most one line is logged every five seconds, with the number of errors
- * since the last one.
+ * Adds `logError` to the app. An internal error is logged each time, with its stack. While the
+ * service is unavailable, every request fails with the same error, so at most one line is logged
+ * every five seconds, with the number of errors since the last one.
  */
 export function addErrorLog(app: FastifyInstance): void {
   let quietUntil = Number.NEGATIVE_INFINITY

@@ -5,7 +5,10 @@ import { ServiceError, statusOf, Unavailable } from '../errors.ts'
 
 /** Seconds after which a client may retry while the database or a repository is unavailable. */
 const RETRY_AFTER = 2
-/** The same without room for a push: at random, so that two large pushes do not displace each other again. */
+/**
+ * The same without room for a push: at random, so that two large pushes do not displace each other
+ * again.
+ */
 const RETRY_WITH_ROOM = [10, 151] as const
 
 /** Converts any error to a ServiceError. An unknown error becomes `internal`. */
@@ -18,8 +21,8 @@ export function asServiceError(error: unknown): ServiceError {
 }
 
 /**
- * Sets the status and headers of an error; they are the same for JSON and pages. Logs server errors,
- * whose messages reveal no internals.
+ * Sets the status and headers of an error; they are the same for JSON and pages. Logs server
+ * errors, whose messages reveal no internals.
  */
 export function applyErrorHeaders(reply: FastifyReply, error: ServiceError): void {
   const status = statusOf(error.code)

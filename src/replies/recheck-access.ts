@@ -1,8 +1,9 @@
 import { RepositoryUnavailable } from '../git/errors.ts'
 
 /**
- * Returns the error to send after a repository's files could not be opened. If the repository was deleted after access to
- * it was checked, it is missing, not unavailable. Returns any other error unchanged.
+ * Returns the error to send after a repository's files could not be opened. If the repository was
+ * deleted after access to it was checked, it is missing, not unavailable. Returns any other error
+ * unchanged.
  *
  * @param checkAccess throws the error for a missing repository
  */

@@ -1,7 +1,9 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import helmet from 'helmet'
 
-/** Sets headers that restrict pages to resources of this site, without inline scripts and styles. */
+/**
+ * Sets headers that restrict pages to resources of this site, without inline scripts and styles.
+ */
 export function setSecurityHeaders(request: FastifyRequest, reply: FastifyReply): void {
   protect(request.raw, reply.raw, () => {})
 }

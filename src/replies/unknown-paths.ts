@@ -21,8 +21,8 @@ export class WrongMethod extends ServiceError {
 }
 
 /**
- * Answers 404 if no route has the path, and 405 with `Allow` if a route has the path but not the method. Call it before the
- * first route is added.
+ * Answers 404 if no route has the path, and 405 with `Allow` if a route has the path but not the
+ * method. Call it before the first route is added.
  */
 export function answerUnknownPaths(app: FastifyInstance): void {
   const routes: { matches: ReturnType<typeof pathMatcher>; options: RouteOptions }[] = []
@@ -46,8 +46,8 @@ export function answerUnknownPaths(app: FastifyInstance): void {
 }
 
 /**
- * Returns a function that checks whether a path, split at its slashes, matches a route: `:name` matches one non-empty
- * segment, or one with a fixed ending, and a final `*` matches the rest.
+ * Returns a function that checks whether a path, split at its slashes, matches a route: `:name`
+ * matches one non-empty segment, or one with a fixed ending, and a final `*` matches the rest.
  */
 function pathMatcher(url: string) {
   const route = url.split('/')

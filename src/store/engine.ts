@@ -13,18 +13,24 @@ export interface Engine {
   /** For everything that is not on the hot path. */
   readonly kysely: Kysely<Tables>
   /**
-   * Runs a query that only reads. With cache options, an engine may return the same array as before if it is sure that
-   * the query would return equal rows.
+   * Runs a query that only reads. With cache options, an engine may return the same array as before
+   * if it is sure that the query would return equal rows.
    */
   read<Params, Row>(query: Prepared<Params, Row>, params: Params, cache?: CacheOptions<Row>): Promise<Row[]>
   /**
-   * Runs one statement that writes. When the promise is fulfilled, its effect survives a crash and a power cut.
+   * Runs one statement that writes. When the promise is fulfilled, its effect survives a crash and
+   * a power cut.
    *
-   * @param invalidates the key of the only cached rows that it can change; undefined: it may change any
+   * @param invalidates the key of the only cached rows that it can change; undefined: it may change
+   * any
    * @throws ForeignKeyViolation; StoreUnavailable
    */
   write<Params, Row>(query: Prepared<Params, Row>, params: Params, invalidates?: string): Promise<Row[]>
-  /** Writes something tiny that changes nothing, and waits until it is on disk. @throws StoreUnavailable */
+  /**
+   * Writes something tiny that changes nothing, and waits until it is on disk.
+   *
+   * @throws StoreUnavailable
+   */
   probe(): Promise<void>
   /** Runs `work` while no other process migrates, in one transaction. */
   exclusively(work: (db: Kysely<Tables>) => Promise<void>): Promise<void>
@@ -33,8 +39,8 @@ export interface Engine {
   /** Makes sure that the table only assigns ids above this one. */
   setLastId(db: Kysely<Tables>, table: string, id: number): Promise<void>
   /**
-   * Returns what the database reports about its own files and foreign keys, one sentence per problem; missing if it has no such
-   * check.
+   * Returns what the database reports about its own files and foreign keys, one sentence per
+   * problem; missing if it has no such check.
    */
   checkFiles?(): Promise<string[]>
   /** Returns the number of pooled connections; missing without a pool. */
@@ -48,7 +54,10 @@ export interface CacheOptions<Row> {
   key: string
   /** Distinguishes queries and parameters with the same key. */
   variant?: string
-  /** Returns whether these rows may be cached; by default all may. Rows that change as time passes must not. */
+  /**
+   * Returns whether these rows may be cached; by default all may. Rows that change as time passes
+   * must not.
+   */
   cacheable?(rows: Row[]): boolean
 }
 
@@ -66,9 +75,15 @@ export interface DialectSql {
   integer: string
   /** Text that sorts by code points. */
   text: string
-  /** After the columns of a table whose rows lie in the order of its primary key, if the dialect supports it. */
+  /**
+   * After the columns of a table whose rows lie in the order of its primary key, if the dialect
+   * supports it.
+   */
   clustered: string
-  /** Whether transactions that write run one after the other, so that a statement of theirs can rely on what it counts. */
+  /**
+   * Whether transactions that write run one after the other, so that a statement of theirs can rely
+   * on what it counts.
+   */
   serialWrites: boolean
   /** The larger of two numbers. */
   greatest: 'max' | 'greatest'
@@ -78,16 +93,24 @@ export interface DialectSql {
   clock: string
   /** Follows a text: whether it is one of a JSON array. Searches an index for each of them. */
   isOneOf(texts: string): RawBuilder<boolean>
-  /** Returns the statements that create the functions of the schema. They run after each migration. */
+  /**
+   * Returns the statements that create the functions of the schema. They run after each migration.
+   */
   functions(): string[]
-  /** Returns the statement that stores a report unless the commit has `maxContexts` other contexts; it returns no row then. */
+  /**
+   * Returns the statement that stores a report unless the commit has `maxContexts` other contexts;
+   * it returns no row then.
+   */
   reporting(kysely: Kysely<Tables>, maxContexts: number): Prepared<GivenFields, DecidedFields>
   /** Returns statements for many commits; missing where one for each commit is as fast. */
   ofCommits?(kysely: Kysely<Tables>): StatementsOfCommits
 }
 
 interface StatementsOfCommits {
-  /** Takes an array of `n`, `repository_id` and `sha` in JSON, and returns a row for each in the order of `n`. */
+  /**
+   * Takes an array of `n`, `repository_id` and `sha` in JSON, and returns a row for each in the
+   * order of `n`.
+   */
   summaries: Prepared<
     { commits: string },
     StatusCounts & { failed: { context: string; targetUrl: string | null }[] | null }

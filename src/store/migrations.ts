@@ -12,12 +12,17 @@ const addMissingReporters = [
     where reporter_id is null`,
 ]
 
-/** Adds the subjects that events have by what they say: a user's push is the only thing done to nobody. */
+/**
+ * Adds the subjects that events have by what they say: a user's push is the only thing done to
+ * nobody.
+ */
 const addMissingSubjects = `update audit_events
   set subject_id = user_id, subject_name = user_name, subject_key = user_key
   where subject_key is null and user_key is not null and (actor <> 'user' or repository_key is null)`
 
-/** Statements that complete rows of an older version. They run again after its backup was restored. */
+/**
+ * Statements that complete rows of an older version. They run again after its backup was restored.
+ */
 export const completeOlderRows = [...addMissingReporters, addMissingSubjects]
 
 /** Migrations in the order in which they are applied. Never change a released one; add another. */
@@ -61,8 +66,9 @@ const migrations: Record<string, (dialect: DialectSql) => string[]> = {
       last_used_at ${integer}
     )`,
     'create index tokens_by_user on tokens (user_id)',
-    // The primary key stores the rows of a commit together and in the order of the answer, so that a read is one range of
-    // one index without sorting. It begins with the repository, by which the table can be distributed.
+    // The primary key stores the rows of a commit together and in the order of the answer, so that
+    // a read is one range of one index without sorting. It begins with the repository, by which the
+    // table can be distributed.
     `create table statuses (
       repository_id ${integer} not null references repositories (id) on delete cascade,
       sha ${text} not null,
@@ -106,7 +112,8 @@ const migrations: Record<string, (dialect: DialectSql) => string[]> = {
     `alter table tokens add column push ${integer} not null default 1`,
     `alter table tokens add column reporter_id ${integer} references reporters (id)`,
     ...addMissingReporters,
-    // Not a foreign key: on PostgreSQL each report would lock the row of its reporter. Rows of reporters are never deleted.
+    // Not a foreign key: on PostgreSQL each report would lock the row of its reporter. Rows of
+    // reporters are never deleted.
     `alter table statuses add column reporter_id ${integer}`,
   ],
   '004-accounts': ({ serial, integer, text }) => [
@@ -148,7 +155,8 @@ const migrations: Record<string, (dialect: DialectSql) => string[]> = {
     )${clustered}`,
     'create index branch_rule_bypasses_by_user on branch_rule_bypasses (user_id)',
   ],
-  // Created the first version of PostgreSQL's function. `migrate` writes the current one after any migration, so nothing is left to do.
+  // Created the first version of PostgreSQL's function. `migrate` writes the current one after any
+  // migration, so nothing is left to do.
   '006-limited-reports': () => [],
   '007-trusted-owners': ({ integer }) => [
     `alter table repositories add column trust_owner ${integer} not null default 0`,
@@ -177,7 +185,8 @@ const migrations: Record<string, (dialect: DialectSql) => string[]> = {
     `alter table audit_events add column subject_name ${text}`,
     `alter table audit_events add column subject_key ${text}`,
     addMissingSubjects,
-    // Most events are found by the user: by the actor, or by a subject of whom no other user is the actor.
+    // Most events are found by the user: by the actor, or by a subject of whom no other user is the
+    // actor.
     `create index audit_events_by_subject on audit_events (subject_key, time, id) where subject_key <> user_key`,
   ],
 }
@@ -188,11 +197,12 @@ export class UnknownSchema extends Expected {
 }
 
 /**
- * Applies all pending migrations in one transaction. Any number of processes may call this at once: one of them applies
- * the migrations, while the others wait for it.
+ * Applies all pending migrations in one transaction. Any number of processes may call this at once:
+ * one of them applies the migrations, while the others wait for it.
  *
  * @param apply false to throw UnknownSchema if one is pending
- * @throws UnknownSchema if a newer version has migrated the database, or if it belongs to another program
+ * @throws UnknownSchema if a newer version has migrated the database, or if it belongs to another
+ * program
  */
 export async function migrate(engine: Engine, apply = true): Promise<void> {
   await engine.exclusively(async (db) => {
@@ -241,7 +251,10 @@ export async function appliedMigrations(db: Kysely<Tables>): Promise<Set<string>
   )
 }
 
-/** Returns the tables of the current schema, in which unqualified names are found; on SQLite, of the database. */
+/**
+ * Returns the tables of the current schema, in which unqualified names are found; on SQLite, of the
+ * database.
+ */
 async function tablesOf(db: Kysely<Tables>): Promise<TableMetadata[]> {
   const tables = (await db.introspection.getTables()).filter(({ isView }) => !isView)
   if (!tables.some(({ schema }) => schema)) return tables
@@ -249,7 +262,10 @@ async function tablesOf(db: Kysely<Tables>): Promise<TableMetadata[]> {
   return tables.filter(({ schema }) => schema === rows[0]?.name)
 }
 
-/** Returns whether another program's table prevents the use of the database. On PostgreSQL only one with a name of ours does. */
+/**
+ * Returns whether another program's table prevents the use of the database. On PostgreSQL only one
+ * with a name of ours does.
+ */
 function isInTheWay({ name, schema }: TableMetadata): boolean {
   return schema === undefined || Object.hasOwn(primaryKeys, name)
 }

@@ -34,8 +34,8 @@ class Placeholder<Params> {
  */
 export function prepare<Params extends object>() {
   return <Query extends Compilable>(build: (params: Params) => Query): Prepared<Params, RowOf<Query>> => {
-    // `build` is type-checked with the parameters' types, so it can only ask for their names. What it gets are
-    // placeholders, which Kysely passes on like any other value.
+    // `build` is type-checked with the parameters' types, so it can only ask for their names. What
+    // it gets are placeholders, which Kysely passes on like any other value.
     const placeholders = new Proxy({} as Params, {
       get: (_target, name) => new Placeholder<Params>(name as keyof Params),
     })

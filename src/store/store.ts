@@ -35,11 +35,19 @@ export interface StoreOptions {
   poolSize?: number
   /** Maximum number of contexts of a commit; `MAX_CONTEXTS` by default and at most. */
   maxContexts?: number
-  /** Seconds after the last sign-in of a linked user in which the user's tokens work; 0, the default: always. */
+  /**
+   * Seconds after the last sign-in of a linked user in which the user's tokens work; 0, the
+   * default: always.
+   */
   signInEvery?: number
-  /** Whether statements have a time limit; true by default. The administrator's commands have none. */
+  /**
+   * Whether statements have a time limit; true by default. The administrator's commands have none.
+   */
   statementTimeout?: boolean
-  /** Whether to create a database that does not exist; true by default. A command does even if there are repositories of one. */
+  /**
+   * Whether to create a database that does not exist; true by default. A command does even if there
+   * are repositories of one.
+   */
   create?: boolean | 'migrate' | 'restore'
   /** Whether to apply pending migrations; true by default. */
   migrate?: boolean
@@ -50,8 +58,8 @@ export interface StoreOptions {
 }
 
 /**
- * Maximum number of contexts of a commit, so that all of them can be read and sent at once. A commit may have more from
- * earlier versions.
+ * Maximum number of contexts of a commit, so that all of them can be read and sent at once. A
+ * commit may have more from earlier versions.
  */
 export const MAX_CONTEXTS = 1_000
 
@@ -63,8 +71,9 @@ export class NoDatabase extends Expected {
 /**
  * Opens the database and applies pending migrations.
  *
- * @throws StoreUnavailable if it cannot be opened or written; UnknownSchema as `migrate`; NoDatabase; RuleViolation
- * if there is no database of the repositories that are there. All name the database
+ * @throws StoreUnavailable if it cannot be opened or written; UnknownSchema as `migrate`;
+ * NoDatabase; RuleViolation if there is no database of the repositories that are there. All name
+ * the database
  */
 export async function openStore(options: StoreOptions): Promise<Store> {
   const place = placeOf(options)
@@ -142,7 +151,11 @@ export async function openEngine(options: StoreOptions): Promise<Engine> {
   return openSqlite(databaseFile(dataDir))
 }
 
-/** Creates a store on an open database. @param repositories folder of the repositories that it creates */
+/**
+ * Creates a store on an open database.
+ *
+ * @param repositories folder of the repositories that it creates
+ */
 export function createStore(
   engine: Engine,
   repositories: string,

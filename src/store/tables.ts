@@ -15,12 +15,21 @@ export interface Tables {
     name_key: string
     /** null for a user who cannot sign in and only uses tokens. */
     password_hash: string | null
-    /** Seconds since the epoch; null unless the user is locked: then tokens, sessions and password do not work. */
+    /**
+     * Seconds since the epoch; null unless the user is locked: then tokens, sessions and password
+     * do not work.
+     */
     locked_at: number | null
-    /** The account at an OpenID Connect provider that signs in as the user; null unless there is one. */
+    /**
+     * The account at an OpenID Connect provider that signs in as the user; null unless there is
+     * one.
+     */
     oidc_issuer: string | null
     oidc_subject: string | null
-    /** Seconds since the epoch: the last sign-in with that account, or when it was linked; null unless there is one. */
+    /**
+     * Seconds since the epoch: the last sign-in with that account, or when it was linked; null
+     * unless there is one.
+     */
     signed_in_at: number | null
     /** Seconds since the epoch, as every `created_at`. */
     created_at: number
@@ -34,12 +43,15 @@ export interface Tables {
     name_key: string
     visibility: Visibility
     object_format: 'sha1' | 'sha256'
-    /** Absolute path of an imported repository; null if the server created it in its own folder, named by `id`. */
+    /**
+     * Absolute path of an imported repository; null if the server created it in its own folder,
+     * named by `id`.
+     */
     path: string | null
     created_at: number
     /**
-     * Whether an administrator trusts the accounts that can write the configuration of an imported repository: 0 or 1; 2 if it was
-     * imported before there was a rule about them.
+     * Whether an administrator trusts the accounts that can write the configuration of an imported
+     * repository: 0 or 1; 2 if it was imported before there was a rule about them.
      */
     trust_owner: Generated<number>
   }
@@ -48,7 +60,10 @@ export interface Tables {
     user_id: number
     permission: Permission
   }
-  /** Who reported: one row for each token. It keeps the names of users and tokens that are gone, and is never deleted. */
+  /**
+   * Who reported: one row for each token. It keeps the names of users and tokens that are gone, and
+   * is never deleted.
+   */
   reporters: {
     id: Generated<number>
     user_name: string
@@ -70,7 +85,10 @@ export interface Tables {
     expires_at: number | null
     /** Seconds since the epoch. */
     last_used_at: number | null
-    /** Ids of the only repositories to which it gives access, each between spaces; null: all of its user's. */
+    /**
+     * Ids of the only repositories to which it gives access, each between spaces; null: all of its
+     * user's.
+     */
     repositories: string | null
     /** Patterns of the only contexts that it may report, as a JSON array; null: all. */
     contexts: string | null
@@ -94,10 +112,15 @@ export interface Tables {
     created_at: number
     /** Seconds since the epoch, with the resolution of `sessions.ts`. */
     seen_at: number
-    /** The client's address and `User-Agent` at `seen_at`; null for a session of an earlier version. */
+    /**
+     * The client's address and `User-Agent` at `seen_at`; null for a session of an earlier version.
+     */
     address: string | null
     user_agent: string | null
-    /** When it ends at the latest, for a sign-in with an OpenID Connect provider; null: the usual time after `created_at`. */
+    /**
+     * When it ends at the latest, for a sign-in with an OpenID Connect provider; null: the usual
+     * time after `created_at`.
+     */
     ends_at: number | null
   }
   auth_failures: {
@@ -120,14 +143,16 @@ export interface Tables {
     time: number
     actor: 'administrator' | 'anonymous' | 'user'
     /**
-     * The actor if it is a user, else the subject: version 0.2.0 has no other columns, and its servers run beside newer ones
-     * during an upgrade.
+     * The actor if it is a user, else the subject: version 0.2.0 has no other columns, and its
+     * servers run beside newer ones during an upgrade.
      */
     user_id: number | null
     user_name: string | null
     /** `user_name` in lower case, by which events are found. */
     user_key: string | null
-    /** Whom it concerns, also if that is the actor; null in events of version 0.2.0, see `lineOf`. */
+    /**
+     * Whom it concerns, also if that is the actor; null in events of version 0.2.0, see `lineOf`.
+     */
     subject_id: number | null
     subject_name: string | null
     subject_key: string | null
@@ -158,8 +183,8 @@ export interface Tables {
     user_id: number
   }
   /**
-   * Pushes on which git may be working. The row is removed together with the record of what the push updated. Has no foreign
-   * keys: the repository may be deleted meanwhile.
+   * Pushes on which git may be working. The row is removed together with the record of what the
+   * push updated. Has no foreign keys: the repository may be deleted meanwhile.
    */
   push_intents: {
     id: Generated<number>
@@ -184,8 +209,8 @@ type PrimaryKey<Row> = {
 }
 
 /**
- * The primary key of each table, which comes after those that its foreign keys refer to. Does not compile if a table is
- * missing.
+ * The primary key of each table, which comes after those that its foreign keys refer to. Does not
+ * compile if a table is missing.
  */
 export const primaryKeys = {
   users: { key: ['id'], numbered: true },

@@ -1,7 +1,10 @@
 import { randomUUID } from 'node:crypto'
 import { boundedMemoize } from '../util/memoize.ts'
 
-/** Returns the whole seconds since the epoch, rounded down, so that a recorded time is never in the future. */
+/**
+ * Returns the whole seconds since the epoch, rounded down, so that a recorded time is never in the
+ * future.
+ */
 export function nowInSeconds(): number {
   return Math.floor(Date.now() / 1000)
 }
@@ -12,7 +15,11 @@ export const formatTime = boundedMemoize(
   (seconds: number): string => `${new Date(seconds * 1000).toISOString().slice(0, 19)}Z`,
 )
 
-/** Formats a time as `YYYY-MM-DDThh:mm:ss.sssZ`; null if there is none. @param milliseconds since the epoch */
+/**
+ * Formats a time as `YYYY-MM-DDThh:mm:ss.sssZ`; null if there is none.
+ *
+ * @param milliseconds since the epoch
+ */
 export function formatMilliseconds(milliseconds: number | null): string | null {
   return milliseconds === null ? null : new Date(milliseconds).toISOString()
 }

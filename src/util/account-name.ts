@@ -1,6 +1,8 @@
 import { readFileSync } from 'node:fs'
 
-/** Returns the name of an account; undefined where the machine's list of accounts does not have it. */
+/**
+ * Returns the name of an account; undefined where the machine's list of accounts does not have it.
+ */
 export function accountName(uid: number): string | undefined {
   try {
     const accounts = readFileSync('/etc/passwd', 'utf8').split('\n')

@@ -6,7 +6,10 @@ export interface FairQueueLimits {
   slots: number
   /** Callers of one client admitted at a time. */
   slotsPerClient: number
-  /** Callers that wait for a slot. When this many wait, the client with the most waiting callers loses one. */
+  /**
+   * Callers that wait for a slot. When this many wait, the client with the most waiting callers
+   * loses one.
+   */
   waiting: number
   /** Callers of one client that wait for a slot. */
   waitingPerClient: number
@@ -29,9 +32,10 @@ interface Waiter {
 /**
  * Shares a fixed number of slots between clients, so that no client can keep the others out.
  *
- * Callers of one client are admitted in order of arrival. Clients that wait take turns, and one that already holds
- * `slotsPerClient` is skipped. When the queue is full, a new caller replaces the last caller of the client with the
- * most waiting callers, unless its own client has as many. So no client can fill the queue and block the others.
+ * Callers of one client are admitted in order of arrival. Clients that wait take turns, and one
+ * that already holds `slotsPerClient` is skipped. When the queue is full, a new caller replaces the
+ * last caller of the client with the most waiting callers, unless its own client has as many. So no
+ * client can fill the queue and block the others.
  *
  * ```
  *         slots are left and own share is not used up
@@ -156,7 +160,10 @@ export class FairQueue {
     })
   }
 
-  /** Refuses the last caller of the client with the most waiting callers, if it has more than `count`. */
+  /**
+   * Refuses the last caller of the client with the most waiting callers, if it has more than
+   * `count`.
+   */
   #makeSpace(count: number): boolean {
     let longest = new Set<Waiter>()
     for (const queue of this.#queues.values()) if (queue.size > longest.size) longest = queue

@@ -1,4 +1,7 @@
-/** Returns a function that runs at most `count` tasks at a time. The others wait in order of arrival. */
+/**
+ * Returns a function that runs at most `count` tasks at a time. The others wait in order of
+ * arrival.
+ */
 export function limitConcurrency(count: number): <T>(work: () => Promise<T>) => Promise<T> {
   let running = 0
   const waiting: (() => void)[] = []

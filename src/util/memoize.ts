@@ -1,6 +1,6 @@
 /**
- * Memoizes a function for a bounded number of keys. Use it for keys that recur and values that cost more to compute than
- * to look up.
+ * Memoizes a function for a bounded number of keys. Use it for keys that recur and values that cost
+ * more to compute than to look up.
  *
  * @param limit maximum number of keys; all of them are dropped when it is reached
  */
@@ -17,7 +17,8 @@ export function boundedMemoize<Key, Value>(limit: number, make: (key: Key) => Va
 }
 
 /**
- * Memoizes a function by the identity of its argument. A result is kept as long as the argument exists.
+ * Memoizes a function by the identity of its argument. A result is kept as long as the argument
+ * exists.
  *
  * @example
  * const text = memoizeByObject((rows: Row[]) => JSON.stringify(rows))

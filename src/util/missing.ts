@@ -5,7 +5,10 @@ export function isMissing(error: unknown): boolean {
   return hasCode(error, 'ENOENT')
 }
 
-/** Handles a rejected `readdir`: returns no entries if the folder does not exist, throws any other error. */
+/**
+ * Handles a rejected `readdir`: returns no entries if the folder does not exist, throws any other
+ * error.
+ */
 export function emptyWhenMissing(error: unknown): [] {
   if (isMissing(error)) return []
   throw error

@@ -4,7 +4,11 @@ import { setTimeout } from 'node:timers/promises'
 const WAIT = 20_000
 const RETRY = 500
 
-/** Retries a write that must not be lost while the database is unavailable. @throws the last error */
+/**
+ * Retries a write that must not be lost while the database is unavailable.
+ *
+ * @throws the last error
+ */
 export async function persist<T>(write: () => Promise<T>): Promise<T> {
   const since = performance.now()
   for (;;) {

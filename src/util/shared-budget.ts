@@ -1,8 +1,9 @@
 /**
  * Shares a fixed amount, for example bytes of a disk, between clients.
  *
- * Holders never wait: a holder takes what it needs piece by piece. When there is no room, the client that holds most gives
- * way to one that holds less; a piece for which nobody gives way is refused.
+ * Holders never wait: a holder takes what it needs piece by piece. When there is no room, the
+ * client that holds most gives way to one that holds less; a piece for which nobody gives way is
+ * refused.
  */
 export class SharedBudget {
   readonly #total: number
@@ -36,7 +37,8 @@ export class SharedBudget {
   /**
    * Returns a holder that has nothing yet.
    *
-   * @param onYield called when the holder has lost everything to another client. Without it, the holder never gives way
+   * @param onYield called when the holder has lost everything to another client. Without it, the
+   * holder never gives way
    */
   open(client: string, onYield?: () => void): Holder {
     let own = 0
@@ -76,7 +78,10 @@ export class SharedBudget {
     return holder
   }
 
-  /** Returns the holder that gives way to a client with `wanted`: the largest of the client that holds most, if that is more. */
+  /**
+   * Returns the holder that gives way to a client with `wanted`: the largest of the client that
+   * holds most, if that is more.
+   */
   #largest(wanted: number): Holder | undefined {
     const [largest] = [...this.#yielding]
       .filter(({ client, held }) => held > 0 && this.heldBy(client) > wanted)
@@ -89,7 +94,10 @@ export class SharedBudget {
 export interface Holder {
   readonly client: string
   readonly held: number
-  /** Takes `amount`. Returns false, and takes nothing, if there is no room, or the client's share is used up. */
+  /**
+   * Takes `amount`. Returns false, and takes nothing, if there is no room, or the client's share is
+   * used up.
+   */
   take(amount: number): boolean
   /** Releases `amount`, or everything. */
   release(amount?: number): void

@@ -9,7 +9,8 @@ interface Run<T> {
 }
 
 /**
- * Runs work once for all callers that ask for the same key at about the same time. Runs of a key follow one another.
+ * Runs work once for all callers that ask for the same key at about the same time. Runs of a key
+ * follow one another.
  *
  * ```
  *   no run of the key           ──▶ creates one, which begins in this turn of the event loop
@@ -18,8 +19,8 @@ interface Run<T> {
  *   the last caller has aborted ──▶ aborts the run; later callers join none that is aborted
  * ```
  *
- * For example, refs are listed by A, pushed, and then asked for by B and C. B must see the push, which A's run may have
- * missed, and C can share what B gets:
+ * For example, refs are listed by A, pushed, and then asked for by B and C. B must see the push,
+ * which A's run may have missed, and C can share what B gets:
  *
  * ```
  *   A joins   run 1 begins ────────────── ends: A
@@ -32,7 +33,11 @@ export class SharedRuns<T> {
   /** The latest run of each key. */
   readonly #runs = new Map<string, Run<T>>()
 
-  /** Returns the result of a run that begins after this call. @param signal stops waiting and rejects with its reason */
+  /**
+   * Returns the result of a run that begins after this call.
+   *
+   * @param signal stops waiting and rejects with its reason
+   */
   join(key: string, work: Work<T>, signal?: AbortSignal): Promise<T> {
     const latest = this.#runs.get(key)
     const isOpen = latest?.state === 'waiting' && !latest.abort.signal.aborted

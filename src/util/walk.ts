@@ -3,8 +3,8 @@ import { join } from 'node:path'
 import { emptyWhenMissing } from './missing.ts'
 
 /**
- * Lists everything below a folder, then the folder itself. Entries that are removed meanwhile may or may not be listed.
- * Symbolic links are not followed.
+ * Lists everything below a folder, then the folder itself. Entries that are removed meanwhile may
+ * or may not be listed. Symbolic links are not followed.
  */
 export async function* walk(folder: string): AsyncGenerator<{ path: string; isFolder: boolean }> {
   for (const entry of await readdir(folder, { withFileTypes: true }).catch(emptyWhenMissing)) {

@@ -54,7 +54,8 @@ export async function web(app: FastifyInstance, options: WebOptions): Promise<vo
       request.session = await sessionAuth.identify(request, reply)
     })
     pages.addHook('onSend', async (request, reply, payload) => limitUnsent(request, reply.raw, payload))
-    // Runs before Fastify checks the content type: an unparsable one would become an internal error.
+    // Runs before Fastify checks the content type: an unparsable one would become an internal
+    // error.
     pages.addHook('preParsing', async (request: FastifyRequest, reply: FastifyReply) => {
       if (request.method !== 'POST') return
       const form = await readForm(request.raw, reply.raw, FORM_LIMIT, options.bodyTimeout)

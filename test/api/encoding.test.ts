@@ -16,7 +16,10 @@ async function startCounting(t: Test) {
   const lookup = new CommitLookup()
   let made = 0
 
-  /** Replaces the description of the first row by a getter, which is called whenever an item is made from the row. */
+  /**
+   * Replaces the description of the first row by a getter, which is called whenever an item is made
+   * from the row.
+   */
   function observe<Row>(rows: Row[]): Row[] {
     const [first] = rows
     if (typeof first !== 'object' || first === null || !('description' in first)) return rows

@@ -2,10 +2,15 @@ import { rename } from 'node:fs/promises'
 import t, { type Test } from 'tap'
 import { type CallOptions, startServer } from '../helpers/server.ts'
 
-/** What the contract's checks do not send: they provoke each status code, and each pair of broken rules. */
+/**
+ * What the contract's checks do not send: they provoke each status code, and each pair of broken
+ * rules.
+ */
 const report = { state: 'success' }
 
-/** Starts a server with a public and a private repository that `acme` owns and `reader` may read. */
+/**
+ * Starts a server with a public and a private repository that `acme` owns and `reader` may read.
+ */
 async function setUp(t: Test) {
   const server = await startServer(t, { budget: { limit: 1_000, window: 300 } })
   const { commits } = await server.createRepository('acme/public')

@@ -3,8 +3,8 @@ import { schemas } from '../../generated/schemas.ts'
 import { startServer } from '../helpers/server.ts'
 
 /**
- * What the checks by the contract do not send: they draw values on either side of each limit and break each rule of each
- * field. Exact messages are here, and texts that are kept as sent.
+ * What the checks by the contract do not send: they draw values on either side of each limit and
+ * break each rule of each field. Exact messages are here, and texts that are kept as sent.
  */
 const DEEP = `${'['.repeat(5_000)}${']'.repeat(5_000)}`
 

@@ -13,7 +13,10 @@ import { drain, fillCommit, openAnswer } from '../helpers/large-commit.ts'
 import { longestStretch, measured } from '../helpers/loop-stretch.ts'
 import { startServer } from '../helpers/server.ts'
 
-/** Milliseconds of CPU time that an answer with the worst content may block the event loop, once per change. */
+/**
+ * Milliseconds of CPU time that an answer with the worst content may block the event loop, once per
+ * change.
+ */
 const MOST = 250
 
 async function setUp(t: Test, database: TestDatabase, options: Partial<AppOptions> = {}) {

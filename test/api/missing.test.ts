@@ -5,7 +5,10 @@ import t from 'tap'
 import { createToken } from '../../src/auth/token.ts'
 import { startServer } from '../helpers/server.ts'
 
-/** Paths of repositories that do not exist, also some that are no names. The contract's checks send other ids and bodies. */
+/**
+ * Paths of repositories that do not exist, also some that are no names. The contract's checks send
+ * other ids and bodies.
+ */
 const MISSING = [
   'acme/missing',
   'nobody/missing',
@@ -44,7 +47,10 @@ t.test('private and missing look the same, whatever the missing one is called', 
   }
 })
 
-/** Sends `path` unchanged. Returns status, headers in the order sent, and body, without the parts that may differ. */
+/**
+ * Sends `path` unchanged. Returns status, headers in the order sent, and body, without the parts
+ * that may differ.
+ */
 async function rawAnswer(
   url: string,
   method: string,

@@ -71,7 +71,10 @@ for (const database of databases) {
   })
 }
 
-/** Reads in a loop until stopped: each answer must be consistent, and none may lack a context that an earlier one had. */
+/**
+ * Reads in a loop until stopped: each answer must be consistent, and none may lack a context that
+ * an earlier one had.
+ */
 async function readMeanwhile(t: Test, read: () => Promise<JsonBody>, stop: { now: boolean }): Promise<void> {
   let most = 0
   let inconsistent = 0

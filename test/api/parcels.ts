@@ -8,7 +8,10 @@ import { writeGenerated } from '../../src/codegen/generate.ts'
 import { ServiceError } from '../../src/errors.ts'
 import { asServiceError, sendError } from '../../src/replies/error-replies.ts'
 
-/** A small contract of another service, generated once per test file, with handlers that keep parcels in memory. */
+/**
+ * A small contract of another service, generated once per test file, with handlers that keep
+ * parcels in memory.
+ */
 const spec = resolve(import.meta.dirname, '../codegen/fixtures/parcels.yaml')
 const folder = await mkdtemp(join(tmpdir(), 'parcels-'))
 t.teardown(() => rm(folder, { recursive: true, force: true }))
@@ -28,7 +31,10 @@ export interface Answer {
   headers?: Record<string, string | number>
 }
 
-/** Creates handlers for all operations. The list returns its parsed query in a header, where tests can see it. */
+/**
+ * Creates handlers for all operations. The list returns its parsed query in a header, where tests
+ * can see it.
+ */
 export function parcelHandlers() {
   const parcels = new Map<string, object>()
   return {

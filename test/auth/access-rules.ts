@@ -1,6 +1,7 @@
 /**
- * The access rules in compact form: "Order of checks" in openapi.yaml for the API and git, and the same for pages, where
- * an anonymous user is asked to sign in. The way a credential is presented decides whether an interface recognizes it.
+ * The access rules in compact form: "Order of checks" in openapi.yaml for the API and git, and the
+ * same for pages, where an anonymous user is asked to sign in. The way a credential is presented
+ * decides whether an interface recognizes it.
  */
 export const CALLERS = [
   'anonymous',
@@ -13,7 +14,8 @@ export const CALLERS = [
   'reader',
   'writer',
   'owner',
-  // The owner, by a token that is limited: to another repository, to fetching, to contexts that are not reported here.
+  // The owner, by a token that is limited: to another repository, to fetching, to contexts that are
+  // not reported here.
   'limited elsewhere',
   'without push',
   'without context',
@@ -32,7 +34,11 @@ export type Expectation = (caller: Caller, way: Way, repository: Repository) => 
 /** The limited token that may write there. */
 const LIMITED_IN = { api: 'without push', git: 'without context' } as const
 
-/** Applies steps 3 to 6 of "Order of checks" in openapi.yaml. @param success status when access is granted */
+/**
+ * Applies steps 3 to 6 of "Order of checks" in openapi.yaml.
+ *
+ * @param success status when access is granted
+ */
 export function contractRules(target: 'api' | 'git', access: 'read' | 'write', success: number): Expectation {
   return (presented, way, repository) => {
     const caller = recognizedAs(target, presented, way)

@@ -230,7 +230,8 @@ for (const database of databases) {
      select 'a' || i, 1, ${now + 60_000} + i from n`,
       )
       await query(`insert into auth_failures (address, failures, ends_at) values ('expired', 9, ${now - 1})`)
-      // A removal that exceeds the time limit of a statement, as on a busy machine, is tried again at the next new address.
+      // A removal that exceeds the time limit of a statement, as on a busy machine, is tried again
+      // at the next new address.
       const rows = async () => (await query('select address from auth_failures')).length
       const asked = []
       do {

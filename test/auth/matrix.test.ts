@@ -33,7 +33,10 @@ interface Sample {
 const API = '/api/v1/repos/acme/{repo}'
 const GIT = '/acme/{repo}.git'
 const FORM = { headers: { 'content-type': 'application/x-www-form-urlencoded' }, body: 'name=x' }
-/** The file that all callers request. The others go through the same handler, so that a few callers show that they do. */
+/**
+ * The file that all callers request. The others go through the same handler, so that a few callers
+ * show that they do.
+ */
 const FIRST_FILE = 'style.css'
 const FEW: readonly Caller[] = ['anonymous', 'unknown', 'owner']
 const FILES = [
@@ -54,7 +57,9 @@ const FILES = [
   'swagger-ui-bundle.js',
 ]
 
-/** The shortest request that git accepts: a flush packet, which asks for nothing and sends nothing. */
+/**
+ * The shortest request that git accepts: a flush packet, which asks for nothing and sends nothing.
+ */
 function gitCall(service: string, access: 'read' | 'write'): Sample {
   return {
     path: `${GIT}/${service}`,
@@ -170,7 +175,10 @@ t.test('every combination of caller, credential form, repository and route', asy
     return wrong
   }
 
-  /** Returns one line for each answer that differs from the expected one. An assertion each takes longer than a request. */
+  /**
+   * Returns one line for each answer that differs from the expected one. An assertion each takes
+   * longer than a request.
+   */
   async function compare(method: string, sample: Sample, caller: Caller, way: Way): Promise<string[]> {
     const wrong: string[] = []
     const expect = (what: string, found: unknown, wanted: unknown) => {
@@ -299,7 +307,10 @@ async function setUp(t: Test) {
   const agent = new Agent({ keepAlive: true })
   t.teardown(() => agent.destroy())
 
-  /** Sends a request. `raw` is everything that must not differ: status, headers and body, without time and random values. */
+  /**
+   * Sends a request. `raw` is everything that must not differ: status, headers and body, without
+   * time and random values.
+   */
   async function ask(method: string, path: string, headers: Record<string, string>, body?: string) {
     const { promise, resolve, reject } = Promise.withResolvers<{
       status: number

@@ -5,7 +5,10 @@ import { textTable } from './table.ts'
 
 /** Seconds of load before the first round of a process. */
 const WARM_UP = 3
-/** Rounds after which the servers are started again: two processes of one program differ by more than a few per cent. */
+/**
+ * Rounds after which the servers are started again: two processes of one program differ by more
+ * than a few per cent.
+ */
 const ROUNDS_OF_A_PROCESS = 3
 
 /** A request on two servers. */
@@ -23,8 +26,8 @@ export interface Compared {
 }
 
 /**
- * Measures the processor time per request on two servers, in turn. The first of each round is the last of the next one, so a
- * machine that becomes slower or faster affects both.
+ * Measures the processor time per request on two servers, in turn. The first of each round is the
+ * last of the next one, so a machine that becomes slower or faster affects both.
  */
 export async function compareSides(
   sides: Side[],

@@ -15,7 +15,8 @@ export async function runAutocannon(load: Load): Promise<Measured> {
 
 async function main(): Promise<void> {
   const { url, connections, seconds, requests }: Load = JSON.parse(await text(process.stdin))
-  // autocannon prepares all requests for each connection, which takes seconds: give each connection a share.
+  // autocannon prepares all requests for each connection, which takes seconds: give each connection
+  // a share.
   let opened = 0
   const setupClient = (client: Client) => {
     const turn = opened++ % requests.length

@@ -5,7 +5,10 @@ import { text } from 'node:stream/consumers'
 import { setTimeout } from 'node:timers/promises'
 import { createToken } from '../../src/auth/token.ts'
 
-/** Requests with bad tokens from one address, in an open loop: a late answer does not delay the next request. */
+/**
+ * Requests with bad tokens from one address, in an open loop: a late answer does not delay the next
+ * request.
+ */
 interface Flood {
   url: string
   path: string

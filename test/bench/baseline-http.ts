@@ -1,7 +1,8 @@
 import { createServer } from 'node:http'
 
 /**
- * Answers with prepared bytes and headers from `node:http` alone: the physical limit of a server on Node.js.
+ * Answers with prepared bytes and headers from `node:http` alone: the physical limit of a server on
+ * Node.js.
  *
  * argv: JSON of the answers by path
  */

@@ -21,8 +21,8 @@ import {
 } from './baseline-routes.ts'
 
 /**
- * Answers each request with the same `pg` calls as our server, one after the other. To learn them, it records the queries
- * of one read and one report of our server at startup.
+ * Answers each request with the same `pg` calls as our server, one after the other. To learn them,
+ * it records the queries of one read and one report of our server at startup.
  *
  * argv: JSON of a Sample
  */

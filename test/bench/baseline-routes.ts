@@ -3,8 +3,9 @@ import { operations } from '../../generated/operations.ts'
 import { schemas } from '../../generated/schemas.ts'
 
 /**
- * Creates a Fastify server for the contract's two routes that does less: no validation, authentication, access rules or
- * git. Methods, path shapes, headers and bytes equal ours; rows become answers as in ours.
+ * Creates a Fastify server for the contract's two routes that does less: no validation,
+ * authentication, access rules or git. Methods, path shapes, headers and bytes equal ours; rows
+ * become answers as in ours.
  */
 export function createBaseline(): FastifyInstance {
   const app = fastify({ exposeHeadRoutes: false })

@@ -14,7 +14,10 @@ const STYLE = `
   .yes { fill: #2da44e } .cpu { fill: #8c959f } .no { fill: #d1242f } .target { stroke: #57606a; stroke-dasharray: 3 3 }
   @media (prefers-color-scheme: dark) { text { fill: #e6edf3 } .small { fill: #9198a1 } .target { stroke: #9198a1 } }`
 
-/** Returns an SVG with a bar for every row that has a target. Longer is better; one line marks the target. */
+/**
+ * Returns an SVG with a bar for every row that has a target. Longer is better; one line marks the
+ * target.
+ */
 export function chartOf(rows: Row[], subtitle: string): string {
   const targeted = rows.filter(({ target, ratio }) => target !== undefined && ratio !== undefined)
   const [width, height] = [NAMES + BARS + FIGURES, TOP + targeted.length * ROW + BOTTOM]

@@ -1,7 +1,8 @@
 import { comparisonsOf, type Scenario } from './scenario.ts'
 
 /**
- * Checks that a baseline answers a read with the same bytes as ours, wherever both get the same request.
+ * Checks that a baseline answers a read with the same bytes as ours, wherever both get the same
+ * request.
  *
  * @param onError called for each difference
  */

@@ -11,8 +11,9 @@ export const CONTEXTS = 10
 const BATCH = 50_000
 
 /**
- * Writes `size` statuses, 10 per commit, in the order of the key and in one statement: first for the commits of `named`,
- * then for random ones. The rows equal those that as many reports would leave.
+ * Writes `size` statuses, 10 per commit, in the order of the key and in one statement: first for
+ * the commits of `named`, then for random ones. The rows equal those that as many reports would
+ * leave.
  *
  * @returns bytes of the table and its indexes per status
  */
@@ -42,7 +43,8 @@ function insertion(repositoryId: number, id: string, now: string): string {
 function fillSqlite(file: string, repositoryId: number, commits: string[]): number {
   const db = new Sqlite(file)
   try {
-    // No other process has the database open, and it is discarded after a crash. The server sets all of these again.
+    // No other process has the database open, and it is discarded after a crash. The server sets
+    // all of these again.
     for (const setting of ['journal_mode', 'synchronous', 'foreign_keys']) db.pragma(`${setting} = off`)
     db.function('new_id', newId)
     db.exec(`create temp table bench_commits (sha text primary key) without rowid;

@@ -40,8 +40,8 @@ const UNTOUCHED = 30
 const TOKENS = 11
 
 /**
- * Creates a database with `size` statuses in `public` and some in the other repositories, and git repositories with the
- * commits that requests name. The other commits exist only in the database.
+ * Creates a database with `size` statuses in `public` and some in the other repositories, and git
+ * repositories with the commits that requests name. The other commits exist only in the database.
  *
  * @param databaseUrl a PostgreSQL database; without it SQLite
  */

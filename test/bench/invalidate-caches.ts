@@ -6,8 +6,8 @@ import { databaseFile } from './servers.ts'
 const INTERVAL = 10
 
 /**
- * Keeps committing irrelevant changes, as another process would, which invalidates what the server has cached of the
- * database. So each read of a thousand commits in turn is a first read.
+ * Keeps committing irrelevant changes, as another process would, which invalidates what the server
+ * has cached of the database. So each read of a thousand commits in turn is a first read.
  */
 export async function invalidateCaches(fixture: Fixture): Promise<() => Promise<string | undefined>> {
   const db = new Sqlite(databaseFile(fixture), { timeout: 1_000 })

@@ -3,7 +3,9 @@ import { runAutocannon } from './autocannon.ts'
 import type { Load, Measured } from './load.ts'
 import { runWrk } from './wrk.ts'
 
-/** wrk where it is installed: a cheap load generator leaves more of two processors to the server. */
+/**
+ * wrk where it is installed: a cheap load generator leaves more of two processors to the server.
+ */
 export const loadGenerator = isInstalled('wrk') ? 'wrk' : 'autocannon'
 
 /** Runs a load from its own process. */

@@ -1,7 +1,10 @@
 import { median, type Row, spreadOf } from './row.ts'
 import type { Served } from './servers.ts'
 
-/** Times single reads that ask git: of repositories without a git process, then of one that has a process. */
+/**
+ * Times single reads that ask git: of repositories without a git process, then of one that has a
+ * process.
+ */
 export async function measureLookups({ fixture, server }: Served): Promise<Row[]> {
   const cold = fixture.untouched.map(({ name, sha }) => `${name}/commits/${sha}`)
   const warm = fixture.silent.slice(0, cold.length).map((sha) => `silent/commits/${sha}`)

@@ -4,10 +4,15 @@ import { teamRequests } from './requests.ts'
 import type { Row } from './row.ts'
 import { ourCommand, type Served } from './servers.ts'
 
-/** Numbers of requests after which the memory is measured. The first is the baseline of the others. */
+/**
+ * Numbers of requests after which the memory is measured. The first is the baseline of the others.
+ */
 const FIRST = 10_000
 const LATER = [100_000, 250_000, 500_000, 1_000_000]
-/** Reads per request of the mix. A million requests of the mix alone would take minutes, spent waiting for the disk. */
+/**
+ * Reads per request of the mix. A million requests of the mix alone would take minutes, spent
+ * waiting for the disk.
+ */
 const READS = 9
 const MIXED = 400
 /** Seconds after which a slow machine stops before a million. */

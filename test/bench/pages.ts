@@ -9,7 +9,9 @@ import type { Served } from './servers.ts'
 
 const COMMITS = 100_000
 const BRANCHES = 2_000
-/** Contexts of the newest commits and of the branches; the commits of the tag `many` have `MANY`. */
+/**
+ * Contexts of the newest commits and of the branches; the commits of the tag `many` have `MANY`.
+ */
 const CONTEXTS = 20
 const MANY = 1_000
 /** Commits that the page of checks shows. */
@@ -31,8 +33,8 @@ interface Visit {
 }
 
 /**
- * Times single requests for pages of a repository with 100,000 commits and 2,000 branches, one at a time. The server is warm
- * unless the name says what has changed before each request.
+ * Times single requests for pages of a repository with 100,000 commits and 2,000 branches, one at a
+ * time. The server is warm unless the name says what has changed before each request.
  */
 export async function measurePages(
   { fixture, server }: Served,

@@ -22,10 +22,16 @@ interface ScriptCoverage {
   functions: { functionName: string; ranges: { count: number }[] }[]
 }
 
-/** Requests of each kind. The first ones fill caches, and in some of them the server does something else too. */
+/**
+ * Requests of each kind. The first ones fill caches, and in some of them the server does something
+ * else too.
+ */
 const REQUESTS = 20
 
-/** Counts the files and functions of `src` that one request of each kind runs, with everything cached. */
+/**
+ * Counts the files and functions of `src` that one request of each kind runs, with everything
+ * cached.
+ */
 export async function countPaths(side: Side, requests: SideRequest[]): Promise<Path[]> {
   const targets = await fetch(`http://${side.inspector}/json/list`)
   const [{ webSocketDebuggerUrl }] = JSON.parse(await targets.text())

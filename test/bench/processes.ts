@@ -42,7 +42,8 @@ export async function startProcess(
     return {
       url,
       cpu() {
-        // User and system time are the 12th and 13th field after the name in brackets, which may contain anything.
+        // User and system time are the 12th and 13th field after the name in brackets, which may
+        // contain anything.
         const [, rest = ''] = readFileSync(`/proc/${child.pid}/stat`, 'utf8').split(/\) (?!.*\) )/)
         const fields = rest.split(' ')
         return (Number(fields[11]) + Number(fields[12])) * TICK

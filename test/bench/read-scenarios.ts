@@ -27,7 +27,11 @@ function rawReads({ sized, privateCommit, tokens }: Fixture, etag: string) {
 /** Headers that `node:http` sets itself. */
 const AUTOMATIC = ['connection', 'content-length', 'date', 'keep-alive']
 
-/** Records our server's answers for `node:http` to repeat. @param etag of the public commit with 10 contexts */
+/**
+ * Records our server's answers for `node:http` to repeat.
+ *
+ * @param etag of the public commit with 10 contexts
+ */
 export async function rawAnswers(
   { fixture, server }: Served,
   etag: string,

@@ -37,7 +37,10 @@ export function report(
   }
 }
 
-/** Returns a push that creates a branch at a commit which the repository has. Its body is decoded as Latin-1. */
+/**
+ * Returns a push that creates a branch at a commit which the repository has. Its body is decoded as
+ * Latin-1.
+ */
 export function push(repository: string, sha: string, token: string): LoadRequest {
   const command = `${'0'.repeat(sha.length)} ${sha} refs/heads/gated-${UNIQUE}\0report-status side-band-64k`
   const length = command.length - UNIQUE.length + randomUUID().length + 4
@@ -55,7 +58,9 @@ export function under(prefix: string, requests: LoadRequest[]): LoadRequest[] {
   return requests.map((request) => ({ ...request, path: `${prefix}${request.path}` }))
 }
 
-/** Returns the requests of a team to commits with 10 contexts each, 80 % of them to the 50 newest. */
+/**
+ * Returns the requests of a team to commits with 10 contexts each, 80 % of them to the 50 newest.
+ */
 export function teamRequests({ stored, tokens }: Fixture, count: number) {
   const random = createRandom(1)
   const commit = () => stored[random.below(random.onceIn(5) ? stored.length : NEWEST)]
@@ -70,7 +75,10 @@ export function teamRequests({ stored, tokens }: Fixture, count: number) {
     Array.from({ length: count }, (_, index) => create(index))
   const good = (index: number) => (index % 4 === 3 ? oneReport() : oneRead())
 
-  /** Of 1,000 requests, 10 have a bad token from one of 20 addresses, 5 name an unknown commit, and 5 are oversized. */
+  /**
+   * Of 1,000 requests, 10 have a bad token from one of 20 addresses, 5 name an unknown commit, and
+   * 5 are oversized.
+   */
   const mixed = (index: number): LoadRequest => {
     const place = random.below(1_000)
     const forwarded = { 'x-forwarded-for': `198.51.100.${random.below(20)}` }

@@ -28,7 +28,10 @@ export interface Row {
 /** Processors kept busy from which on the server, not the load generator, was the bottleneck. */
 const BUSY = 0.9
 
-/** Tells whether a target is met; `by CPU` where the ratio falls short only because the server was not busy. */
+/**
+ * Tells whether a target is met; `by CPU` where the ratio falls short only because the server was
+ * not busy.
+ */
 export function isReached({ ratio, cpuRatio, busy = 1, target, byCpu }: Row): 'yes' | 'by CPU' | 'no' | '' {
   if (target === undefined || ratio === undefined) return ''
   if (byCpu) return meets(cpuRatio ?? Number.NaN, target) ? 'yes' : 'no'

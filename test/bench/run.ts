@@ -13,16 +13,18 @@ import { tableOf } from './table.ts'
 import { compareTransfers } from './transfers.ts'
 
 /**
- * Compares the server with baseline servers that do less work, in the same run. Scenarios take turns over several rounds;
- * only ratios within one run are meaningful, since machines are noisy. On two processors the load generator takes one or
- * more, so requests per second reflect the server only where it was busy (1.00 of a processor); processor time per
- * request is measured too. The exit code is 1 after an unexpected answer.
+ * Compares the server with baseline servers that do less work, in the same run. Scenarios take
+ * turns over several rounds; only ratios within one run are meaningful, since machines are noisy.
+ * On two processors the load generator takes one or more, so requests per second reflect the server
+ * only where it was busy (1.00 of a processor); processor time per request is measured too. The
+ * exit code is 1 after an unexpected answer.
  *
- * --size N statuses stored (10,000; with more, also measures 10,000), --rounds N (3), --seconds N of each measurement (1),
- * --only PATTERN of names, --json instead of a table, --chart FILE
+ * --size N statuses stored (10,000; with more, also measures 10,000), --rounds N (3), --seconds N
+ * of each measurement (1), --only PATTERN of names, --json instead of a table, --chart FILE
  *
- * --against COMMIT compares the processor time of a few requests, and the duration of fetches and pushes, with those of another
- * commit instead (11 rounds), and --paths counts the functions that one request of each kind calls, with --against also those of the commit
+ * --against COMMIT compares the processor time of a few requests, and the duration of fetches and
+ * pushes, with those of another commit instead (11 rounds), and --paths counts the functions that
+ * one request of each kind calls, with --against also those of the commit
  */
 const { values } = parseArgs({ options: benchOptions })
 const { against } = values

@@ -11,7 +11,10 @@ export interface Scenario {
   statuses: number[]
   /** Default: 32. */
   connections?: number
-  /** Starts a concurrent activity. Returns a function that stops it and returns an error message if it failed. */
+  /**
+   * Starts a concurrent activity. Returns a function that stops it and returns an error message if
+   * it failed.
+   */
   meanwhile?: () => Promise<() => Promise<string | undefined>>
   against?: Comparison | Comparison[]
 }

@@ -10,7 +10,9 @@ import { report } from './requests.ts'
 
 const root = resolve(import.meta.dirname, '../..')
 
-/** Returns the arguments of node in `npm start` of a copy of this project: what follows `exec node`. */
+/**
+ * Returns the arguments of node in `npm start` of a copy of this project: what follows `exec node`.
+ */
 export function startArgs(folder = root): string[] {
   const { scripts } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'))
   return scripts.start.split(' ').slice(2)
@@ -41,7 +43,11 @@ export function ourCommand({ options }: Fixture): { args: string[]; env: NodeJS.
   return { args: startArgs(), env: serverSettings(options) }
 }
 
-/** Creates a fixture and serves it. @param postgres URL of a PostgreSQL server; SQLite by default */
+/**
+ * Creates a fixture and serves it.
+ *
+ * @param postgres URL of a PostgreSQL server; SQLite by default
+ */
 export async function serve(size: number, postgres?: string): Promise<Served> {
   const fixture = await createFixture(size, postgres && (await createDatabase(postgres)))
   const { args, env } = ourCommand(fixture)

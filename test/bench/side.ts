@@ -21,7 +21,11 @@ export interface Side {
   /** Address of the inspector, if it is used. */
   inspector: string
   token: string
-  /** Creates a repository of alice with the command line of the server's own commit. @returns its path */
+  /**
+   * Creates a repository of alice with the command line of the server's own commit.
+   *
+   * @returns its path
+   */
   createRepository(name: string, ...options: string[]): string
   /** Commits of `public` and of `private`. The first has 10 contexts, the others have none. */
   commits: string[]

@@ -11,7 +11,10 @@ export interface Start {
   against?: { name: string; target: Target }[]
 }
 
-/** Measures the time from the start of a process to its first answer. Returns a row for each baseline. */
+/**
+ * Measures the time from the start of a process to its first answer. Returns a row for each
+ * baseline.
+ */
 export async function measureStarts(starts: Start[], rounds: number): Promise<Row[]> {
   const times = new Map(starts.map(({ name }): [string, number[]] => [name, []]))
   for (let round = 0; round < rounds; round++)

@@ -7,7 +7,12 @@ import type { Served } from './servers.ts'
 const TEAM = 2_000
 const FLOOD_RATE = 2_000
 
-/** Returns scenarios that depend on the number of statuses. @param size part of the names @param other size of the baseline */
+/**
+ * Returns scenarios that depend on the number of statuses.
+ *
+ * @param size part of the names
+ * @param other size of the baseline
+ */
 export function sizeScenarios({ fixture, server }: Served, size: number, other?: number): Scenario[] {
   const { reads, reports, mix } = teamRequests(fixture, TEAM)
   const named = (name: string, of: number) => `${name}, ${of.toLocaleString('en')} statuses`

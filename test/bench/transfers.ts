@@ -17,7 +17,10 @@ const MAX_PACK = 512 * 1024 * 1024
 const CLONED = 30
 const PUSHED = 10
 const CLONES = 30
-/** git neither compresses files nor looks for differences between them, and stores them in a pack that it can send as it is. */
+/**
+ * git neither compresses files nor looks for differences between them, and stores them in a pack
+ * that it can send as it is.
+ */
 const WHOLE_FILES = [
   'core.bigFileThreshold=1m',
   'core.compression=0',
@@ -41,8 +44,8 @@ interface Prepared {
 }
 
 /**
- * Measures how long fetches and pushes take on two servers, in turn. The client does nothing with what it receives, so that
- * only the servers and their git are compared.
+ * Measures how long fetches and pushes take on two servers, in turn. The client does nothing with
+ * what it receives, so that only the servers and their git are compared.
  */
 export async function compareTransfers(sides: Side[], rounds: number, only: RegExp): Promise<Compared[]> {
   const chosen = Object.entries(transfers).filter(([name]) => only.test(name))

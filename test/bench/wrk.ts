@@ -53,7 +53,9 @@ function scriptOf({ url, requests }: Load): string {
     end`
 }
 
-/** Returns a request as a Lua string, or as a table of the parts before and after the unique value. */
+/**
+ * Returns a request as a Lua string, or as a table of the parts before and after the unique value.
+ */
 function luaOf({ method, path, headers, body = '' }: LoadRequest, host: string): string {
   const unique = body.includes(UNIQUE)
   const length = Buffer.byteLength(body) + (unique ? UNIQUE_BYTES - UNIQUE.length : 0)

@@ -3,8 +3,8 @@ import { resolve } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 
 /**
- * Refuses dependencies without an exact version, and a lock file that was made for another package.json, with which `npm ci`
- * fails or installs something else. Part of `npm run check`.
+ * Refuses dependencies without an exact version, and a lock file that was made for another
+ * package.json, with which `npm ci` fails or installs something else. Part of `npm run check`.
  */
 const root = resolve(import.meta.dirname, '../..')
 const read = (file: string) => JSON.parse(readFileSync(resolve(root, file), 'utf8'))

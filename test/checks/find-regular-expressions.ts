@@ -23,7 +23,10 @@ export function findShippedExpressions(): FoundExpression[] {
   return files.sort().flatMap((file) => findExpressions(file, readFileSync(resolve(root, file), 'utf8')))
 }
 
-/** Returns every regular expression in a file: literals, `RegExp(…)`, and properties named `pattern`, which belong to schemas. */
+/**
+ * Returns every regular expression in a file: literals, `RegExp(…)`, and properties named
+ * `pattern`, which belong to schemas.
+ */
 export function findExpressions(name: string, text: string): FoundExpression[] {
   const file = ts.createSourceFile(name, text, ts.ScriptTarget.Latest, true)
   const found: FoundExpression[] = []

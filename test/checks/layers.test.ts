@@ -11,7 +11,10 @@ function rows(): string[][] {
   )
 }
 
-/** Returns the files below `folder` that each file imports, types and imports for their effects included. */
+/**
+ * Returns the files below `folder` that each file imports, types and imports for their effects
+ * included.
+ */
 function importsBelow(folder: string): Map<string, string[]> {
   const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((file) =>
     file.endsWith('.ts'),
@@ -61,12 +64,14 @@ t.test('no folder of src imports itself by way of others', async (t) => {
   const folders = new Map<string, Set<string>>()
   for (const [file, targets] of importsBelow(root)) {
     const own = dirname(file)
-    // A folder within another one may use what lies directly in that one, and all may use what lies directly in src.
+    // A folder within another one may use what lies directly in that one, and all may use what lies
+    // directly in src.
     const isOutside = (folder: string) => folder !== own && folder !== '.' && !own.startsWith(`${folder}/`)
     const others = targets.map(dirname).filter(isOutside)
     folders.set(own, new Set([...(folders.get(own) ?? []), ...others]))
   }
-  // A folder that imports no other folder is no part of a circle, nor is one that imports only such folders.
+  // A folder that imports no other folder is no part of a circle, nor is one that imports only such
+  // folders.
   for (let before = -1; before !== folders.size; ) {
     before = folders.size
     for (const [folder, others] of folders)

@@ -34,7 +34,10 @@ t.test('each expression takes linear time for input that repeats its own charact
   t.ok(timeOnce(/=+$/, `${'='.repeat(LENGTH / 2)}\0`) > LIMIT, 'a quadratic expression exceeds the limit')
 })
 
-/** Returns texts that repeat parts of the expression and end with a character that it does not match. */
+/**
+ * Returns texts that repeat parts of the expression and end with a character that it does not
+ * match.
+ */
 function inputsFor(source: string): string[] {
   const characters = [...new Set([...source, ' ', 'a', '0'])]
   const words = source.match(/[\w/:"@=;.-]{2,}/g) ?? []
@@ -45,7 +48,9 @@ function inputsFor(source: string): string[] {
   )
 }
 
-/** Returns the milliseconds of the fastest of several searches: another process may slow one down. */
+/**
+ * Returns the milliseconds of the fastest of several searches: another process may slow one down.
+ */
 function time(expression: RegExp, input: string): number {
   let best = Number.POSITIVE_INFINITY
   for (let attempt = 0; attempt < ATTEMPTS && best > LIMIT; attempt++) {

@@ -7,8 +7,8 @@ import { text } from 'node:stream/consumers'
 import { affectedTests, changedFiles } from '../affected.ts'
 
 /**
- * Runs the scripts `check:*` of package.json in parallel, in their order, and prints the output of those that fail. Then it
- * names the test files that belong to changes that are not committed.
+ * Runs the scripts `check:*` of package.json in parallel, in their order, and prints the output of
+ * those that fail. Then it names the test files that belong to changes that are not committed.
  */
 const root = resolve(import.meta.dirname, '../..')
 const manifest: { scripts: Record<string, string> } = JSON.parse(

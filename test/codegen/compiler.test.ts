@@ -21,8 +21,9 @@ t.test('the compiler finds every mismatch between the contract and the code', as
     client: join(copy, 'parcels/client'),
   })
   await cp(join(fixtures, 'parcels'), join(copy, 'parcels'), { recursive: true })
-  // One run for everything: the renamed operation and a typo in the copy, and handlers of the small contract.
-  // The contract's types reach all other files only through what those that import them declare.
+  // One run for everything: the renamed operation and a typo in the copy, and handlers of the small
+  // contract. The contract's types reach all other files only through what those that import them
+  // declare.
   const findings = compile(copy, ['parcels'], (file) => {
     const isChecked = /\/generated\/[^/]+$|\/parcels\//.test(file.fileName)
     return !file.fileName.includes('/node_modules/') && (isChecked || file.text.includes('/generated/'))

@@ -27,7 +27,9 @@ function expectEdits(t: Test, change: string, edits: Edits): void {
   )
 }
 
-/** An operation with a paged list: without a commit, with query parameters and headers of its own. */
+/**
+ * An operation with a paged list: without a commit, with query parameters and headers of its own.
+ */
 const OPERATION: Edits = {
   'openapi.yaml': [
     [

@@ -20,7 +20,12 @@ export function addState(state: string, combined: string): Edits[string] {
   ]
 }
 
-/** Copies everything that a change of the contract affects, applies the edits and runs the generator. @returns the folder */
+/**
+ * Copies everything that a change of the contract affects, applies the edits and runs the
+ * generator.
+ *
+ * @returns the folder
+ */
 export async function copyWith(t: Test, edits: Edits): Promise<string> {
   const copy = await mkdtemp(join(tmpdir(), 'contract-'))
   t.teardown(() => rm(copy, { recursive: true, force: true }))
@@ -55,11 +60,14 @@ export async function copyWith(t: Test, edits: Edits): Promise<string> {
   return copy
 }
 
-/** Declarations of Node.js, the language and packages by path, which are the same for every copy. */
+/**
+ * Declarations of Node.js, the language and packages by path, which are the same for every copy.
+ */
 const declarations = new Map<string, ts.SourceFile | undefined>()
 
 /**
- * Compiles the server and the client, and checks all files, or those for which `isChecked` returns true.
+ * Compiles the server and the client, and checks all files, or those for which `isChecked` returns
+ * true.
  *
  * @returns one line for each error: `file: TS1234 message`
  */

@@ -12,8 +12,8 @@ import { hasCommit, type Operation } from './spec.ts'
 type Provocation = (run: Run, operation: Operation) => Promise<JsonAnswer[]>
 
 /**
- * Provokes each status code, for any operation that declares it. Two are checked separately: 429 locks the run out, and 503
- * needs access to the files.
+ * Provokes each status code, for any operation that declares it. Two are checked separately: 429
+ * locks the run out, and 503 needs access to the files.
  */
 const provocations: Readonly<Record<number, Provocation>> = {
   200: async (run, operation) => [await succeed(run, operation)],
@@ -159,7 +159,10 @@ export const unavailability: Check = {
   },
 }
 
-/** Fails authentication until the address is locked out. From then on every request with a credential is answered 429. */
+/**
+ * Fails authentication until the address is locked out. From then on every request with a
+ * credential is answered 429.
+ */
 export const lockOut: Check = {
   name: 'an address with too many failures is locked out',
   async run(run) {
@@ -187,7 +190,10 @@ export const lockOut: Check = {
   },
 }
 
-/** Sends values that each break one rule of the query, or of the body if there are no query parameters. */
+/**
+ * Sends values that each break one rule of the query, or of the body if there are no query
+ * parameters.
+ */
 async function refusedByName(run: Run, operation: Operation): Promise<JsonAnswer[]> {
   const params = pathParams(run.fixture.open, '')
   const token = run.fixture.writer.secret

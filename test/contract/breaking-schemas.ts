@@ -3,7 +3,10 @@ import { entries, isObject, type Json, type JsonObject, list, object, typesOf } 
 /** The direction of a value: clients send requests and read answers. */
 type Direction = 'request' | 'answer'
 
-/** Returns the breaking changes. Requests may allow more values, answers fewer; a new field must be optional in a request. */
+/**
+ * Returns the breaking changes. Requests may allow more values, answers fewer; a new field must be
+ * optional in a request.
+ */
 export function ofSchema(
   before: JsonObject,
   after: JsonObject,

@@ -53,7 +53,10 @@ t.test('methods, paths and both token headers stay as required', async (t) => {
 
 const BRANCH = { name: 'branch', in: 'query', schema: { type: 'string' } }
 
-/** Changes: what is found of them, and where and to what they change the contract; see `changeDocument`. */
+/**
+ * Changes: what is found of them, and where and to what they change the contract; see
+ * `changeDocument`.
+ */
 const BREAKING: Readonly<Record<string, readonly [found: RegExp, place: string, value?: Json]>> = {
   'an operation is removed': [/listStatuses was removed/, `paths ${pathOf('listStatuses')}`],
   'a status code is removed': [/403 was removed/, 'reportStatus responses 403'],

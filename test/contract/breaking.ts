@@ -2,8 +2,8 @@ import { ofSchema } from './breaking-schemas.ts'
 import type { Contract, Operation, Reply } from './spec.ts'
 
 /**
- * Returns the changes that break a client built for `before`, one sentence each: requests that are no longer accepted,
- * and answers that were not declared.
+ * Returns the changes that break a client built for `before`, one sentence each: requests that are
+ * no longer accepted, and answers that were not declared.
  */
 export function breakingChanges(before: Contract, after: Contract): string[] {
   const operations = before.operations.flatMap((operation) => {
@@ -13,7 +13,10 @@ export function breakingChanges(before: Contract, after: Contract): string[] {
   return [...ofServers(before, after), ...ofSchemes(before, after), ...operations]
 }
 
-/** Tells whether the new version may break clients: it has a higher major number (Semantic Versioning, 8). */
+/**
+ * Tells whether the new version may break clients: it has a higher major number (Semantic
+ * Versioning, 8).
+ */
 export function allowsBreaking(before: Contract, after: Contract): boolean {
   return Number.parseInt(after.version, 10) > Number.parseInt(before.version, 10)
 }
@@ -53,7 +56,10 @@ function ofSchemes(before: Contract, after: Contract): string[] {
   })
 }
 
-/** Reports any difference: a removed requirement locks clients out, an added one grants access that was not agreed on. */
+/**
+ * Reports any difference: a removed requirement locks clients out, an added one grants access that
+ * was not agreed on.
+ */
 function ofSecurity({ id, security: before }: Operation, { security: after }: Operation): string[] {
   const nameOf = (requirement: string) => requirement || 'no credential'
   return [

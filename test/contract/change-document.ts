@@ -3,7 +3,8 @@ import { entries, type Json, type JsonObject, object } from './json.ts'
 /**
  * Changes an unresolved contract.
  *
- * @param place words: the id of an operation, or the name of a schema or of a part of the document, then keys
+ * @param place words: the id of an operation, or the name of a schema or of a part of the document,
+ * then keys
  * @param value undefined removes what is there
  */
 export function changeDocument(document: JsonObject, place: string, value?: Json): void {

@@ -15,8 +15,9 @@ export interface Checker {
   /** Returns the operation of a request, if any. */
   operationOf(method: string, path: string): Operation | undefined
   /**
-   * Checks the status, the media type with its charset, the declared headers and the body against their schemas. Rejects
-   * additional properties, and headers that the contract declares elsewhere only.
+   * Checks the status, the media type with its charset, the declared headers and the body against
+   * their schemas. Rejects additional properties, and headers that the contract declares elsewhere
+   * only.
    *
    * @param also additional status codes that are allowed without being declared
    * @throws AssertionError
@@ -24,10 +25,16 @@ export interface Checker {
   check(method: string, path: string, answer: Answer, also?: readonly number[]): void
 }
 
-/** Status codes outside all operations, for example for malformed or slow requests (info.description). */
+/**
+ * Status codes outside all operations, for example for malformed or slow requests
+ * (info.description).
+ */
 export const OUTSIDE = [400, 404, 405, 408, 417, 431] as const
 
-/** Creates an Ajv with this contract's keywords and formats, implemented from the contract's text alone. */
+/**
+ * Creates an Ajv with this contract's keywords and formats, implemented from the contract's text
+ * alone.
+ */
 export function contractAjv(): Ajv2020 {
   const ajv = new Ajv2020({
     strict: true,

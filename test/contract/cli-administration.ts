@@ -10,7 +10,10 @@ import { list, object, text } from './json.ts'
 const run = promisify(execFile)
 const program = resolve(import.meta.dirname, '../../src/cli/main.ts')
 
-/** Administers an instance with the command line, on the database that this process's environment configures. */
+/**
+ * Administers an instance with the command line, on the database that this process's environment
+ * configures.
+ */
 export function cliAdministration(): Administration {
   const cli = async (...args: string[]): Promise<string> => {
     const { stdout } = await run(process.execPath, [program, ...args])

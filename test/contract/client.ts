@@ -6,9 +6,14 @@ import type { Contract, Operation } from './spec.ts'
 import { sampleOf } from './values.ts'
 
 export interface Call {
-  /** Values of path parameters, unescaped. Ignores those that the operation's path does not contain. */
+  /**
+   * Values of path parameters, unescaped. Ignores those that the operation's path does not contain.
+   */
   params: Readonly<Record<string, string>>
-  /** Values of query parameters. A list is sent as repeated parameters. By default those that are required. */
+  /**
+   * Values of query parameters. A list is sent as repeated parameters. By default those that are
+   * required.
+   */
   query?: Query
   token?: string | undefined
   headers?: Readonly<Record<string, string>>
@@ -41,7 +46,10 @@ export class Client {
     this.#agent = new this.#transport.Agent({ keepAlive: true, maxSockets: 16 })
   }
 
-  /** Returns the path of an operation with its parameters, in which all but unreserved characters are escaped. */
+  /**
+   * Returns the path of an operation with its parameters, in which all but unreserved characters
+   * are escaped.
+   */
   pathOf(operation: Operation, params: Call['params']): string {
     const prefix = this.baseUrl.pathname.replace(/\/$/, '')
     const filled = operation.path.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(params[name] ?? ''))

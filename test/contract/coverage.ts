@@ -28,8 +28,8 @@ export class Coverage {
   }
 
   /**
-   * Returns the declared answers that were never seen, as `operation status`. Ignores 503 of operations without a commit,
-   * which do not read the repository's files.
+   * Returns the declared answers that were never seen, as `operation status`. Ignores 503 of
+   * operations without a commit, which do not read the repository's files.
    */
   missing(): string[] {
     return this.#contract.operations.flatMap((operation) =>

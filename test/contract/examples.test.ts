@@ -195,7 +195,10 @@ function shape(text: unknown): string {
   return String(text).replace(/[\w-]+/g, (word) => `${/^\d+$/.test(word) ? 'number' : word.length}`)
 }
 
-/** Returns a value in which UUIDv7, commit ids and times are replaced by their place among all of their form. */
+/**
+ * Returns a value in which UUIDv7, commit ids and times are replaced by their place among all of
+ * their form.
+ */
 function ranked(value: unknown): unknown {
   const forms = [
     /^[\da-f]{8}-[\da-f]{4}-7[\da-f]{3}-[89ab][\da-f]{3}-[\da-f]{12}$/,

@@ -17,7 +17,10 @@ type Action =
   | { do: 'show'; to: 'public' | 'private' }
 
 const COMMITS = 2
-/** Few, so that they repeat, and chosen so that any order other than that of code points is detected. */
+/**
+ * Few, so that they repeat, and chosen so that any order other than that of code points is
+ * detected.
+ */
 const CONTEXTS = [
   'default',
   'a',
@@ -34,7 +37,10 @@ const CONTEXTS = [
   '\u{10ffff}',
 ]
 
-/** Compares random sequences of reports, reads, revocations and changes of access with a model of the service. */
+/**
+ * Compares random sequences of reports, reads, revocations and changes of access with a model of
+ * the service.
+ */
 export const history: Check = {
   name: 'any sequence of reports, reads, revocations and access changes matches the model',
   async run(run) {
@@ -248,7 +254,10 @@ class Model {
   }
 }
 
-/** Returns the status for a caller who cannot see the repository, or an anonymous caller who may not write. */
+/**
+ * Returns the status for a caller who cannot see the repository, or an anonymous caller who may not
+ * write.
+ */
 function refusal(as: Caller): number {
   return as === 'anonymous' ? 401 : 404
 }

@@ -98,7 +98,10 @@ function wrongStrings(schema: JsonObject): [string, fc.Arbitrary<Json>][] {
   return wrong
 }
 
-/** Returns strings of `length` code points that break no other rule, unless the pattern has places for characters. */
+/**
+ * Returns strings of `length` code points that break no other rule, unless the pattern has places
+ * for characters.
+ */
 function ofLength(schema: JsonObject, length: number): fc.Arbitrary<string> {
   const units = isOfCharacters(schema) ? character.filter(rulesOf(schema).fits) : codePoint
   return fc.array(units, { minLength: length, maxLength: length }).map((parts) => parts.join(''))
@@ -125,7 +128,10 @@ function illFormed(schema: JsonObject): fc.Arbitrary<string> {
     .map(([before, half]) => before + half)
 }
 
-/** Returns strings of `bytes` bytes, in ASCII and in longer characters, of which there are fewer than the limit. */
+/**
+ * Returns strings of `bytes` bytes, in ASCII and in longer characters, of which there are fewer
+ * than the limit.
+ */
 function tooManyBytes(schema: JsonObject, bytes: number): fc.Arbitrary<string> {
   const format = formats[String(schema.format)]
   const prefix = format && 'prefix' in format ? format.prefix : ''

@@ -4,7 +4,10 @@ import type { JsonAnswer } from './client.ts'
 import { cleanCommit, commitsOf, pathParams } from './fixture.ts'
 import { type Check, expectStatus } from './run.ts'
 
-/** Compares answers to callers without access: those for a private repository equal those for a missing one. */
+/**
+ * Compares answers to callers without access: those for a private repository equal those for a
+ * missing one.
+ */
 export const privacy: Check = {
   name: 'a private repository is indistinguishable from a missing one',
   async run({ client, fixture }) {

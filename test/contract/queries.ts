@@ -13,8 +13,8 @@ import { bound, valid } from './values.ts'
 const LONGEST = 12_000
 
 /**
- * Valid query parameters are accepted; each broken rule and each unknown parameter is rejected by name. An operation without
- * query parameters ignores the query.
+ * Valid query parameters are accepted; each broken rule and each unknown parameter is rejected by
+ * name. An operation without query parameters ignores the query.
  */
 export const queries: Check = {
   name: 'query parameters are validated and rejected by name',

@@ -56,7 +56,10 @@ export const parameters: Check = {
   },
 }
 
-/** Sends commit ids of every other length: 422, and the contract says so. Independent of its pattern, which could change. */
+/**
+ * Sends commit ids of every other length: 422, and the contract says so. Independent of its
+ * pattern, which could change.
+ */
 export const commitIds: Check = {
   name: 'abbreviated and overlong commit ids are rejected',
   async run(run) {
@@ -160,7 +163,9 @@ export function assertNames(json: unknown, field: string): void {
   assert(new RegExp(`(^|\\W)${name}(\\W|$)`).test(error), `"${error}" does not name ${field}`)
 }
 
-/** Tells whether one segment of a path can hold the value: not empty and without lone surrogates. */
+/**
+ * Tells whether one segment of a path can hold the value: not empty and without lone surrogates.
+ */
 function inOneSegment(value: string): boolean {
   return value !== '' && value.isWellFormed()
 }

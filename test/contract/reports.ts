@@ -18,7 +18,10 @@ export const acceptance: Check = {
   },
 }
 
-/** Reports the code points that the schema allows, in the longest field. The seed decides which are left out. */
+/**
+ * Reports the code points that the schema allows, in the longest field. The seed decides which are
+ * left out.
+ */
 export const allOfUnicode: Check = {
   name: 'Unicode code points are read back as sent',
   async run(run) {
@@ -80,7 +83,10 @@ function patternOf(pattern: Json | undefined): RegExp | null {
   return typeof pattern === 'string' ? new RegExp(pattern, 'u') : null
 }
 
-/** Yields texts of `length` that together contain the code points of a run that match, except surrogates. */
+/**
+ * Yields texts of `length` that together contain the code points of a run that match, except
+ * surrogates.
+ */
 function* unicode(
   pattern: RegExp | null,
   length: number,

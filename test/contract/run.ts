@@ -14,7 +14,9 @@ export interface Run {
   runs: number
   /** Failed authentications that the run may still cause without being blocked. */
   failuresLeft: number
-  /** Reports every so manieth code point, and each of the first 12,288 (default: 1, all of them). */
+  /**
+   * Reports every so manieth code point, and each of the first 12,288 (default: 1, all of them).
+   */
   codePointStep?: number
 }
 

@@ -66,7 +66,8 @@ t.test('published answer schemas allow additional properties', async (t) => {
   const visit = (value: Json, where: string) => {
     if (Array.isArray(value)) for (const [index, item] of value.entries()) visit(item, `${where}/${index}`)
     if (!isObject(value)) return
-    // Not even as true, which is the default: some generators write other code for it, and lose the declared fields.
+    // Not even as true, which is the default: some generators write other code for it, and lose the
+    // declared fields.
     if (value.type === 'object') t.notOk('additionalProperties' in value, where)
     for (const [key, inner] of Object.entries(value)) visit(inner, `${where}/${key}`)
   }

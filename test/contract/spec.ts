@@ -105,7 +105,10 @@ function resolveReferences(document: JsonObject, value: Json, depth: number): Js
   return Object.fromEntries(inner)
 }
 
-/** Rewrites `oneOf` with null, the only supported use, as a list of types, which is easier to compare and to mutate. */
+/**
+ * Rewrites `oneOf` with null, the only supported use, as a list of types, which is easier to
+ * compare and to mutate.
+ */
 function withNullTypes(value: Json): Json {
   if (Array.isArray(value)) return value.map(withNullTypes)
   if (!isObject(value)) return value

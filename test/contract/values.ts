@@ -3,7 +3,8 @@ import { formats } from './formats.ts'
 import { entries, isObject, type Json, type JsonObject, list, object, typesOf } from './json.ts'
 
 /**
- * Returns values that a schema allows, with lengths at the limits and optional fields in every combination.
+ * Returns values that a schema allows, with lengths at the limits and optional fields in every
+ * combination.
  *
  * @throws TypeError for an unsupported schema, which must be added here rather than skipped
  */
@@ -89,7 +90,10 @@ export function rulesOf(schema: JsonObject): { pattern: RegExp | null; fits(valu
   return { pattern, fits }
 }
 
-/** Returns whether the pattern of a schema, if it has one, allows or excludes each character wherever it stands. */
+/**
+ * Returns whether the pattern of a schema, if it has one, allows or excludes each character
+ * wherever it stands.
+ */
 export function isOfCharacters({ pattern }: JsonObject): boolean {
   return typeof pattern !== 'string' || /^\^\[[^\]]*\][*+]?\$$/.test(pattern)
 }
@@ -137,7 +141,10 @@ function startOf(text: string, bytes: number): string {
   return result
 }
 
-/** Any code point that is not a surrogate. The library's own unit keeps a map of all of them, which takes a second to fill. */
+/**
+ * Any code point that is not a surrogate. The library's own unit keeps a map of all of them, which
+ * takes a second to fill.
+ */
 export const codePoint: fc.Arbitrary<string> = fc
   .integer({ min: 0, max: 0x10_ffff - 0x800 })
   .map((index) => String.fromCodePoint(index < 0xd800 ? index : index + 0x800))

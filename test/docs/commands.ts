@@ -63,8 +63,8 @@ const BEFORE_PROGRAM = /^\s*(?:(?:do|env|exec|sudo -u \S+|\w+=\S*|\w+\(\) \{)\s+
 const OPTION = /^\[?(--[a-z][a-z-]*)/
 
 /**
- * Returns what the code in a document names that does not exist, one message each: options, commands, scripts of npm,
- * proofs and files. Blocks in other languages than `sh` are left out.
+ * Returns what the code in a document names that does not exist, one message each: options,
+ * commands, scripts of npm, proofs and files. Blocks in other languages than `sh` are left out.
  */
 export function unknownNames(document: string): string[] {
   const blocks = codeBlocks(document).filter(({ language }) => language === 'sh')

@@ -183,7 +183,8 @@ test('every command, option, script and file in the code of a document exists', 
 
 test('numbers in prose are those of the program', async (t) => {
   const oldestGit = `${OLDEST_GIT.major}.${OLDEST_GIT.minor}`
-  // No behavior of the server shows it: git reads `safe.directory` from the environment since that version.
+  // No behavior of the server shows it: git reads `safe.directory` from the environment since that
+  // version.
   const [, gitOfOthers] =
     /git before ([\d.]+) does not read/.exec(readDocument('src/git/environment.ts')) ?? []
   const { pace, answerMemory } = DEFAULT_GIT_LIMITS
@@ -319,7 +320,10 @@ function namesIn(rows: string[] | undefined, column: number): string[] {
   return cells.flatMap((cell) => [...cell.matchAll(/`([^`]+)`/g)].map(([, name = '']) => name))
 }
 
-/** Returns the numbers in descriptions that are none of their schemas', by name. Code, lists and names of standards aside. */
+/**
+ * Returns the numbers in descriptions that are none of their schemas', by name. Code, lists and
+ * names of standards aside.
+ */
 function foreignNumbers(value: Json | undefined, name = '', found: Record<string, string[]> = {}) {
   if (Array.isArray(value)) for (const item of value) foreignNumbers(item, name, found)
   if (!isObject(value)) return found

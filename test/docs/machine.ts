@@ -11,7 +11,10 @@ import { minimalEnvironment } from '../helpers/process.ts'
 const root = resolve(import.meta.dirname, '../..')
 const run = promisify(execFile)
 
-/** A machine on which the commands of a document run: real ones, except those that administer the machine itself. */
+/**
+ * A machine on which the commands of a document run: real ones, except those that administer the
+ * machine itself.
+ */
 export interface Machine {
   folder: string
   /** Address of the server that `npm start` and `systemctl start` start. */

@@ -61,7 +61,10 @@ t.test('does not backtrack', async (t) => {
   }
 })
 
-/** Computes for every prefix of the pattern which prefixes of the text it matches, code point by code point. */
+/**
+ * Computes for every prefix of the pattern which prefixes of the text it matches, code point by
+ * code point.
+ */
 function matchesByTable(pattern: string, text: string): boolean {
   const characters = [...text]
   let row = [true, ...characters.map(() => false)]

@@ -5,7 +5,10 @@ import { basic, createCheckout, git, tryGit, workFolder } from './client.ts'
 const FETCH = '/info/refs?service=git-upload-pack'
 const PUSH = '/info/refs?service=git-receive-pack'
 
-/** Sends the requests of a fetch and of a push; with `others` also requests that no git client sends. */
+/**
+ * Sends the requests of a fetch and of a push; with `others` also requests that no git client
+ * sends.
+ */
 async function answersTo(server: TestServer, name: string, authorization?: string, others = true) {
   const headers = { ...(authorization !== undefined && { authorization }) }
   const ask = async (method: string, path: string, service = 'git-upload-pack') => {

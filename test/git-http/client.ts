@@ -18,7 +18,9 @@ export interface GitOptions {
   credential?: { username: string; password: string }
   config?: Record<string, string>
   env?: Record<string, string>
-  /** Makes the client the leader of a process group, so that it can be killed with all its children. */
+  /**
+   * Makes the client the leader of a process group, so that it can be killed with all its children.
+   */
   detached?: boolean
   /** Leaves the processors to the server, like a client on another machine. */
   isRemote?: boolean
@@ -116,8 +118,8 @@ export async function createCheckout(t: Test, url: string, objectFormat = 'sha1'
 }
 
 /**
- * Commits a new file of `size` incompressible bytes to the current branch and returns the commit's id. Changes neither the
- * index nor the work tree, so that one process is enough.
+ * Commits a new file of `size` incompressible bytes to the current branch and returns the commit's
+ * id. Changes neither the index nor the work tree, so that one process is enough.
  */
 export async function commit(folder: string, size = 20): Promise<string> {
   const branch = readFileSync(join(folder, '.git/HEAD'), 'utf8').replace('ref: ', '').trim()

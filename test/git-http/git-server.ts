@@ -90,7 +90,9 @@ export function finish({ release, answer }: Held): Promise<RawAnswer> {
   return answer
 }
 
-/** Makes git wait before it works on a request for a service, until the returned function is called. */
+/**
+ * Makes git wait before it works on a request for a service, until the returned function is called.
+ */
 export function blockGit(t: Test, service: GitService | '' = ''): () => void {
   const block = join(workFolder(t), 'block')
   writeFileSync(block, '')

@@ -38,8 +38,8 @@ export function beginRpc(
 }
 
 /**
- * Returns a request to one of git's services as Latin-1 text. A body may be declared longer than it is. After the answer to the
- * last request the server closes the connection.
+ * Returns a request to one of git's services as Latin-1 text. A body may be declared longer than it
+ * is. After the answer to the last request the server closes the connection.
  */
 export function rpcText(
   repository: string,
@@ -121,7 +121,10 @@ export function workersIn(path: string): number[] {
     .filter((pid) => linkOf(`/proc/${pid}/cwd`) === path && isRunning(pid))
 }
 
-/** Returns the `git http-backend` processes of a server, by default of this process: one for each request. */
+/**
+ * Returns the `git http-backend` processes of a server, by default of this process: one for each
+ * request.
+ */
 export function backendsOf(server = process.pid): number[] {
   return readFileSync(`/proc/${server}/task/${server}/children`, 'utf8')
     .split(' ')

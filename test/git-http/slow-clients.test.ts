@@ -10,7 +10,10 @@ import { readSlowly, sendSlowly } from './slow-clients.ts'
 /** Milliseconds in which others are served. */
 const PROMISE = 5_000
 
-/** A server in a process of its own, with two users and a repository that takes `size` bytes to clone. */
+/**
+ * A server in a process of its own, with two users and a repository that takes `size` bytes to
+ * clone.
+ */
 async function setUp(t: Test, size: number, environment: Record<string, string> = {}) {
   const { options, createRepository, createToken, createUser, store } = await startServer(t)
   const { path, commits } = await createRepository('alice/demo')

@@ -1,7 +1,9 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 
-/** Connections of clients that are slow on purpose, each from the next of some loopback addresses. */
+/**
+ * Connections of clients that are slow on purpose, each from the next of some loopback addresses.
+ */
 export interface SlowClients {
   /** Of a server. */
   url: string

@@ -234,7 +234,10 @@ t.test('git refuses a small push that would take much memory, and says why', asy
   await push()
 })
 
-/** Returns a pack of a large blob of zeros and a delta that makes another one from it (gitformat-pack(5)). */
+/**
+ * Returns a pack of a large blob of zeros and a delta that makes another one from it
+ * (gitformat-pack(5)).
+ */
 function deltaBomb(size: number): Buffer {
   const base = Buffer.alloc(size)
   const id = createHash('sha1').update(`blob ${size}\0`).update(base).digest()

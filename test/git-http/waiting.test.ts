@@ -86,7 +86,8 @@ t.test('git runs for at most the first pipelined request of a disconnected clien
   await setTimeout(100)
   await finish(held)
   await setTimeout(200)
-  // The server reads no more from a client with pipelined requests, so it does not see the disconnect.
+  // The server reads no more from a client with pipelined requests, so it does not see the
+  // disconnect.
   t.ok(watched().started <= 2)
   await until(() => backendsOf().length === 0)
   await clone()

@@ -6,7 +6,10 @@ import type { ObjectFormat } from '../../src/domain/commit-id.ts'
 import { createBareRepository } from '../../src/git/repository.ts'
 import { git, gitWith } from '../helpers/git.ts'
 
-/** Creates a folder that is removed when the test ends. Unlike with `t.testdir`, every user can enter it. */
+/**
+ * Creates a folder that is removed when the test ends. Unlike with `t.testdir`, every user can
+ * enter it.
+ */
 export function temporaryFolder(t: Test): string {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'git-test-')))
   chmodSync(folder, 0o755)

@@ -6,10 +6,16 @@ import { type BrowserContext, type BrowserContextOptions, chromium, type Page } 
 import type { Test } from 'tap'
 import { until } from './until.ts'
 
-/** Makes @sparticuz/chromium unpack shared libraries that a minimal machine lacks. It reads the variable on import. */
+/**
+ * Makes @sparticuz/chromium unpack shared libraries that a minimal machine lacks. It reads the
+ * variable on import.
+ */
 process.env.AWS_LAMBDA_JS_RUNTIME ??= 'nodejs22.x'
 
-/** Fictitious host name of the server under test: browsers treat `localhost` as a secure context, which plain HTTP is not. */
+/**
+ * Fictitious host name of the server under test: browsers treat `localhost` as a secure context,
+ * which plain HTTP is not.
+ */
 export const HOST = 'status.test'
 
 const FLAGS = [
@@ -24,7 +30,10 @@ const FLAGS = [
   `--host-resolver-rules=MAP ${HOST} 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1`,
 ]
 
-/** Returns the path of Chromium. One process unpacks it; meanwhile the package would return an incomplete file to others. */
+/**
+ * Returns the path of Chromium. One process unpacks it; meanwhile the package would return an
+ * incomplete file to others.
+ */
 async function unpackOnce(): Promise<string> {
   const { default: packed } = await import('@sparticuz/chromium')
   const [lock, done] = [join(tmpdir(), 'chromium-lock'), join(tmpdir(), 'chromium-done')]
@@ -39,8 +48,8 @@ async function unpackOnce(): Promise<string> {
 }
 
 /**
- * Returns a configuration with the fonts that the package unpacks. Its own names folders below `/tmp`, whatever `TMPDIR` is,
- * and Chromium crashes at the first form if it has no font.
+ * Returns a configuration with the fonts that the package unpacks. Its own names folders below
+ * `/tmp`, whatever `TMPDIR` is, and Chromium crashes at the first form if it has no font.
  */
 function fontConfig(cache: string): string {
   return `<fontconfig><dir>${join(tmpdir(), 'fonts')}</dir><cachedir>${cache}</cachedir></fontconfig>`
@@ -67,11 +76,12 @@ export async function openBrowser(t: Pick<Test, 'teardown'>) {
       return browser.newContext(options)
     },
     /**
-     * Opens a page in a context of its own. The test fails on console messages of the site, script errors, dialogs, and
-     * requests to other hosts.
+     * Opens a page in a context of its own. The test fails on console messages of the site, script
+     * errors, dialogs, and requests to other hosts.
      *
      * @param sites URL of the site, and of others that it leads to
-     * @param expected console messages that are no failure: the browser logs the status of error pages
+     * @param expected console messages that are no failure: the browser logs the status of error
+     * pages
      */
     async openPage(
       t: Test,

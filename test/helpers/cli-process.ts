@@ -4,7 +4,10 @@ import { resolve } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { minimalEnvironment } from './process.ts'
 
-/** Runs the administrator's command line in a process whose environment is `environment` and little else. */
+/**
+ * Runs the administrator's command line in a process whose environment is `environment` and little
+ * else.
+ */
 export async function runCliProcess(environment: Record<string, string>, ...args: string[]) {
   const program = resolve(import.meta.dirname, '../../src/cli/main.ts')
   const child = spawn(process.execPath, [program, ...args], {

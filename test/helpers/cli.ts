@@ -7,7 +7,10 @@ export interface Outcome {
   stderr: string
 }
 
-/** What the command that writes has printed. Anything else, such as tap's report of a test before, is written as usual. */
+/**
+ * What the command that writes has printed. Anything else, such as tap's report of a test before,
+ * is written as usual.
+ */
 const outputs = new AsyncLocalStorage<{ stdout: string; stderr: string }>()
 for (const name of ['stdout', 'stderr'] as const) {
   const stream = process[name]
@@ -34,7 +37,10 @@ export function runCli(args: string[], environment: NodeJS.ProcessEnv): Promise<
   return capture(() => run(args, environment))
 }
 
-/** Runs lines of a document, each of them `npm run --silent cli -- WORD…`, and returns what they print. */
+/**
+ * Runs lines of a document, each of them `npm run --silent cli -- WORD…`, and returns what they
+ * print.
+ */
 export async function runLines(lines: string, environment: NodeJS.ProcessEnv): Promise<string> {
   let printed = ''
   for (const line of lines.trim().split('\n')) {

@@ -2,7 +2,9 @@ import Sqlite, { type Database } from 'better-sqlite3'
 import type { Test } from 'tap'
 import { execute, type TestDatabase } from './databases.ts'
 
-/** A database whose clock the test controls, on every connection opened after this one was created. */
+/**
+ * A database whose clock the test controls, on every connection opened after this one was created.
+ */
 export interface ClockDatabase {
   database: TestDatabase
   /** Sets the offset from the real clock, in seconds. May be negative. */
@@ -29,7 +31,9 @@ export function sqliteWithClock(t: Test, database: TestDatabase): ClockDatabase 
   }
 }
 
-/** Shadows PostgreSQL's time functions by functions in a schema that comes first in the search path. */
+/**
+ * Shadows PostgreSQL's time functions by functions in a schema that comes first in the search path.
+ */
 export function postgresWithClock(database: TestDatabase): ClockDatabase {
   let url = ''
   return {

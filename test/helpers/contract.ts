@@ -13,8 +13,9 @@ export const contractJson = resolve(import.meta.dirname, '../../generated/openap
 const checker = createChecker(await readContract(JSON.parse(readFileSync(contractJson, 'utf8'))))
 
 /**
- * Checks an answer of the API against the contract: declared status, media type, headers, and a body that matches its
- * schema without additional properties; and the headers that the generator expects of the server. Allows the answers that belong to no operation, since tests provoke them.
+ * Checks an answer of the API against the contract: declared status, media type, headers, and a
+ * body that matches its schema without additional properties; and the headers that the generator
+ * expects of the server. Allows the answers that belong to no operation, since tests provoke them.
  */
 export function checkAnswer(method: string, path: string, answer: Answer): void {
   if (!path.startsWith('/api/')) return

@@ -9,7 +9,10 @@ import { databaseFile, openStore, type Store, type StoreOptions } from '../../sr
 /** A kind of database that the server supports. */
 export interface TestDatabase {
   name: 'SQLite' | 'PostgreSQL'
-  /** Returns the options that open a database with the schema and without rows. The teardown gives it back. */
+  /**
+   * Returns the options that open a database with the schema and without rows. The teardown gives
+   * it back.
+   */
   create(t: Test): Promise<StoreOptions>
 }
 
@@ -48,7 +51,10 @@ export async function openTestStore(
 
 let template: Promise<string> | undefined
 
-/** Returns the path of a SQLite database with the schema. Copying it takes less time than migrating an empty one. */
+/**
+ * Returns the path of a SQLite database with the schema. Copying it takes less time than migrating
+ * an empty one.
+ */
 function sqliteTemplate(): Promise<string> {
   template ??= createSqliteTemplate()
   return template
@@ -68,7 +74,10 @@ export function temporaryFolder(t: Test): string {
   return folder
 }
 
-/** Creates an empty database without a schema on the tests' PostgreSQL server. The teardown drops it. */
+/**
+ * Creates an empty database without a schema on the tests' PostgreSQL server. The teardown drops
+ * it.
+ */
 export async function createPostgresDatabase(t: Test): Promise<string> {
   const server = environment('TEST_DATABASE_URL')
   const name = `test_${randomBytes(8).toString('hex')}`
@@ -106,8 +115,9 @@ const REMOVE_ROWS = [
 ]
 
 /**
- * Returns the URL of a database with the schema and without rows. The teardown makes it available to the next test of the
- * file, which takes a quarter of the time of creating one. The end of the run drops it.
+ * Returns the URL of a database with the schema and without rows. The teardown makes it available
+ * to the next test of the file, which takes a quarter of the time of creating one. The end of the
+ * run drops it.
  */
 async function migratedDatabase(t: Test): Promise<string> {
   const database = (await emptyUnused()) ?? (await copyTemplate())

@@ -23,8 +23,8 @@ type Operation =
   | { kind: 'delete' }
 
 /**
- * Starts one server per kind of database with the same content, applies the same random operations to each, and returns
- * the first difference between their answers, ignoring ids and times.
+ * Starts one server per kind of database with the same content, applies the same random operations
+ * to each, and returns the first difference between their answers, ignoring ids and times.
  */
 export async function compareDatabases(
   t: Test,
@@ -141,7 +141,10 @@ function randomBody(random: Random): unknown {
   }
 }
 
-/** Few characters, so that contexts repeat; from different planes of Unicode, so that their order matters. */
+/**
+ * Few characters, so that contexts repeat; from different planes of Unicode, so that their order
+ * matters.
+ */
 function randomText(random: Random, length: number): string {
   const character = () =>
     random.pick([
@@ -190,7 +193,10 @@ async function perform(
   }
 }
 
-/** Returns a function that renders an answer without times and with ids numbered in the order of their first appearance. */
+/**
+ * Returns a function that renders an answer without times and with ids numbered in the order of
+ * their first appearance.
+ */
 function createNormalizer() {
   const ids = new Map<string, number>()
   return (answer: JsonAnswer | null): string => {

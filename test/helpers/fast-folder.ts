@@ -9,8 +9,8 @@ const MEMORY = '/dev/shm'
 const FREE = 2 * 1024 ** 3
 
 /**
- * Creates a folder for temporary files of every account: in memory, unless `TMPDIR` names a place, or there is
- * too little room, or no program may run there, as in many containers.
+ * Creates a folder for temporary files of every account: in memory, unless `TMPDIR` names a place,
+ * or there is too little room, or no program may run there, as in many containers.
  */
 export function createFastFolder(): string {
   return (process.env.TMPDIR ? null : createInMemory()) ?? createFolder(tmpdir())

@@ -43,7 +43,9 @@ export function gitWith(folder: string, input: string, ...args: string[]): strin
   return execFileSync('git', args, options).trim()
 }
 
-/** Replaces a branch of a repository by `count` new commits, and returns their ids, oldest first. */
+/**
+ * Replaces a branch of a repository by `count` new commits, and returns their ids, oldest first.
+ */
 export function createCommits(repository: string, count: number, branch = 'main'): string[] {
   const nonce = randomBytes(8).toString('hex')
   return addCommits(
@@ -54,7 +56,10 @@ export function createCommits(repository: string, count: number, branch = 'main'
   )
 }
 
-/** Adds `count` new commits to a repository, on a branch of their own under `refs/import/`, and returns their ids, oldest first. */
+/**
+ * Adds `count` new commits to a repository, on a branch of their own under `refs/import/`, and
+ * returns their ids, oldest first.
+ */
 export function importCommits(
   repository: string,
   count: number,
@@ -68,7 +73,10 @@ export function importCommits(
 /** Fewer objects are files of their own, as git leaves those of a small push. */
 const PACKED = 100
 
-/** Writes a root commit and its descendants, a second apart. Few of them without git, which would take longer to start. */
+/**
+ * Writes a root commit and its descendants, a second apart. Few of them without git, which would
+ * take longer to start.
+ */
 function addCommits(repository: string, ref: string, time: number, messages: readonly string[]): string[] {
   if (messages.length >= PACKED) return importPack(repository, ref, time, messages)
   const isSha256 = readFileSync(join(repository, 'config'), 'utf8').includes('sha256')
@@ -109,7 +117,10 @@ function importPack(repository: string, ref: string, time: number, messages: rea
 
 const templates = new Map<ObjectFormat, Promise<string>>()
 
-/** Creates an empty bare repository as the server does, by copying one. Starting git takes longer than most tests. */
+/**
+ * Creates an empty bare repository as the server does, by copying one. Starting git takes longer
+ * than most tests.
+ */
 export async function copyBareRepository(place: string, objectFormat: ObjectFormat): Promise<void> {
   const template = templates.get(objectFormat) ?? createTemplate(objectFormat)
   templates.set(objectFormat, template)
@@ -125,7 +136,10 @@ async function createTemplate(objectFormat: ObjectFormat): Promise<string> {
   return place
 }
 
-/** Replaces git by a shell script, in which `$git` is the real one, for this process and until the test ends. */
+/**
+ * Replaces git by a shell script, in which `$git` is the real one, for this process and until the
+ * test ends.
+ */
 export function replaceGit(t: Test, script: string): void {
   const folder = mkdtempSync(join(tmpdir(), 'git-'))
   const real = execFileSync('which', ['git'], { encoding: 'utf8' }).trim()

@@ -1,6 +1,9 @@
 import { type IncomingHttpHeaders, type OutgoingHttpHeaders, request } from 'node:http'
 
-/** A request on its own connection whose headers the server has accepted and whose body is not sent yet. */
+/**
+ * A request on its own connection whose headers the server has accepted and whose body is not sent
+ * yet.
+ */
 export interface HeldRequest {
   /** Sends a part of the body. */
   send(part: string): void
@@ -15,7 +18,8 @@ interface HeldAnswer {
 }
 
 /**
- * Sends a request's headers and waits for `100 Continue`, which the server sends when it starts to read the body.
+ * Sends a request's headers and waits for `100 Continue`, which the server sends when it starts to
+ * read the body.
  *
  * @param length of the body in bytes
  */

@@ -11,8 +11,9 @@ export interface TimedAnswer {
 }
 
 /**
- * A client with little overhead of its own, so that timings reflect the server: one connection, one request at a time,
- * requests as prepared bytes. Supports answers with a `Content-Length`, chunked answers, and answers without a body.
+ * A client with little overhead of its own, so that timings reflect the server: one connection, one
+ * request at a time, requests as prepared bytes. Supports answers with a `Content-Length`, chunked
+ * answers, and answers without a body.
  */
 export class KeepAliveClient {
   readonly #socket: Socket

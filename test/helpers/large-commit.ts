@@ -11,7 +11,9 @@ const BATCH = 500
 const URL = 'https://e.org/'
 const longUrl = URL.padEnd(2_048, 'x')
 
-/** Texts of a status: one character of its context, and the rest. Most are as long as they may be. */
+/**
+ * Texts of a status: one character of its context, and the rest. Most are as long as they may be.
+ */
 const kinds = {
   /** Six bytes of JSON for a character: 10 MB for a commit. */
   control: { context: '\u0001', description: '\u0001'.repeat(1_024), url: longUrl },
@@ -61,7 +63,11 @@ export async function fillCommit(
   await engine.close()
 }
 
-/** Sends a request as a trusted proxy does for a client. @returns its answer, of which nothing was read yet */
+/**
+ * Sends a request as a trusted proxy does for a client.
+ *
+ * @returns its answer, of which nothing was read yet
+ */
 export async function openAnswer(t: Test, url: string, client: string): Promise<IncomingMessage> {
   const asked = get(url, { agent: false, headers: { 'x-forwarded-for': client } })
   asked.on('error', () => {})

@@ -5,8 +5,8 @@ import { git } from './git.ts'
 const BATCH = 5_000
 
 /**
- * Adds `count` commits to the branch `main` of a repository, and branches that start at the newest of them, each with one
- * commit of its own.
+ * Adds `count` commits to the branch `main` of a repository, and branches that start at the newest
+ * of them, each with one commit of its own.
  *
  * @returns the commits of main, the newest first
  */

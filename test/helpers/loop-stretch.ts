@@ -6,8 +6,8 @@ import type { Instance } from './instance.ts'
 export const measured = [`--import=${resolve(import.meta.dirname, 'fixtures/loop-stretch-hook.ts')}`]
 
 /**
- * Returns the longest time that a measured instance blocked its event loop since the last call, in milliseconds of
- * processor time, which does not depend on the load of the machine.
+ * Returns the longest time that a measured instance blocked its event loop since the last call, in
+ * milliseconds of processor time, which does not depend on the load of the machine.
  */
 export async function longestStretch({ child, log }: Instance): Promise<number> {
   const before = log.length

@@ -9,20 +9,30 @@ export interface TestProvider {
   issuer: string
   /** Options of a server that signs people in with it. */
   options: OidcOptions
-  /** Claims by account, which is the subject too. Others have their account as name and belong to `staff`. */
+  /**
+   * Claims by account, which is the subject too. Others have their account as name and belong to
+   * `staff`.
+   */
   accounts: Map<string, Record<string, unknown>>
   /** Answers a request instead of the provider, and returns true. */
   intercept: ((request: IncomingMessage, response: ServerResponse) => boolean) | null
   /** Paths that were asked for. */
   requests: string[]
-  /** Signs in as a browser does, from the URL of an authorization request. Returns the URL to which the provider sends it back. */
+  /**
+   * Signs in as a browser does, from the URL of an authorization request. Returns the URL to which
+   * the provider sends it back.
+   */
   signIn(url: string, account: string): Promise<string>
   server: Server
 }
 
 const SECRET = 'a secret of the client'
 
-/** Starts a provider. The teardown stops it. @param origin of the server that signs people in with it */
+/**
+ * Starts a provider. The teardown stops it.
+ *
+ * @param origin of the server that signs people in with it
+ */
 export async function startProvider(
   t: Pick<Test, 'teardown' | 'capture'>,
   origin: string,

@@ -19,7 +19,9 @@ export interface PostgresServer {
   url: string
   /** Stops the server immediately, as a crash does, and restarts it on the same files. */
   crash(): Promise<void>
-  /** Ends the server: at once, as a crash does, or with all that it has written sent to its standby. */
+  /**
+   * Ends the server: at once, as a crash does, or with all that it has written sent to its standby.
+   */
   end(how: 'crash' | 'shutdown'): Promise<void>
   /** Starts a server that replicates this one, until it is promoted. */
   startStandby(): Promise<PostgresServer>
@@ -28,13 +30,14 @@ export interface PostgresServer {
 }
 
 /**
- * Starts a new PostgreSQL server on a free port. The default collation of its databases is English, so a query that needs
- * the order of code points must say so.
+ * Starts a new PostgreSQL server on a free port. The default collation of its databases is English,
+ * so a query that needs the order of code points must say so.
  */
 export async function startPostgres(settings: Settings = {}): Promise<PostgresServer> {
   const folder = mkdtempSync(join(tmpdir(), 'postgres-'))
   const account = unprivileged()
-  // PostgreSQL refuses to run as root, and the unprivileged account may lack access to the project's folder.
+  // PostgreSQL refuses to run as root, and the unprivileged account may lack access to the
+  // project's folder.
   const programs = account ? copyPrograms(folder) : programFolder()
   const data = join(folder, 'data')
   const passwordFile = join(folder, 'password')
@@ -133,7 +136,9 @@ async function serve(place: DataFolder): Promise<PostgresServer> {
   }
 }
 
-/** Copies the files of a running server, which may be writing, and makes them those of a standby. */
+/**
+ * Copies the files of a running server, which may be writing, and makes them those of a standby.
+ */
 async function copyData(place: DataFolder, url: string, port: number): Promise<DataFolder> {
   const folder = mkdtempSync(join(tmpdir(), 'postgres-'))
   chmodSync(folder, 0o755)

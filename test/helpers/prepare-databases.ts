@@ -12,17 +12,23 @@ export interface PreparedDatabases {
   remove(): Promise<void>
 }
 
-/** Prepares databases for a program that is not started by `test/run.ts`. The teardown removes them. */
+/**
+ * Prepares databases for a program that is not started by `test/run.ts`. The teardown removes them.
+ */
 export async function provideDatabases(t: Pick<Test, 'teardown'>): Promise<void> {
   const { environment, remove } = await prepareDatabases()
   t.teardown(remove)
   Object.assign(process.env, environment)
 }
 
-/** Starts a PostgreSQL server, unless `TEST_DATABASE_URL` names one, and creates a template database with the schema. */
+/**
+ * Starts a PostgreSQL server, unless `TEST_DATABASE_URL` names one, and creates a template database
+ * with the schema.
+ */
 export async function prepareDatabases(): Promise<PreparedDatabases> {
   const named = process.env.TEST_DATABASE_URL
-  // Each connection is a process that maps the buffers. That takes longer than most queries of tests.
+  // Each connection is a process that maps the buffers. That takes longer than most queries of
+  // tests.
   const server = named ? undefined : await startPostgres({ shared_buffers: '8MB' })
   const url = named || server?.url || ''
   const template = `test_template_${randomBytes(6).toString('hex')}`

@@ -7,7 +7,10 @@ import type { Test } from 'tap'
 
 const root = resolve(import.meta.dirname, '../..')
 
-/** Returns an environment without the variables of the tests. The compile cache speeds up the start of a program. */
+/**
+ * Returns an environment without the variables of the tests. The compile cache speeds up the start
+ * of a program.
+ */
 export function minimalEnvironment(): NodeJS.ProcessEnv {
   const { PATH, TMPDIR, NODE_COMPILE_CACHE } = process.env
   return { PATH, ...(TMPDIR && { TMPDIR }), ...(NODE_COMPILE_CACHE && { NODE_COMPILE_CACHE }) }
@@ -35,7 +38,10 @@ export interface TestProcess {
   ended: Promise<number | string | null>
 }
 
-/** Starts a command in the project's folder, with the environment of this process, overridden by `environment`. */
+/**
+ * Starts a command in the project's folder, with the environment of this process, overridden by
+ * `environment`.
+ */
 export function startProcess(
   t: Test,
   command: string,

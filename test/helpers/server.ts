@@ -9,7 +9,10 @@ import { type Answer, checkAnswer } from './contract.ts'
 import { openTestStore, sqlite, type TestDatabase } from './databases.ts'
 import { addRepository, addToken, type RepositoryOptions, type TokenOptions } from './records.ts'
 
-/** A server on a free port with its own database and repositories, and the operations that tests need. */
+/**
+ * A server on a free port with its own database and repositories, and the operations that tests
+ * need.
+ */
 export interface TestServer {
   url: string
   dataDir: string
@@ -38,8 +41,8 @@ export interface CallOptions {
 type Schemas = components['schemas']
 
 /**
- * Fields of the API's bodies. Which of them an answer has depends on its operation and status; the contract check has
- * compared them.
+ * Fields of the API's bodies. Which of them an answer has depends on its operation and status; the
+ * contract check has compared them.
  */
 export type JsonBody = Partial<
   Omit<Schemas['Status'] & Schemas['CommitStatuses'] & Schemas['CommitVerdict'] & Schemas['Error'], 'state'>

@@ -1,13 +1,16 @@
-/** Keys of tap's diagnostics that say where a failure is, which its title does, or how a process was started. */
+/**
+ * Keys of tap's diagnostics that say where a failure is, which its title does, or how a process was
+ * started.
+ */
 const LOCATION = /^ *(at|source|stack|command|args|jobId|tapCaught|compare|errorOrigin):/
 
 /** What loads test files. An error is not in its files, even if it surfaced there. */
 const LOADER = /(^|\/)(run-together|tap-domain)\.ts$/
 
 /**
- * Returns each failure in TAP output: file and line, names of the tests around it, the assertion, and what was found. A test
- * that fails only because of those within it is no failure of its own. The outermost tests are processes, and those in
- * them files.
+ * Returns each failure in TAP output: file and line, names of the tests around it, the assertion,
+ * and what was found. A test that fails only because of those within it is no failure of its own.
+ * The outermost tests are processes, and those in them files.
  *
  * @param seconds the time limit of a file, for the message about one that exceeded it
  */
@@ -51,7 +54,8 @@ function describe(path: string[], begun: string, diagnostics: string[], seconds:
   // Only a process has an exit code.
   if (code !== undefined)
     return `${begun}: ended with ${code === 'null' ? diagnostic('signal') : code} and no failed test; see its error above`
-  // A file whose imports failed, or an error that has no stack of its own, such as that of a process.
+  // A file whose imports failed, or an error that has no stack of its own, such as that of a
+  // process.
   const place = file === undefined || LOADER.test(file) ? begun : `${file}:${line}`
   let isShown = true
   const shown = diagnostics.filter((text) => {

@@ -2,7 +2,10 @@ import { connect, createServer, type Socket } from 'node:net'
 import type { Test } from 'tap'
 import { listenLocally } from './free-port.ts'
 
-/** A TCP proxy in front of a database that can be made to drop all traffic, or to lead to another one. */
+/**
+ * A TCP proxy in front of a database that can be made to drop all traffic, or to lead to another
+ * one.
+ */
 export interface TcpProxy {
   /** URL of the database through the proxy. */
   url: string

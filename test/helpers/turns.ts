@@ -1,7 +1,10 @@
 import { channel } from 'node:diagnostics_channel'
 import type { Test } from 'tap'
 
-/** Returns numbers of turns of the event loop: those in which the diagnostics channel published, one for each message. */
+/**
+ * Returns numbers of turns of the event loop: those in which the diagnostics channel published, one
+ * for each message.
+ */
 export function turnsOf(t: Test, name: string): number[] {
   const turns: number[] = []
   let turn = 0

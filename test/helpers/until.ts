@@ -2,7 +2,10 @@
 const TIMEOUT = 15_000
 const PAUSE = 20
 
-/** Waits until `condition` is true, at most fifteen seconds. For what no event announces, such as the end of another process. */
+/**
+ * Waits until `condition` is true, at most fifteen seconds. For what no event announces, such as
+ * the end of another process.
+ */
 export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
   const end = performance.now() + TIMEOUT
   while (!(await condition())) {

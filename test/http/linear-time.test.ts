@@ -11,7 +11,9 @@ import { startServer } from '../helpers/server.ts'
 /** Length of one header or path; all headers together may be 16 KB long. */
 const HEADER_LENGTH = 15_800
 const BODY_LENGTH = 64 * 1024
-/** Milliseconds of CPU time for one request. Linear code takes about one, quadratic code hundreds. */
+/**
+ * Milliseconds of CPU time for one request. Linear code takes about one, quadratic code hundreds.
+ */
 const LIMIT = 120
 /** Milliseconds of CPU time for a value of the length of a body. Quadratic code takes seconds. */
 const BODY_LIMIT = 800
@@ -198,7 +200,10 @@ t.test('fields of bodies and log lines are processed in linear time', async (t) 
   t.same(slow, [])
 })
 
-/** Returns the CPU time in milliseconds of the best of three attempts: a garbage collection may fall into one of them. */
+/**
+ * Returns the CPU time in milliseconds of the best of three attempts: a garbage collection may fall
+ * into one of them.
+ */
 async function bestTime(work: () => unknown, limit = LIMIT): Promise<number> {
   let best = Number.POSITIVE_INFINITY
   for (let attempt = 0; attempt < ATTEMPTS && best > limit; attempt++) {

@@ -7,8 +7,9 @@ import { leaveUnread } from './abuse/unread.ts'
 import { tableOf } from './parts/figures.ts'
 
 /**
- * Attacks a server from several loopback addresses, by HTTP and git alone, while well-meaning clients use it, and shows how
- * they fare. Fails when what they are promised is broken. Linux only. The soak `pages` attacks pages.
+ * Attacks a server from several loopback addresses, by HTTP and git alone, while well-meaning
+ * clients use it, and shows how they fare. Fails when what they are promised is broken. Linux only.
+ * The soak `pages` attacks pages.
  *
  * `npm run soak -- abuse [git-places | unread | pipelined | sign-in]`
  */

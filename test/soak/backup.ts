@@ -10,8 +10,9 @@ import { killAll } from './backup/kills.ts'
 import { requireProgram } from './parts/programs.ts'
 
 /**
- * Does what the operator's guide says about backups, night after night, while the repositories change as people and git's
- * garbage collection change them, and compares every ref and row with what its drill restores. Then kills backups and restores.
+ * Does what the operator's guide says about backups, night after night, while the repositories
+ * change as people and git's garbage collection change them, and compares every ref and row with
+ * what its drill restores. Then kills backups and restores.
  */
 const ROUNDS = Number(process.env.SOAK_ROUNDS ?? 100)
 const KILLS = Number(process.env.SOAK_KILLS ?? 1_000)

@@ -8,8 +8,8 @@ import { createCommits } from '../helpers/git.ts'
 import { startServer } from '../helpers/server.ts'
 
 /**
- * Runs a real Buildbot master and worker with the recipe, and lets its stock GitHubStatusPush report a build. Needs
- * python3 with venv, and installs Buildbot from PyPI into a temporary folder.
+ * Runs a real Buildbot master and worker with the recipe, and lets its stock GitHubStatusPush
+ * report a build. Needs python3 with venv, and installs Buildbot from PyPI into a temporary folder.
  */
 const folder = realpathSync(temporaryFolder(t))
 t.setTimeout(300_000)

@@ -12,8 +12,9 @@ import { callerOf } from '../helpers/server.ts'
 import { requireProgram, run } from './parts/programs.ts'
 
 /**
- * Builds the container image with Buildah and runs its root file system: read-only, without capabilities, with the
- * server as the first process. No image registry is needed: the base is a Debian made by debootstrap. Wants to be root.
+ * Builds the container image with Buildah and runs its root file system: read-only, without
+ * capabilities, with the server as the first process. No image registry is needed: the base is a
+ * Debian made by debootstrap. Wants to be root.
  */
 const MIB = 1024 ** 2
 const MOST_MIB = 200
@@ -71,9 +72,9 @@ function build(): Image {
 }
 
 /**
- * A shell script that enters a container: processes, mounts and root of its own, as little as `docker run --read-only
- * --tmpfs /tmp --cap-drop ALL --security-opt no-new-privileges --volume …:/data` leaves. The command that follows it is
- * the first process.
+ * A shell script that enters a container: processes, mounts and root of its own, as little as
+ * `docker run --read-only --tmpfs /tmp --cap-drop ALL --security-opt no-new-privileges --volume
+ * …:/data` leaves. The command that follows it is the first process.
  */
 const ENTER = `
   set -e

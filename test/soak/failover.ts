@@ -13,8 +13,8 @@ const ROUNDS = Number(process.env.SOAK_ROUNDS ?? 10)
 const WRITERS = 8
 
 /**
- * Three processes on one PostgreSQL server, under load. In each round the server crashes and comes back, and one of the
- * processes is killed and started again.
+ * Three processes on one PostgreSQL server, under load. In each round the server crashes and comes
+ * back, and one of the processes is killed and started again.
  */
 tap.test(`${ROUNDS} crashes of the server and of a process, under load`, async (t) => {
   const server = await startPostgres()
@@ -41,7 +41,8 @@ tap.test(`${ROUNDS} crashes of the server and of a process, under load`, async (
     return performance.now() - since
   }
 
-  // Each counts up in a context of its own: what is stored must be what was acknowledged last, or reported since.
+  // Each counts up in a context of its own: what is stored must be what was acknowledged last, or
+  // reported since.
   const load = startLoad(WRITERS, async (worker, index) => {
     const status = await reportThrough(instances[index % instances.length], `${worker}`, `${index}`)
     if (status === 201) acknowledged.set(`${worker}`, `${index}`)

@@ -11,9 +11,10 @@ import { storeAdministration } from '../contract/store-administration.ts'
 import { startGrowingServer } from './foreign-clients/growing-server.ts'
 
 /**
- * Generates clients from openapi.yaml with generators of other languages, and lets each report and read, directly and
- * from a server that adds a field to every answer. Takes Python 3.10 or later, Go, Java and Maven from the machine, installs
- * everything else into a folder that it removes, and says what it left out for want of one of these.
+ * Generates clients from openapi.yaml with generators of other languages, and lets each report and
+ * read, directly and from a server that adds a field to every answer. Takes Python 3.10 or later,
+ * Go, Java and Maven from the machine, installs everything else into a folder that it removes, and
+ * says what it left out for want of one of these.
  */
 const VERSIONS = {
   openapiGenerator: '7.25.0',
@@ -85,7 +86,9 @@ const go = {
   GOFLAGS: '-modcacherw -buildvcs=false -mod=mod',
 }
 
-/** A client of its own module, made of what `generate` writes to `api/` and a program that uses it. */
+/**
+ * A client of its own module, made of what `generate` writes to `api/` and a program that uses it.
+ */
 async function goClient(name: string, generate: (module: string) => Promise<unknown>): Promise<Client> {
   const module = join(folder, `go-${name}`)
   mkdirSync(join(module, 'api'), { recursive: true })
@@ -112,7 +115,10 @@ interface Generator {
 const openapiGenerator = (language: string, out: string, ...options: string[]) =>
   run('openapi-generator-cli', ['generate', '-i', spec, '-g', language, '-o', out, ...options])
 
-/** Without this option, openapi-generator takes a schema that does not mention `additionalProperties` for a closed one. */
+/**
+ * Without this option, openapi-generator takes a schema that does not mention
+ * `additionalProperties` for a closed one.
+ */
 const OPEN = ['--additional-properties', 'disallowAdditionalPropertiesIfNotPresent=false']
 
 /** A client by the generator for Java and one of its HTTP libraries, used by the class `main`. */
@@ -156,7 +162,8 @@ const generators: Record<string, Generator> = {
       }),
   },
   'openapi-generator, Java': javaClient('OkhttpGson', 'okhttp-gson', ...OPEN),
-  // If the contract mentioned `additionalProperties`, its classes would extend HashMap, and Gson would fill none of their fields.
+  // If the contract mentioned `additionalProperties`, its classes would extend HashMap, and Gson
+  // would fill none of their fields.
   'openapi-generator, Java with Retrofit': javaClient('Retrofit2', 'retrofit2'),
   'openapi-python-client': {
     needs: ['python'],
@@ -201,7 +208,9 @@ const generators: Record<string, Generator> = {
   },
 }
 
-/** Lets Schemathesis make up requests, valid and not, and check every answer against the contract. */
+/**
+ * Lets Schemathesis make up requests, valid and not, and check every answer against the contract.
+ */
 async function fuzz(url: string, { owner, name, commits }: Repository, token: string): Promise<string> {
   const settings = `[parameters]
 "path.owner" = ${JSON.stringify([owner, owner.toUpperCase()])}

@@ -10,10 +10,10 @@ import { packServer } from './parts/installed.ts'
 import { requireProgram, run } from './parts/programs.ts'
 
 /**
- * Installs the packed server on a Debian of its own, with Debian's Node.js 18, npm and git, by the lines of the operator's
- * guide, lets its systemd run the guide's unit, and sends the first report by the lines of the README. Then does so without
- * npm. The root folder is made by debootstrap and booted by systemd-nspawn, without a network but the loopback. Wants to be
- * root.
+ * Installs the packed server on a Debian of its own, with Debian's Node.js 18, npm and git, by the
+ * lines of the operator's guide, lets its systemd run the guide's unit, and sends the first report
+ * by the lines of the README. Then does so without npm. The root folder is made by debootstrap and
+ * booted by systemd-nspawn, without a network but the loopback. Wants to be root.
  */
 const SUITE = 'bookworm'
 const PACKAGES = ['systemd-sysv', 'dbus', 'nodejs', 'npm', 'git', 'curl', 'sudo']

@@ -178,7 +178,8 @@ tap.test('pushes to a disk that is full, and fetches from it', async (t) => {
   await setTimeout(1_100)
   t.equal(await ready(), 200)
 
-  // The push can be received, but not stored: git writes the first file while the second is still in the spool.
+  // The push can be received, but not stored: git writes the first file while the second is still
+  // in the spool.
   await commit(checkout, 5 * MIB)
   const free = freeBytes(disk)
   const makeMore = fill(disk, 12 * MIB)

@@ -12,9 +12,9 @@ import { addReport } from '../helpers/records.ts'
 import { startServer } from '../helpers/server.ts'
 
 /**
- * Pushes to a branch with rules from many clients at once while reports come in, and kills the server in the middle of
- * pushes. Shows that the branch only ever held commits that had been reported as `success`, that it only moved forward, and
- * that no process of a hook is left behind.
+ * Pushes to a branch with rules from many clients at once while reports come in, and kills the
+ * server in the middle of pushes. Shows that the branch only ever held commits that had been
+ * reported as `success`, that it only moved forward, and that no process of a hook is left behind.
  */
 const ROUNDS = 12
 const CLIENTS = 8

@@ -12,14 +12,14 @@ import { startServer } from '../helpers/server.ts'
 import { until } from '../helpers/until.ts'
 
 /**
- * Pushes, clones and fetches a repository of 21,000 objects and 210 MB through a server of its own process, and shows
- * that the server's memory stays flat; then breaks a push off half-way.
+ * Pushes, clones and fetches a repository of 21,000 objects and 210 MB through a server of its own
+ * process, and shows that the server's memory stays flat; then breaks a push off half-way.
  */
 const COMMITS = 7_000
 const BLOB = 30_000
 /**
- * MiB by which the server's memory may ever exceed what it was before, while some 900 MB pass through: V8 lets 64 MB of
- * buffers gather before it collects them for their own sake.
+ * MiB by which the server's memory may ever exceed what it was before, while some 900 MB pass
+ * through: V8 lets 64 MB of buffers gather before it collects them for their own sake.
  */
 const ALLOWED_GROWTH = 91
 

@@ -11,8 +11,9 @@ import { provideDatabases } from '../helpers/prepare-databases.ts'
 import { startServer } from '../helpers/server.ts'
 
 /**
- * Guesses at a password, a token and the token of the metrics, as an attacker would: thousands at once, in two processes
- * over one database, on connections that were opened before; then from many addresses; then while a process is killed.
+ * Guesses at a password, a token and the token of the metrics, as an attacker would: thousands at
+ * once, in two processes over one database, on connections that were opened before; then from many
+ * addresses; then while a process is killed.
  */
 const SIGN_INS = Number(process.env.SOAK_SIGN_INS ?? 3_000)
 const LIMIT = 30

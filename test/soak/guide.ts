@@ -11,7 +11,10 @@ import { codeBlocks, createMachine, type Machine, readDocument } from '../docs/m
 import { createPostgresDatabase } from '../helpers/databases.ts'
 import { provideDatabases } from '../helpers/prepare-databases.ts'
 
-/** Does everything that the operator's guide says, from its beginning to its end, as an operator would. */
+/**
+ * Does everything that the operator's guide says, from its beginning to its end, as an operator
+ * would.
+ */
 const document = object(parse(readDocument('openapi.yaml')), 'openapi.yaml')
 const defaultOf = (name: string) => describeVariables().find((row) => row.name === name)?.default ?? ''
 tap.setTimeout(300_000)

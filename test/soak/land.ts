@@ -5,8 +5,9 @@ import { landMany } from './land/many.ts'
 import { landBesideForgedTickets, landBesidePushers, landSpecialMerges } from './land/others.ts'
 
 /**
- * Lands commits from many clients at once, with random times and failures, beside people who push, forged tickets and kills. Shows
- * that each tip of the branch had passed, that everybody lands, and what that costs. Times are scaled down to about a sixtieth.
+ * Lands commits from many clients at once, with random times and failures, beside people who push,
+ * forged tickets and kills. Shows that each tip of the branch had passed, that everybody lands, and
+ * what that costs. Times are scaled down to about a sixtieth.
  */
 tap.setTimeout(3_600_000)
 // Landings in this process listen for signals.

@@ -11,7 +11,10 @@ import { startServer } from '../helpers/server.ts'
 
 tap.setTimeout(600_000)
 
-/** Milliseconds of processor time without a turn of the event loop: with the worst content, and with ordinary one. */
+/**
+ * Milliseconds of processor time without a turn of the event loop: with the worst content, and with
+ * ordinary one.
+ */
 const MOST_STRETCH = 250
 const MOST_ORDINARY = 10
 /** MiB of memory, whatever is read. */

@@ -16,8 +16,9 @@ import { until } from '../helpers/until.ts'
 import { requireProgram } from './parts/programs.ts'
 
 /**
- * Two instances on PostgreSQL, under load, that a real Prometheus reads with the configuration and the alerts of the operator's
- * guide: `npm run soak -- monitoring`. Each query of the Grafana dashboard must have an answer. `promtool` checks the metrics.
+ * Two instances on PostgreSQL, under load, that a real Prometheus reads with the configuration and
+ * the alerts of the operator's guide: `npm run soak -- monitoring`. Each query of the Grafana
+ * dashboard must have an answer. `promtool` checks the metrics.
  */
 const SECONDS = 30
 const TOKEN = 'metrics-token-of-this-soak'

@@ -19,8 +19,8 @@ import { startLoad } from './parts/load.ts'
 import { requireProgram } from './parts/programs.ts'
 
 /**
- * Three instances on one PostgreSQL and one folder of repositories, behind a real nginx with the configuration that is
- * shipped.
+ * Three instances on one PostgreSQL and one folder of repositories, behind a real nginx with the
+ * configuration that is shipped.
  */
 const INSTANCES = 3
 const REPORTERS = 8

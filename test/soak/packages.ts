@@ -19,9 +19,10 @@ import { git } from '../helpers/git.ts'
 import { packServer, pathOf, useInstalled } from './parts/installed.ts'
 
 /**
- * Has npm install both packages into empty folders: the server without a network and with nothing else on its PATH, the client by
- * the line of its README, used on Node.js 20 and 24 by consumers of both kinds of module resolution. Also what other tools say
- * about the client's package, and whether the compiler takes the README's examples.
+ * Has npm install both packages into empty folders: the server without a network and with nothing
+ * else on its PATH, the client by the line of its README, used on Node.js 20 and 24 by consumers of
+ * both kinds of module resolution. Also what other tools say about the client's package, and
+ * whether the compiler takes the README's examples.
  */
 const MOST_BYTES = 65_000_000
 const run = promisify(execFile)

@@ -12,10 +12,11 @@ import { quantileOf, type Tally, tableOf } from './parts/figures.ts'
 import { whileReading } from './parts/readers.ts'
 
 /**
- * Measures reads of the API, and pages of a user, while 50 loops of another address ask for pages as fast as they
- * can, and of five addresses for those of one repository. Fails when a request fails, when 1 % of the reads take longer
- * than 20 ms and than three times what they take in the same run without the loops (on a busy machine they are slow anyway),
- * or when the server blocks its event loop for 250 ms of processor time. Reads beside pages of the longest texts may take as
+ * Measures reads of the API, and pages of a user, while 50 loops of another address ask for pages
+ * as fast as they can, and of five addresses for those of one repository. Fails when a request
+ * fails, when 1 % of the reads take longer than 20 ms and than three times what they take in the
+ * same run without the loops (on a busy machine they are slow anyway), or when the server blocks
+ * its event loop for 250 ms of processor time. Reads beside pages of the longest texts may take as
  * long as two such pages.
  */
 const LOOPS = 50
@@ -32,7 +33,10 @@ const LARGE = { commits: 100_000, branches: 2_000 }
 
 tap.setTimeout(1_800_000)
 
-/** @returns how the reads of the API and the pages of a user fared, and milliseconds that the event loop was blocked */
+/**
+ * @returns how the reads of the API and the pages of a user fared, and milliseconds that the event
+ * loop was blocked
+ */
 async function measure(instance: Instance, page: string, read: string, attack: string[]) {
   const { url } = instance
   const requests = attack.map((path) => requestBytes('GET', path).toString())

@@ -12,18 +12,20 @@ import { Verifier } from './power-cuts/verify.ts'
 import { record } from './power-cuts/workload.ts'
 
 /**
- * Replays power cuts. A server, its git children and the command line run under strace, while clients push, report,
- * create repositories, make backups and restore one. Then the disk is put together as a power cut may have left it: names and data
- * that nobody had synced are lost, kept or mixed, see `Names` and `fates`. On each such disk the server must start, every
- * repository must be whole and must take a push, and everything must be there that was acknowledged before the cut. Once
- * interrupted pushes are settled, each ref must have the value that the last event about it says.
+ * Replays power cuts. A server, its git children and the command line run under strace, while
+ * clients push, report, create repositories, make backups and restore one. Then the disk is put
+ * together as a power cut may have left it: names and data that nobody had synced are lost, kept or
+ * mixed, see `Names` and `fates`. On each such disk the server must start, every repository must be
+ * whole and must take a push, and everything must be there that was acknowledged before the cut.
+ * Once interrupted pushes are settled, each ref must have the value that the last event about it
+ * says.
  *
- * Half of the cuts are at any moment. The others follow an answer, before the next request (0 to 5 s); half of these
- * lose each unsynced name by itself. Cuts in the middle of a push keep the order of names: git relies on it, see
- * `syncFolders`.
+ * Half of the cuts are at any moment. The others follow an answer, before the next request (0 to 5
+ * s); half of these lose each unsynced name by itself. Cuts in the middle of a push keep the order
+ * of names: git relies on it, see `syncFolders`.
  *
- * Finally the syncs of one part are left out of the recording, as if it had never asked for them. Each time something
- * must be found missing, or the replay could not find such a loss at all.
+ * Finally the syncs of one part are left out of the recording, as if it had never asked for them.
+ * Each time something must be found missing, or the replay could not find such a loss at all.
  */
 const CUTS = Number(process.env.SOAK_CUTS ?? 1_000)
 /** A push through a server takes longer than all other checks together. */

@@ -11,8 +11,9 @@ import { createRandom } from '../helpers/random.ts'
 import { startServer } from '../helpers/server.ts'
 
 /**
- * Sends 2,000 random pushes by the raw protocol, half of them to a repository with rules, and compares the event of each with the
- * difference of the refs before and after it: `npm run soak -- pushes [SEED]`.
+ * Sends 2,000 random pushes by the raw protocol, half of them to a repository with rules, and
+ * compares the event of each with the difference of the refs before and after it: `npm run soak --
+ * pushes [SEED]`.
  */
 const PUSHES = Number(process.env.SOAK_PUSHES ?? 2_000)
 const NONE = '0'.repeat(40)

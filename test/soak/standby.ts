@@ -9,9 +9,9 @@ import { openTcpProxy } from '../helpers/tcp-proxy.ts'
 import { startLoad } from './parts/load.ts'
 
 /**
- * Three instances on a PostgreSQL server with a standby, under load. The standby is promoted after the primary has
- * crashed, was cut off, or was shut down, and gets a standby of its own for the next round. Both settings of
- * `synchronous_commit` are those that the operator's guide names.
+ * Three instances on a PostgreSQL server with a standby, under load. The standby is promoted after
+ * the primary has crashed, was cut off, or was shut down, and gets a standby of its own for the
+ * next round. Both settings of `synchronous_commit` are those that the operator's guide names.
  */
 const ROUNDS = [
   { primary: 'crashes', commit: 'on' },
@@ -30,7 +30,10 @@ const RECOVERY = 15_000
 
 tap.setTimeout(600_000)
 
-/** Makes the primary wait for the standby with each commit, and waits until the standby has all that it did not wait for. */
+/**
+ * Makes the primary wait for the standby with each commit, and waits until the standby has all that
+ * it did not wait for.
+ */
 async function makeSynchronous(primary: PostgresServer, commit: string): Promise<void> {
   await execute(
     primary.url,

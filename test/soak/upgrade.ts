@@ -16,11 +16,13 @@ import { packServer } from './parts/installed.ts'
 import { startLoad } from './parts/load.ts'
 
 /**
- * Upgrades installed packages as the operator's guide says: two instances are replaced one after the other, under load. Then goes
- * back by the backup from before, and forward by restoring it.
+ * Upgrades installed packages as the operator's guide says: two instances are replaced one after
+ * the other, under load. Then goes back by the backup from before, and forward by restoring it.
  */
 
-/** Commits of version 0.1.0: with its first schema, and with that of the audit log and branch rules. */
+/**
+ * Commits of version 0.1.0: with its first schema, and with that of the audit log and branch rules.
+ */
 const FIRST = '6871c95'
 const OLDER = [FIRST, 'cef84fa']
 /** An address from which nothing else comes. */
@@ -92,7 +94,10 @@ async function stop(t: Test, { process }: Instance): Promise<void> {
   t.equal(await process.ended, 0, process.stderr())
 }
 
-/** Has an instance block an address by a wrong password of `acme`, which is an event about that user. */
+/**
+ * Has an instance block an address by a wrong password of `acme`, which is an event about that
+ * user.
+ */
 async function blockAddress({ url }: Instance): Promise<void> {
   const { send, get } = openPageClient(url)
   const headers = { 'x-forwarded-for': BLOCKED }
@@ -103,7 +108,10 @@ async function blockAddress({ url }: Instance): Promise<void> {
   })
 }
 
-/** Reports on commits through all instances until it is stopped; an instance may be replaced meanwhile. */
+/**
+ * Reports on commits through all instances until it is stopped; an instance may be replaced
+ * meanwhile.
+ */
 function reportThrough(name: string, instances: Instance[], commits: string[], token: string) {
   /** The latest acknowledged number by commit and context. */
   const acknowledged = new Map<string, number>()
@@ -204,7 +212,8 @@ for (const commit of OLDER) {
       await done(here, place, 'check', '--full', '--commits')
       for (const instance of instances) await stop(t, instance)
 
-      // Back, beside the repositories as they are now, and forward by the same backup on another machine.
+      // Back, beside the repositories as they are now, and forward by the same backup on another
+      // machine.
       const back = kind === 'SQLite' ? place : { ...(await createPlace(kind)), DATA_DIR: place.DATA_DIR }
       if (kind === 'SQLite') {
         const file = join(place.DATA_DIR, 'commit-status.db')

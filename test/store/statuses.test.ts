@@ -35,7 +35,11 @@ function createRepository(store: Store, name = 'repo') {
   return store.repositories.create({ owner: 'acme', name, visibility: 'public', objectFormat: 'sha1' })
 }
 
-/** Reports one status for each context in another process. @returns the contexts that were stored */
+/**
+ * Reports one status for each context in another process.
+ *
+ * @returns the contexts that were stored
+ */
 async function reportInProcess(input: Input): Promise<string[]> {
   const script = resolve(import.meta.dirname, 'fixtures/report.ts')
   const running = promisify(execFile)(process.execPath, [script])
@@ -72,7 +76,8 @@ for (const database of databases) {
 
   test('compares and orders contexts by code points', async (t) => {
     const { store, id, report } = await openRepository(t, database)
-    // UTF-16 order puts U+FF41 after U+1D41A; collations of languages ignore case, accents and punctuation.
+    // UTF-16 order puts U+FF41 after U+1D41A; collations of languages ignore case, accents and
+    // punctuation.
     const ordered = [
       ...[' ', '-', 'A', 'B', 'Z', '_', 'a', 'a ', 'a-b', 'a.b', 'aB', 'ab', 'b', 'e\u0301', 'z'],
       ...['\u00C4', '\u00E4', '\u00E9', '\u0130', '\u0131', '\uFF41', '\u{1D41A}', '\u{10FFFF}'],

@@ -20,7 +20,10 @@ import { startInstance } from '../helpers/instance.ts'
 import { startServer, type TestServer } from '../helpers/server.ts'
 import { until } from '../helpers/until.ts'
 
-/** One file for each release and dialect: the schema that the release creates, with data. A file is never changed. */
+/**
+ * One file for each release and dialect: the schema that the release creates, with data. A file is
+ * never changed.
+ */
 const folder = resolve(import.meta.dirname, 'fixtures/released')
 const SHA = '2c26b46b68ffc68ff99b453c1d30413413422d70'
 

@@ -4,7 +4,10 @@ import { FairQueue, QueueFull } from '../../src/util/fair-queue.ts'
 
 const limits = { slots: 2, slotsPerClient: 1, waiting: 6, waitingPerClient: 3, timeout: 5_000 }
 
-/** Enters the queue and records the order of admissions; `leave` releases the slot of the nth admission. */
+/**
+ * Enters the queue and records the order of admissions; `leave` releases the slot of the nth
+ * admission.
+ */
 function record(queue: FairQueue) {
   const admitted: string[] = []
   const releases: (() => void)[] = []

@@ -11,7 +11,10 @@ const server = await startServer(t)
 const browser = await openBrowser(t)
 const url = server.url.replace('127.0.0.1', HOST)
 
-/** Creates a repository and returns its commits, the newest first, and a function that reports on them. */
+/**
+ * Creates a repository and returns its commits, the newest first, and a function that reports on
+ * them.
+ */
 async function createRepository(name: string, count: number) {
   const { id, path, commits } = await server.createRepository(`alice/${name}`, { commits: count })
   const report = (sha: string, context: string, state: StatusState, description: string | null = null) => {

@@ -10,8 +10,9 @@ const MIDDLE = 'tr:nth-child(n + 20):not(:last-child)'
 const WIDE = { width: 1280, height: 860 }
 
 /**
- * Checks that the page that is shown fits its window and a wide one, and that it is accessible in light and dark colors. Changing
- * the window takes less time than loading the page in each. The page must have `AXE` as its initial script.
+ * Checks that the page that is shown fits its window and a wide one, and that it is accessible in
+ * light and dark colors. Changing the window takes less time than loading the page in each. The
+ * page must have `AXE` as its initial script.
  */
 export async function checkLooks(t: Test, page: Page, what: string): Promise<void> {
   // What was waited for can be there before the stylesheet is.

@@ -169,7 +169,10 @@ interface Forgery {
   more?: object
 }
 
-/** Makes the provider answer with an ID token of our own. Returns the status of the answer to the callback. */
+/**
+ * Makes the provider answer with an ID token of our own. Returns the status of the answer to the
+ * callback.
+ */
 async function signInWithToken(
   t: Test,
   { header, claims, key = known, published = known, more }: Forgery,
@@ -415,7 +418,9 @@ t.test('a provider that is away or slow: sign-in says so, and nothing else waits
   const callback = await callbackOf(waiting, provider, 'alice')
   const colleague = openPageClient(beside.url)
   const theirs = await callbackOf(colleague, provider, 'grace')
-  /** With the two above as many as wait for passwords at a time, each from an address of its own. */
+  /**
+   * With the two above as many as wait for passwords at a time, each from an address of its own.
+   */
   const strangers = await Promise.all(
     Array.from({ length: 62 }, async (_, index) => {
       const stranger = openPageClient(beside.url)

@@ -11,8 +11,9 @@ import { startInstance } from '../helpers/instance.ts'
 import { addRepository } from '../helpers/records.ts'
 
 /**
- * Makes the pictures of the README: `npm run screenshots`, or `npm run screenshots -- FOLDER` for another folder. With
- * `--phone` it makes them as a phone shows the pages, with `--all` also those of other pages, and with `--png` PNG files.
+ * Makes the pictures of the README: `npm run screenshots`, or `npm run screenshots -- FOLDER` for
+ * another folder. With `--phone` it makes them as a phone shows the pages, with `--all` also those
+ * of other pages, and with `--png` PNG files.
  */
 const option = (name: string) => process.argv.includes(`--${name}`)
 const [phone, all, png] = [option('phone'), option('all'), option('png')]

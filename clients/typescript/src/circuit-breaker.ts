@@ -5,7 +5,10 @@ import type { Answer } from './transport.ts'
 export interface CircuitBreaker {
   /** Returns the 401 after which the client sends nothing more, or null. */
   refusal(): Answer | null
-  /** Returns the 429 or 503 whose `Retry-After` has not passed yet and the milliseconds that remain, or null. */
+  /**
+   * Returns the 429 or 503 whose `Retry-After` has not passed yet and the milliseconds that remain,
+   * or null.
+   */
   pause(): { answer: Answer; milliseconds: number } | null
   /** Records an answer. */
   record(answer: Answer): void
@@ -17,8 +20,9 @@ const SPREAD = 250
 /**
  * Creates the circuit breaker of one client.
  *
- * A token that was refused is not sent again: repeated failures would block the address for everybody behind it.
- * Without a token a 401 only says that this one repository needs one. A 403 is not counted, and may concern one context.
+ * A token that was refused is not sent again: repeated failures would block the address for
+ * everybody behind it. Without a token a 401 only says that this one repository needs one. A 403 is
+ * not counted, and may concern one context.
  *
  * @param token whether requests carry a token
  */

@@ -16,14 +16,16 @@ export interface TimeoutOptions {
   /** Longest time of one attempt, in milliseconds; 10,000 by default. */
   timeout?: number | undefined
   /**
-   * Longest time of all attempts together, including the pauses between them, in milliseconds; by default 30,000, or
-   * `timeout` if that is longer.
+   * Longest time of all attempts together, including the pauses between them, in milliseconds; by
+   * default 30,000, or `timeout` if that is longer.
    */
   totalTimeout?: number | undefined
 }
 
 export interface ClientOptions extends TimeoutOptions {
-  /** Where the service is: `https://status.example.org`. In a browser, `/` is the page's own origin. */
+  /**
+   * Where the service is: `https://status.example.org`. In a browser, `/` is the page's own origin.
+   */
   baseUrl: string
   /** A personal access token; without one only public repositories can be read. */
   token?: string | undefined
@@ -37,8 +39,8 @@ export interface CallOptions extends TimeoutOptions {
   /** The `ETag` of an earlier answer: an unchanged one is 304, without a body. */
   ifNoneMatch?: string | undefined
   /**
-   * How long to ask again after a 404, in milliseconds; 0 by default. A mirror may not have brought the commit yet.
-   * Every request has the whole `totalTimeout`.
+   * How long to ask again after a 404, in milliseconds; 0 by default. A mirror may not have brought
+   * the commit yet. Every request has the whole `totalTimeout`.
    */
   waitForCommit?: number | undefined
 }
@@ -51,10 +53,11 @@ export const defaultTimes = { timeout: 10_000, totalTimeout: 30_000 }
 /**
  * Creates a typed client of the API.
  *
- * A method never rejects, except with the reason of the caller's own signal. Each outcome is a result with a status of
- * the contract, or with status 0 when the service was not reached or something else answered. Network errors, 429 (after
- * its `Retry-After`), 502, 503 and 504 are retried. Reports of one context are sent in the order of the calls, and an
- * earlier one is not retried once a later one waits. After a 401 a client with a token sends nothing more.
+ * A method never rejects, except with the reason of the caller's own signal. Each outcome is a
+ * result with a status of the contract, or with status 0 when the service was not reached or
+ * something else answered. Network errors, 429 (after its `Retry-After`), 502, 503 and 504 are
+ * retried. Reports of one context are sent in the order of the calls, and an earlier one is not
+ * retried once a later one waits. After a 401 a client with a token sends nothing more.
  *
  * @throws TypeError for a malformed base URL or token; the message contains neither
  */
@@ -84,7 +87,8 @@ export function createClient({ baseUrl, token, fetch, ...defaults }: ClientOptio
       })
     const key = replacementKey(operation, input)
     const answer = await abortable(key === null ? send() : inOrder(key, send), signal)
-    // The transport has checked the status against the contract; the body's type is the service's promise.
+    // The transport has checked the status against the contract; the body's type is the service's
+    // promise.
     return answer as Result
   }
 
@@ -92,7 +96,10 @@ export function createClient({ baseUrl, token, fetch, ...defaults }: ClientOptio
   return { ...methods, waitForState: createWaitForState(methods.listStatuses, defaults.totalTimeout) }
 }
 
-/** Returns the same key for requests of which the later one replaces the earlier. Owners and names ignore case. */
+/**
+ * Returns the same key for requests of which the later one replaces the earlier. Owners and names
+ * ignore case.
+ */
 function replacementKey(
   { path, query, replacesBy }: Operation,
   { parameters, body }: OperationInput,

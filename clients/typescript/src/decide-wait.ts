@@ -15,7 +15,10 @@ export interface WaitRules {
   require: readonly string[]
   /** Ignore contexts that no pattern matches. */
   only: boolean
-  /** How long nothing new may have been reported before success counts, where more contexts may still appear. */
+  /**
+   * How long nothing new may have been reported before success counts, where more contexts may
+   * still appear.
+   */
   settle: number
   /** Age of a pending report that ends the wait; undefined: none does. */
   stalled: number | undefined
@@ -36,14 +39,14 @@ export interface Decision<Status extends Decidable = AnyStatus> {
 /**
  * Decides a wait. The first rule that holds wins:
  *
- * 1. A counted context is `failure` or `error`: `failure`. No later report can turn the result.
- * 2. Every pattern matches, every counted context is `success`, and the statuses have settled: `success`.
- * 3. A counted context has been pending for longer than `stalled`: `stalled`.
- * 4. At the timeout: `missing` when a pattern matches nothing, otherwise `pending`.
+ * 1. A counted context is `failure` or `error`: `failure`. No later report can turn the result. 2.
+ * Every pattern matches, every counted context is `success`, and the statuses have settled:
+ * `success`. 3. A counted context has been pending for longer than `stalled`: `stalled`. 4. At the
+ * timeout: `missing` when a pattern matches nothing, otherwise `pending`.
  *
- * A context counts unless `only` is set and no pattern matches it. Statuses have settled when the newest report of a
- * context not required by its exact name is older than `settle`: more of them may be about to appear. The timeout ends
- * that too.
+ * A context counts unless `only` is set and no pattern matches it. Statuses have settled when the
+ * newest report of a context not required by its exact name is older than `settle`: more of them
+ * may be about to appear. The timeout ends that too.
  *
  * @param now the service's time, in milliseconds since the epoch
  */

@@ -2,8 +2,9 @@
 export type KeyedQueue = <T>(key: string, task: (superseded: AbortSignal) => Promise<T>) => Promise<T>
 
 /**
- * Creates a queue that runs tasks of one key in order of arrival and tasks of different keys side by side. The signal of
- * a task is aborted when a newer one waits behind it, so that it can stop retrying.
+ * Creates a queue that runs tasks of one key in order of arrival and tasks of different keys side
+ * by side. The signal of a task is aborted when a newer one waits behind it, so that it can stop
+ * retrying.
  */
 export function createKeyedQueue(): KeyedQueue {
   const last = new Map<string, { superseded: AbortController; settled: Promise<void> }>()

@@ -1,6 +1,6 @@
 /**
- * Returns whether a pattern matches a whole context. `*` stands for any characters, `/` included; everything else is
- * compared exactly. Takes time proportional to the length of the context.
+ * Returns whether a pattern matches a whole context. `*` stands for any characters, `/` included;
+ * everything else is compared exactly. Takes time proportional to the length of the context.
  */
 export function matchesPattern(pattern: string, context: string): boolean {
   const [head = '', ...rest] = pattern.split('*')

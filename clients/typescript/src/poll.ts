@@ -4,7 +4,9 @@ import { sleep } from './sleep.ts'
 /** How something is read again and again. Times are in milliseconds. */
 export interface PollOptions {
   timeout: number
-  /** Longest pause between two reads; 3 times that after half a minute, 5 times after five minutes. */
+  /**
+   * Longest pause between two reads; 3 times that after half a minute, 5 times after five minutes.
+   */
   interval: number
   /** How long a commit that is not found is asked for again, within `timeout`. */
   waitForCommit?: number | undefined
@@ -51,13 +53,17 @@ export function slowdown(waited: number): number {
   return slowdowns.find(({ after }) => waited >= after)?.factor ?? 1
 }
 
-/** Returns a pause between three quarters of the longest one and all of it, so that many waiting jobs spread. */
+/**
+ * Returns a pause between three quarters of the longest one and all of it, so that many waiting
+ * jobs spread.
+ */
 export function pauseAfter(waited: number, interval: number): number {
   return interval * slowdown(waited) * (0.75 + Math.random() / 4)
 }
 
 /**
- * Reads with the `ETag` of the last answer until `decide` returns an end, as it must once the time is over.
+ * Reads with the `ETag` of the last answer until `decide` returns an end, as it must once the time
+ * is over.
  *
  * @throws the signal's reason
  */

@@ -18,7 +18,8 @@ export interface RetryOptions {
 const NOT_FOUND_PAUSE = 2_000
 
 /**
- * Sends a request with retries, and again while the answer is 404 and `waitForCommit` has not passed.
+ * Sends a request with retries, and again while the answer is 404 and `waitForCommit` has not
+ * passed.
  *
  * @param start when the call began, by `performance.now()`
  * @returns the last answer
@@ -45,7 +46,8 @@ export async function sendUntilFound(
 }
 
 /**
- * Sends a request until it gets an answer that another attempt would not change, or until the deadline.
+ * Sends a request until it gets an answer that another attempt would not change, or until the
+ * deadline.
  *
  * @returns the last answer
  * @throws the signal's reason once it is aborted
@@ -72,7 +74,8 @@ async function sendWithRetry(
     const budget = Math.min(timeout, left())
     const { answer, retry } = await sendOnce(send, budget, signal)
     signal?.throwIfAborted()
-    // An attempt that the deadline cut short says less than the one before it. Timers round down to milliseconds.
+    // An attempt that the deadline cut short says less than the one before it. Timers round down to
+    // milliseconds.
     if (previous && answer.status === 0 && budget < timeout && left() < 1) return previous
     previous = answer
     breaker.record(answer)

@@ -1,7 +1,10 @@
 /** The longest delay of a timer, in milliseconds; a longer one would end at once. */
 export const LONGEST_TIMER = 2 ** 31 - 1
 
-/** Resolves after so many milliseconds, at once for less than none, or as soon as one of the signals is aborted. Never rejects. */
+/**
+ * Resolves after so many milliseconds, at once for less than none, or as soon as one of the signals
+ * is aborted. Never rejects.
+ */
 export function sleep(milliseconds: number, ...signals: (AbortSignal | undefined)[]): Promise<void> {
   return new Promise((resolve) => {
     function end() {

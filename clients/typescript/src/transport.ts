@@ -1,7 +1,10 @@
 import createFetchClient from 'openapi-fetch'
 import type { Operation, OperationInput } from './generated/operations.ts'
 
-/** An answer before its type is known. Status 0 stands for anything that the contract does not declare. */
+/**
+ * An answer before its type is known. Status 0 stands for anything that the contract does not
+ * declare.
+ */
 export interface Answer {
   status: number
   body: unknown
@@ -30,7 +33,9 @@ export type Transport = (
 export type Fetch = (request: Request) => Promise<Response>
 
 export const RETRIED = [429, 502, 503, 504]
-/** Largest answer that is read, in bytes; that of a commit with 10,000 contexts is a quarter of it. */
+/**
+ * Largest answer that is read, in bytes; that of a commit with 10,000 contexts is a quarter of it.
+ */
 const LARGEST = 64 * 2 ** 20
 
 /** Types of openapi-fetch for any operation; the generated operations type what callers pass. */
@@ -93,7 +98,10 @@ export function unanswered(error: string, headers: Headers = new Headers()): Ans
 
 class AnswerTooLarge extends Error {}
 
-/** Returns the response with a body that fails once it is too large: a build may have little memory to spare. */
+/**
+ * Returns the response with a body that fails once it is too large: a build may have little memory
+ * to spare.
+ */
 function limitBody(response: Response): Response {
   if (response.body === null) return response
   let size = 0

@@ -8,20 +8,30 @@ type ListStatuses = Operations<ReadOptions>['listStatuses']
 
 /** What to wait for. Times are in milliseconds. */
 export interface WaitOptions {
-  /** Context patterns, each of which must match at least one reported context. `*` stands for any characters. */
+  /**
+   * Context patterns, each of which must match at least one reported context. `*` stands for any
+   * characters.
+   */
   require?: readonly string[] | undefined
-  /** Ignore contexts that no pattern of `require` matches; by default they count, as in the combined state. */
+  /**
+   * Ignore contexts that no pattern of `require` matches; by default they count, as in the combined
+   * state.
+   */
   only?: boolean | undefined
   /**
-   * How long nothing new may have been reported before success counts, 10,000 by default. Applies to contexts that are
-   * not required by their exact name, since more of them may be about to appear.
+   * How long nothing new may have been reported before success counts, 10,000 by default. Applies
+   * to contexts that are not required by their exact name, since more of them may be about to
+   * appear.
    */
   settle?: number | undefined
   /** Age of a pending report that ends the wait as `stalled`; by default none does. */
   stalled?: number | undefined
   /** Longest time to wait; 600,000 by default. */
   timeout?: number | undefined
-  /** Longest pause between two reads, 1,000 by default; 3 times that after half a minute, 5 times after five minutes. */
+  /**
+   * Longest pause between two reads, 1,000 by default; 3 times that after half a minute, 5 times
+   * after five minutes.
+   */
   interval?: number | undefined
   /** How long a commit that is not found is asked for again, within `timeout`; 0 by default. */
   waitForCommit?: number | undefined

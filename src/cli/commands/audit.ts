@@ -87,7 +87,10 @@ function formatLine(line: AuditLine): string {
   return replaceHidden(fields.join('  '))
 }
 
-/** Returns the subject of an event where neither actor, object nor details say it: whose token it is. */
+/**
+ * Returns the subject of an event where neither actor, object nor details say it: whose token it
+ * is.
+ */
 function subjectOf({ actor, user, subject, object, details }: AuditLine): string[] {
   const isShown = (actor === 'user' && subject === user) || subject === object || 'user' in details
   return subject === null || isShown ? [] : [`user=${subject}`]

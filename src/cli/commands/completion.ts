@@ -21,8 +21,9 @@ export function addCompletionCommand(program: Command): void {
 }
 
 /**
- * Returns what may follow a command and those below it, besides values that only the administrator knows: the place, the
- * word, and its meaning. An option with a value is a place too, with an empty word if nobody else knows the value.
+ * Returns what may follow a command and those below it, besides values that only the administrator
+ * knows: the place, the word, and its meaning. An option with a value is a place too, with an empty
+ * word if nobody else knows the value.
  */
 function choicesOf(program: Command, place: string, command: Command): string[][] {
   const { commands, registeredArguments } = command

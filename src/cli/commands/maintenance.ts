@@ -67,7 +67,11 @@ export function addMaintenanceCommands(program: Command, settings: Settings): vo
     })
 }
 
-/** Says which tokens are older than `TOKEN_MAX_LIFETIME`, which bounds new ones. @param maxLifetime milliseconds */
+/**
+ * Says which tokens are older than `TOKEN_MAX_LIFETIME`, which bounds new ones.
+ *
+ * @param maxLifetime milliseconds
+ */
 async function sayWhichOutlive({ tokens }: Store, maxLifetime: number): Promise<void> {
   for (const { id, name, user, created_at, expires_at } of await tokens.list())
     if (expires_at === null || expires_at > (created_at + 1) * 1000 + maxLifetime)

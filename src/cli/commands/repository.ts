@@ -262,7 +262,8 @@ async function createRepositories(
     }
     return await store.repositories.createAll(created, () => publishAll(places))
   } catch (error) {
-    // The rows may have been stored all the same if the connection broke. Folders without a row are skipped.
+    // The rows may have been stored all the same if the connection broke. Folders without a row are
+    // skipped.
     if (!(error instanceof StoreUnavailable))
       for (const { draft, place } of places)
         if (!existsSync(draft.path)) await rm(place, { recursive: true, force: true })

@@ -12,7 +12,10 @@ export class UsageError extends Expected {
   override readonly name = 'UsageError'
 }
 
-/** Returns the absolute path of an argument. npm runs scripts in the project's folder, and says where the caller was. */
+/**
+ * Returns the absolute path of an argument. npm runs scripts in the project's folder, and says
+ * where the caller was.
+ */
 export function callerPath(path: string): string {
   if (path === '-') throw new UsageError('"-" is not a path (expected for example "./statuses.backup")')
   return resolve(process.env.INIT_CWD ?? process.cwd(), path)
@@ -33,8 +36,9 @@ export async function findRepository({ repositories }: Store, fullName: string):
 }
 
 /**
- * Returns when a token expires. `text` is the value of `--expires`: a duration such as `90d`, a date (the token expires at
- * 00:00 UTC), or a date-time with `Z` or an offset. Times are in milliseconds since the epoch.
+ * Returns when a token expires. `text` is the value of `--expires`: a duration such as `90d`, a
+ * date (the token expires at 00:00 UTC), or a date-time with `Z` or an offset. Times are in
+ * milliseconds since the epoch.
  *
  * @throws UsageError for anything else, and for a moment that has passed
  */
@@ -50,7 +54,11 @@ export function parseExpiry(text: string, now: number): number {
   return moment
 }
 
-/** Returns the milliseconds of an option's value such as `365d`. @throws UsageError for anything else, naming the `option` */
+/**
+ * Returns the milliseconds of an option's value such as `365d`.
+ *
+ * @throws UsageError for anything else, naming the `option`
+ */
 export function durationOption(text: string, option: string): number {
   const duration = parseDuration(text)
   if (!duration) throw new UsageError(`${option}: "${text}" is not a duration (expected for example 365d)`)

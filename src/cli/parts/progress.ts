@@ -1,8 +1,8 @@
 const WIDTH = 30
 
 /**
- * Returns a function that shows progress on stderr as a bar. Prints nothing unless stderr is a terminal, so that cron sends
- * no mail.
+ * Returns a function that shows progress on stderr as a bar. Prints nothing unless stderr is a
+ * terminal, so that cron sends no mail.
  *
  * @example
  * const progress = showProgress()
@@ -24,8 +24,8 @@ export function showProgress(stream: NodeJS.WriteStream = process.stderr) {
 }
 
 /**
- * Returns a function that shows on stderr how much is done, where the total is not known: a line that changes. Unless
- * stderr is a terminal, it prints only the last line.
+ * Returns a function that shows on stderr how much is done, where the total is not known: a line
+ * that changes. Unless stderr is a terminal, it prints only the last line.
  */
 export function showCount(stream: NodeJS.WriteStream = process.stderr) {
   return (text: string, last = false): void => {

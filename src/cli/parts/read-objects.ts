@@ -9,8 +9,8 @@ export function fromOption(what: string): Option {
 }
 
 /**
- * Reads the objects of `--from`: a `name` each and, if wanted, other fields that `list --json` prints. A field that is null counts
- * as missing.
+ * Reads the objects of `--from`: a `name` each and, if wanted, other fields that `list --json`
+ * prints. A field that is null counts as missing.
  *
  * @param name the argument that `--from` replaces
  * @param fields names of the other fields, which are texts

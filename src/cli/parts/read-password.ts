@@ -5,8 +5,8 @@ import { checkNewPassword } from '../../auth/password-rules.ts'
 import { RuleViolation } from '../../domain/rule-violation.ts'
 
 /**
- * Reads a password from standard input. At a terminal, asks for it twice and does not show it. Otherwise takes the first
- * line, so that `echo` and a file with a final line end both work.
+ * Reads a password from standard input. At a terminal, asks for it twice and does not show it.
+ * Otherwise takes the first line, so that `echo` and a file with a final line end both work.
  *
  * @throws RuleViolation if it breaks the rules for passwords, or if the two differ
  */

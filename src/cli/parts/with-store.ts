@@ -10,7 +10,10 @@ import { say } from './output.ts'
 
 type Work = (store: Store, config: Config) => Promise<unknown>
 
-/** Returns the settings of the environment and `--env-file`, after making sure that this account may use the data directory. */
+/**
+ * Returns the settings of the environment and `--env-file`, after making sure that this account may
+ * use the data directory.
+ */
 export type Settings = () => Config & Pick<StoreOptions, 'operator' | 'statementTimeout'>
 
 export function settingsOf(program: Command, environment: NodeJS.ProcessEnv): Settings {
@@ -24,7 +27,10 @@ export function settingsOf(program: Command, environment: NodeJS.ProcessEnv): Se
   }
 }
 
-/** Runs `work` on the database that the settings name, which must exist unless it may be created, and closes it. */
+/**
+ * Runs `work` on the database that the settings name, which must exist unless it may be created,
+ * and closes it.
+ */
 export async function withStore(
   settings: Settings,
   work: Work,
@@ -42,15 +48,21 @@ export async function withStore(
   }
 }
 
-/** Does the same, and creates a missing database: a first user may come before the first start of the server. */
+/**
+ * Does the same, and creates a missing database: a first user may come before the first start of
+ * the server.
+ */
 export const creatingStore = (settings: Settings, work: Work) => withStore(settings, work, { create: true })
 
-/** Does the same for work that only reads, and so keeps the schema, which an older server may be using. */
+/**
+ * Does the same for work that only reads, and so keeps the schema, which an older server may be
+ * using.
+ */
 export const readingStore = (settings: Settings, work: Work) => withStore(settings, work, { migrate: false })
 
 /**
- * Returns the environment with the variables of a file like systemd's `EnvironmentFile`. As with Node's `--env-file`, a
- * variable that is set already keeps its value.
+ * Returns the environment with the variables of a file like systemd's `EnvironmentFile`. As with
+ * Node's `--env-file`, a variable that is set already keeps its value.
  *
  * @throws UsageError when the file cannot be read
  */

@@ -2,7 +2,10 @@ import { type JsonObject, list, type Schemas, SpecError } from '../document.ts'
 import { inlined, propertiesOf, schemaName } from '../schema.ts'
 import { type Operation, routeType, type Spec, typeName } from '../spec.ts'
 
-/** Emits the client's view of each operation: types of its input and results; its method, path and limits as data. */
+/**
+ * Emits the client's view of each operation: types of its input and results; its method, path and
+ * limits as data.
+ */
 export function emitClient(spec: Spec): string {
   const types = spec.operations.map(operationTypes)
   const methods = spec.operations.map(
@@ -24,7 +27,10 @@ export interface Result<Status extends number, Body> {
   headers: Headers
 }
 
-/** No response that the contract declares: the service could not be reached, or something else responded. */
+/**
+ * No response that the contract declares: the service could not be reached, or something else
+ * responded.
+ */
 export type Unanswered = Result<0, { error: string }>
 
 ${types.join('\n')}
@@ -44,7 +50,10 @@ export interface Operation {
   required: readonly string[]
   /** Whether the same request may be sent twice: it is idempotent. */
   repeatable: boolean
-  /** Requests to one path with the same value of this field replace each other; \`otherwise\` is its default. */
+  /**
+   * Requests to one path with the same value of this field replace each other; \`otherwise\` is its
+   * default.
+   */
   replacesBy: { field: string; otherwise: string } | null
   /** Maximum length of fields of the body, in Unicode code points. */
   maxLength: Readonly<Record<string, number>>

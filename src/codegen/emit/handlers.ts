@@ -4,7 +4,10 @@ import { propertiesOf, schemaName } from '../schema.ts'
 import { type Operation, type Reply, routeType, type Spec, typeName } from '../spec.ts'
 import { defaultOf } from './server-schema.ts'
 
-/** Emits the interface that the server implements: one method for each operation, one reply type for each success. */
+/**
+ * Emits the interface that the server implements: one method for each operation, one reply type for
+ * each success.
+ */
 export function emitHandlers(spec: Spec): string {
   const parts = spec.operations.map((operation) => operationTypes(spec, operation))
   const methods = spec.operations.map(
@@ -16,7 +19,10 @@ export function emitHandlers(spec: Spec): string {
   const imports = ['components', 'paths'].filter((name) => text.includes(`${name}['`))
   return `import type { ${imports.join(', ')} } from './schema.ts'
 
-/** A success that the contract declares. \`Headers\` is an object type with the property \`headers\`, if it has any. */
+/**
+ * A success that the contract declares. \`Headers\` is an object type with the property
+ * \`headers\`, if it has any.
+ */
 export type Reply<Status extends number, Body extends object | null, Headers = unknown> = Headers & {
   status: Status
 } & ({ body: Body } | { derived: Derived<Body> })
@@ -30,7 +36,8 @@ export interface Derived<Body> {
 
 ${text}
 /**
- * All operations of the contract. A handler returns a success and throws every error. \`Context\` describes the caller.
+ * All operations of the contract. A handler returns a success and throws every error. \`Context\`
+ * describes the caller.
  */
 export interface Handlers<Context> {
 ${methods.join('\n')}}
@@ -100,7 +107,9 @@ function replyType(operation: Operation, reply: Reply): string {
   return `Reply<${status}, ${body}, { headers${needed ? '' : '?'}: Required<${pick(true)}> & Partial<${pick(false)}> }>`
 }
 
-/** Returns openapi-typescript's type of a schema: that of the component it refers to, or `inline`. */
+/**
+ * Returns openapi-typescript's type of a schema: that of the component it refers to, or `inline`.
+ */
 function schemaType(schema: JsonObject, inline: string): string {
   const name = schemaName(schema)
   return name === null ? inline : `components['schemas']['${name}']`

@@ -29,7 +29,8 @@ const SCHEMA_KEYWORDS = [
   'deprecated',
   // Maximum length of a string in UTF-8 bytes.
   'x-max-bytes',
-  // Whether a string must not contain lone surrogates; no pattern can express this in every language.
+  // Whether a string must not contain lone surrogates; no pattern can express this in every
+  // language.
   'x-well-formed',
   // The rule in words, for error messages.
   'x-rule',

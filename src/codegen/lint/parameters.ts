@@ -11,7 +11,10 @@ export function checkQueryParameter(schemas: Schemas, parameter: Parameter, wher
   checkDefault(schemas, parameter, where)
 }
 
-/** Checks the type of a query parameter: a scalar, or an array of scalars, written as several values of one name. */
+/**
+ * Checks the type of a query parameter: a scalar, or an array of scalars, written as several values
+ * of one name.
+ */
 function checkQueryType(schemas: Schemas, schema: JsonObject, where: string): void {
   const { type, items } = inlined(schemas, schema)
   const single = type === 'array' ? inlined(schemas, object(items, `${where}: items`)).type : type
@@ -20,7 +23,10 @@ function checkQueryType(schemas: Schemas, schema: JsonObject, where: string): vo
   }
 }
 
-/** Checks the default, which the server fills in before it validates: an invalid one would fail every request without it. */
+/**
+ * Checks the default, which the server fills in before it validates: an invalid one would fail
+ * every request without it.
+ */
 function checkDefault(schemas: Schemas, { name, required, schema }: Parameter, where: string): void {
   const { default: value, ...rules } = inlined(schemas, schema)
   if (value === undefined) return
@@ -33,7 +39,9 @@ function checkDefault(schemas: Schemas, { name, required, schema }: Parameter, w
     )
 }
 
-/** Checks that names are unique, because the client takes all parameters and the body in one object. */
+/**
+ * Checks that names are unique, because the client takes all parameters and the body in one object.
+ */
 export function checkNames(parameters: readonly Parameter[], where: string): void {
   const names = parameters.map(({ name }) => name)
   for (const [index, name] of names.entries()) {

@@ -6,7 +6,11 @@ import type { Operation, Reply } from '../spec.ts'
 /** Path parameters that name the repository, which authorization depends on. */
 const REPOSITORY = ['owner', 'repo']
 
-/** Checks that the server can serve an operation. @throws SpecError naming the operation and its first problem */
+/**
+ * Checks that the server can serve an operation.
+ *
+ * @throws SpecError naming the operation and its first problem
+ */
 export function checkServable(operation: Operation, schemas: Schemas): void {
   const { method, path, parameters, replies, body } = operation
   const refuse = (problem: string) => new SpecError(`${method} ${path} cannot be served: ${problem}`)

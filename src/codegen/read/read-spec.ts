@@ -38,8 +38,8 @@ const DOCUMENT = ['openapi', 'info', 'servers', 'tags', 'paths', 'components', '
 const COMPONENTS = ['schemas', 'parameters', 'responses', 'headers', 'securitySchemes']
 
 /**
- * Reads a contract. Rejects what the generator would otherwise have to ignore, and what the server cannot serve. `check:contract`
- * finds what OpenAPI does not allow.
+ * Reads a contract. Rejects what the generator would otherwise have to ignore, and what the server
+ * cannot serve. `check:contract` finds what OpenAPI does not allow.
  *
  * @throws SpecError for an unknown keyword or `x-` key, or an incomplete operation
  */

@@ -8,7 +8,11 @@ const HEADER = ['description', 'required', 'schema', 'example']
 const MEDIA = ['schema', 'example', 'examples']
 const JSON_TYPE = 'application/json'
 
-/** Reads the responses of an operation. @throws SpecError for one that the generator does not understand */
+/**
+ * Reads the responses of an operation.
+ *
+ * @throws SpecError for one that the generator does not understand
+ */
 export function readReplies(document: JsonObject, responses: JsonObject, where: string): Reply[] {
   return Object.entries(responses).map(([status, value]) => {
     if (!/^[1-5]\d\d$/.test(status)) throw new SpecError(`${where}: response ${status} is not a status code`)
@@ -25,7 +29,11 @@ export function readReplies(document: JsonObject, responses: JsonObject, where: 
   })
 }
 
-/** Reads the schema of a body; null if there is none. @throws SpecError for any media type but JSON */
+/**
+ * Reads the schema of a body; null if there is none.
+ *
+ * @throws SpecError for any media type but JSON
+ */
 export function readContent(holder: JsonObject, where: string): JsonObject | null {
   if (holder.content === undefined) return null
   const content = object(holder.content, where)

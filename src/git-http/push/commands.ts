@@ -17,8 +17,9 @@ const CHUNK = 64 * 1024
 /** Maximum number of bytes of a line. A longer name could not be the path of a file. */
 const MAX_LINE = 4096
 /**
- * git updates no other refs. No ref has one of these characters (git-check-ref-format(1)): git would split lines at spaces, and
- * match a name with `*`, `?`, `[` or `\` as a pattern with all refs, which can take years.
+ * git updates no other refs. No ref has one of these characters (git-check-ref-format(1)): git
+ * would split lines at spaces, and match a name with `*`, `?`, `[` or `\` as a pattern with all
+ * refs, which can take years.
  */
 const COMMAND =
   /^([0-9a-f]{40}|[0-9a-f]{64}) ([0-9a-f]{40}|[0-9a-f]{64}) (refs\/[!-)+-9;->@-Z\]_-}\x80-\xff]+)$/i
@@ -27,11 +28,13 @@ const CERTIFICATE = 'push-cert'
 const REPORTS = ['report-status', 'report-status-v2']
 
 /**
- * Reads the commands of a push (gitprotocol-pack(5)): "shallow ID" …, "OLD NEW REF NUL CAPABILITIES", "OLD NEW REF" …, flush.
- * What git might read differently is refused, so git never gets a command that is not returned. git would take capabilities
- * from every line that has a NUL, and commands from certificates, by rules of their own.
+ * Reads the commands of a push (gitprotocol-pack(5)): "shallow ID" …, "OLD NEW REF NUL
+ * CAPABILITIES", "OLD NEW REF" …, flush. What git might read differently is refused, so git never
+ * gets a command that is not returned. git would take capabilities from every line that has a NUL,
+ * and commands from certificates, by rules of their own.
  *
- * A push that asks for no report is refused: without one, a ref that another push has moved back meanwhile looks untouched.
+ * A push that asks for no report is refused: without one, a ref that another push has moved back
+ * meanwhile looks untouched.
  *
  * @throws ServiceError `malformed_request`, `body_too_large`; the system's error
  */
@@ -65,7 +68,10 @@ export async function readCommands(body: FileHandle): Promise<PushRequest> {
   return request
 }
 
-/** Returns whether a client has sent a capability, with or without a value: git ignores values of those that have none. */
+/**
+ * Returns whether a client has sent a capability, with or without a value: git ignores values of
+ * those that have none.
+ */
 export function hasCapability({ capabilities }: PushRequest, name: string): boolean {
   return capabilities.split(/[ \t\r\n]/).some((word) => word === name || word.startsWith(`${name}=`))
 }

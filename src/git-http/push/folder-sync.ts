@@ -13,22 +13,24 @@ const LIMIT = 50_000
 /** The state in which each folder was last synced. */
 const synced = new Map<string, string>()
 /**
- * Syncing blocks threads that all file access of this process shares. Repositories take turns folder by folder, so that one
- * with any number of folders does not delay pushes to the others.
+ * Syncing blocks threads that all file access of this process shares. Repositories take turns
+ * folder by folder, so that one with any number of folders does not delay pushes to the others.
  */
 const inTurn = limitConcurrency(2)
 
 /**
- * Waits until the folders of a repository are on disk. `core.fsync` does not cover them: git syncs the content of files, but
- * not the folder after it has moved a file to its final name.
+ * Waits until the folders of a repository are on disk. `core.fsync` does not cover them: git syncs
+ * the content of files, but not the folder after it has moved a file to its final name.
  *
- * All folders are checked, not only those that one push can have changed, because a push relies on objects of earlier pushes,
- * including those whose client or server ended before the sync. A folder that has not changed since this process last synced
- * it costs one `stat`. A sync costs a flush of the disk, even if nothing changed.
+ * All folders are checked, not only those that one push can have changed, because a push relies on
+ * objects of earlier pushes, including those whose client or server ended before the sync. A folder
+ * that has not changed since this process last synced it costs one `stat`. A sync costs a flush of
+ * the disk, even if nothing changed.
  *
- * Packs are synced before other objects, objects before refs. So on a file system that syncs folders one by one, a name on
- * disk always refers to data on disk, and a loose object or ref is not lost before the pack that replaces it is on disk.
- * While git is running, that order depends on the file system: ext4, XFS, Btrfs and ZFS keep it.
+ * Packs are synced before other objects, objects before refs. So on a file system that syncs
+ * folders one by one, a name on disk always refers to data on disk, and a loose object or ref is
+ * not lost before the pack that replaces it is on disk. While git is running, that order depends on
+ * the file system: ext4, XFS, Btrfs and ZFS keep it.
  */
 export async function syncFolders(path: string): Promise<void> {
   try {

@@ -16,7 +16,10 @@ interface RuledUpdate {
 
 const BRANCHES = 'refs/heads/'
 const NO_OBJECT = /^0+$/
-/** Maximum number of refs of a push that updates a branch with rules. git's own steps take longer the more there are. */
+/**
+ * Maximum number of refs of a push that updates a branch with rules. git's own steps take longer
+ * the more there are.
+ */
 export const MAX_RULED_REFS = 50
 const FAILED = 'the server cannot check the rules of its branches now; push again later'
 const DELETED = 'a branch with required checks cannot be deleted'
@@ -34,7 +37,10 @@ interface GatedPush {
   onError(error: unknown): void
 }
 
-/** Returns why a push has too many refs for its branches with rules, so that git need not run; null if it has not. */
+/**
+ * Returns why a push has too many refs for its branches with rules, so that git need not run; null
+ * if it has not.
+ */
 export async function findLimit(
   { repository, pusher, rules }: GatedPush,
   updates: readonly RefUpdate[],
@@ -48,11 +54,12 @@ export async function findLimit(
 }
 
 /**
- * Applies the branch rules to a push. A branch moves to a commit only if all checks that it requires are met. It is not deleted,
- * and moves only to descendants of its tip.
+ * Applies the branch rules to a push. A branch moves to a commit only if all checks that it
+ * requires are met. It is not deleted, and moves only to descendants of its tip.
  *
- * Rules and reports are read after everything that takes long, so that only git's own steps lie between the decision and the
- * update of the ref. git compares the old tip again when it updates the ref.
+ * Rules and reports are read after everything that takes long, so that only git's own steps lie
+ * between the decision and the update of the ref. git compares the old tip again when it updates
+ * the ref.
  *
  * @returns a reason for each ref that is not updated
  */
@@ -110,8 +117,9 @@ async function compareTips(
 }
 
 /**
- * Returns a function that finds the names of the branches, without `refs/heads/`, that an update of a ref changes. git follows
- * symbolic refs, so these are the branch at the end and all branches that lead to it.
+ * Returns a function that finds the names of the branches, without `refs/heads/`, that an update of
+ * a ref changes. git follows symbolic refs, so these are the branch at the end and all branches
+ * that lead to it.
  */
 async function findBranches(
   repository: OpenedRepository,

@@ -6,7 +6,10 @@ const DIGITS = 4
 export const MAX_CONTENT = 65_516
 const LENGTH = /^[0-9a-f]{4}$/i
 
-/** Returns text as a packet (gitprotocol-common(5), "pkt-line format"); what does not fit into one is cut. */
+/**
+ * Returns text as a packet (gitprotocol-common(5), "pkt-line format"); what does not fit into one
+ * is cut.
+ */
 export function packet(text: string): string {
   const content = text.slice(0, MAX_CONTENT)
   return (content.length + DIGITS).toString(16).padStart(DIGITS, '0') + content
@@ -18,12 +21,19 @@ export class PacketReader {
   #rest: Buffer = Buffer.alloc(0)
   #ended = false
 
-  /** @param take receives the content of a packet, null for a flush packet; returns whether others follow */
+  /**
+   * @param take receives the content of a packet, null for a flush packet; returns whether others
+   * follow
+   */
   constructor(take: (content: Buffer | null) => boolean) {
     this.#take = take
   }
 
-  /** Reads the next bytes. Ignores those after the last packet. @throws ServiceError `malformed_request`; errors of `take` */
+  /**
+   * Reads the next bytes. Ignores those after the last packet.
+   *
+   * @throws ServiceError `malformed_request`; errors of `take`
+   */
   read(chunk: Buffer): void {
     if (this.#ended) return
     let rest = this.#rest.length > 0 ? Buffer.concat([this.#rest, chunk]) : chunk

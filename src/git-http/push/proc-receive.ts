@@ -21,8 +21,8 @@ export const HOOKS = join(import.meta.dirname, 'hooks')
 export const HOOK_CHANNEL = 3
 
 /**
- * Serves the protocol of git's hook `proc-receive` (githooks(5)) on a channel to the hook. git calls the hook when all objects
- * of a push are stored, just before it updates refs:
+ * Serves the protocol of git's hook `proc-receive` (githooks(5)) on a channel to the hook. git
+ * calls the hook when all objects of a push are stored, just before it updates refs:
  *
  * ```
  *   git                    version=1 [atomic], flush
@@ -31,7 +31,8 @@ export const HOOK_CHANNEL = 3
  *   this                   "ng REF REASON", or "ok REF" and "option fall-through" for each ref, flush
  * ```
  *
- * git itself updates the refs that fall through. It refuses a ref without an answer, so every failure here refuses the push.
+ * git itself updates the refs that fall through. It refuses a ref without an answer, so every
+ * failure here refuses the push.
  */
 export function serveProcReceive(channel: Duplex, decide: Decide): void {
   const closed = new AbortController()

@@ -26,9 +26,16 @@ export interface Push {
   /** Decides which refs git updates; null: git updates all. */
   decide: Decide | null
   report: PushReport
-  /** Waits until what git has updated is on disk. Called before git's report is sent. @throws RepositoryUnavailable */
+  /**
+   * Waits until what git has updated is on disk. Called before git's report is sent.
+   *
+   * @throws RepositoryUnavailable
+   */
   sync(): Promise<void>
-  /** Records what the push updated. Call it when git has ended, or could not be started. Never rejects. */
+  /**
+   * Records what the push updated. Call it when git has ended, or could not be started. Never
+   * rejects.
+   */
   end(): Promise<void>
 }
 
@@ -97,7 +104,8 @@ function findReason(commands: readonly RefUpdate[], refs: RefIds): string | null
     return `${commands.length} refs in one push; at most ${MAX_REFS} are allowed`
   // No client does this, and neither git's report nor the refs would tell these updates apart.
   if (new Set(commands.map(({ ref }) => ref)).size < commands.length) return 'a ref was pushed more than once'
-  // If git does not know the old object, it deletes the ref whatever its value is. If it does, it compares the value itself.
+  // If git does not know the old object, it deletes the ref whatever its value is. If it does, it
+  // compares the value itself.
   const wrong = commands.find(({ ref, old, new: id }) => NO_OBJECT.test(id) && refs.get(ref) !== old)
   return wrong === undefined ? null : `${wrong.ref} has changed; fetch and push again`
 }

@@ -7,12 +7,19 @@ import { persist } from '../../util/persist.ts'
 import { syncFolders } from './folder-sync.ts'
 import { type RefIds, readRefIds } from './ref-graph.ts'
 
-/** Records what became of a push. @param updated the updates that git reported; null: the refs are compared */
+/**
+ * Records what became of a push.
+ *
+ * @param updated the updates that git reported; null: the refs are compared
+ */
 export type SettlePush = (updated: readonly RefUpdate[] | null) => Promise<void>
 
 /** Milliseconds between two searches for pushes whose end was not recorded. */
 const INTERVAL = 10_000
-/** Milliseconds after which git is stopped while refs are compared: other events wait for it, and so does a server that stops. */
+/**
+ * Milliseconds after which git is stopped while refs are compared: other events wait for it, and so
+ * does a server that stops.
+ */
 const TIMEOUT = 30_000
 const NO_OBJECT = /^0+$/
 
@@ -29,8 +36,10 @@ export class PushRecorder {
   #end: AbortSignal | undefined
 
   /**
-   * @param overdue milliseconds after which git has ended, also one of another process that was killed
-   * @param onError receives the error of a push that could not be settled. It is tried again once the push is overdue
+   * @param overdue milliseconds after which git has ended, also one of another process that was
+   * killed
+   * @param onError receives the error of a push that could not be settled. It is tried again once
+   * the push is overdue
    */
   constructor(pushes: Store['pushes'], overdue: number, onError: (error: unknown) => void) {
     this.#pushes = pushes
@@ -61,7 +70,10 @@ export class PushRecorder {
     return (updated) => this.#track(settle(updated).finally(() => this.#active.delete(id)))
   }
 
-  /** Resolves when everything is settled that can be now. Another instance, or the next start, settles what takes too long. */
+  /**
+   * Resolves when everything is settled that can be now. Another instance, or the next start,
+   * settles what takes too long.
+   */
   async close(): Promise<void> {
     this.#end = AbortSignal.timeout(TIMEOUT)
     clearTimeout(this.#timer)
@@ -92,8 +104,9 @@ export class PushRecorder {
 }
 
 /**
- * Returns which updates were made, as far as the refs tell. git moves a ref only from its old value. So a ref that still has its
- * old value was not moved, and one that has neither value was moved by another push, before or after this one.
+ * Returns which updates were made, as far as the refs tell. git moves a ref only from its old
+ * value. So a ref that still has its old value was not moved, and one that has neither value was
+ * moved by another push, before or after this one.
  *
  * @param repository null if it is gone
  * @param before the refs before git started, if they are known

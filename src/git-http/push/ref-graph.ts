@@ -11,7 +11,11 @@ const MAX_DEPTH = 10
 const MAX_PATTERNS = 100
 const MAX_LENGTH = 100_000
 
-/** Returns whether `old` is an ancestor of `id` or the same commit. @throws GitFailed if one of them is not a commit */
+/**
+ * Returns whether `old` is an ancestor of `id` or the same commit.
+ *
+ * @throws GitFailed if one of them is not a commit
+ */
 export async function isAncestor(
   repository: OpenedRepository,
   old: string,
@@ -28,8 +32,8 @@ export async function isAncestor(
 }
 
 /**
- * Returns the symbolic refs, each with the ref at the end of its chain, which need not exist. Names are decoded as Latin-1,
- * because they may not be UTF-8.
+ * Returns the symbolic refs, each with the ref at the end of its chain, which need not exist. Names
+ * are decoded as Latin-1, because they may not be UTF-8.
  */
 export async function readSymbolicRefs(
   repository: OpenedRepository,
@@ -59,7 +63,10 @@ function lastOf(ref: string, symbolic: ReadonlyMap<string, string>): string {
 /** Object ids by the names of refs, decoded as Latin-1. */
 export type RefIds = ReadonlyMap<string, string>
 
-/** Returns the object ids of refs by name, without those that do not exist. Names are not patterns: see `readCommands`. */
+/**
+ * Returns the object ids of refs by name, without those that do not exist. Names are not patterns:
+ * see `readCommands`.
+ */
 export async function readRefIds(
   repository: OpenedRepository,
   refs: readonly { ref: string }[],

@@ -4,14 +4,18 @@ import type { RefUpdate } from '../../store/audit/audit.ts'
 import { hasCapability, type PushRequest } from './commands.ts'
 import { MAX_CONTENT, PacketReader, packet } from './pkt-line.ts'
 
-/** Channels of an answer with the capability `side-band-64k`. Without it, no content begins with such a byte. */
+/**
+ * Channels of an answer with the capability `side-band-64k`. Without it, no content begins with
+ * such a byte.
+ */
 const REPORT = 1
 const PROGRESS = 2
 const ERROR = 3
 
 /**
- * Reads git's report of a push (gitprotocol-pack(5)) from its answer: "unpack ok", "ok REF" or "ng REF REASON" for each command,
- * in their order, flush. It is git's own statement of what it updated, so no other push can be mistaken for this one.
+ * Reads git's report of a push (gitprotocol-pack(5)) from its answer: "unpack ok", "ok REF" or "ng
+ * REF REASON" for each command, in their order, flush. It is git's own statement of what it
+ * updated, so no other push can be mistaken for this one.
  */
 export class PushReport {
   readonly #commands: readonly RefUpdate[]
@@ -19,7 +23,10 @@ export class PushReport {
   readonly #report = new PacketReader((line) => this.#takeLine(line))
   readonly #answer = new PacketReader((content) => this.#takePacket(content))
   #reported = 0
-  /** Whether the answer contains more than progress and empty packets, which keep the connection alive. */
+  /**
+   * Whether the answer contains more than progress and empty packets, which keep the connection
+   * alive.
+   */
   isBegun = false
 
   constructor(commands: readonly RefUpdate[]) {
@@ -60,9 +67,10 @@ export class PushReport {
 }
 
 /**
- * Returns a stream that delays the answer to a push, from its report on, until `sync` has completed. So no push is acknowledged
- * that a power cut can undo. Progress is passed on at once. git reports after it has moved all objects and refs into place
- * (builtin/receive-pack.c), so one sync is enough; `sync` may be called more than once.
+ * Returns a stream that delays the answer to a push, from its report on, until `sync` has
+ * completed. So no push is acknowledged that a power cut can undo. Progress is passed on at once.
+ * git reports after it has moved all objects and refs into place (builtin/receive-pack.c), so one
+ * sync is enough; `sync` may be called more than once.
  *
  * @param report has read what is written to the stream
  */
@@ -77,8 +85,9 @@ export function syncBeforeReport(report: PushReport, sync: () => Promise<void>):
 }
 
 /**
- * Returns a stream that delays the end of the list of refs at the start of a push until `sync` has completed. If the list already
- * contains the refs to push, the client reports "Everything up-to-date", which is an acknowledgement too.
+ * Returns a stream that delays the end of the list of refs at the start of a push until `sync` has
+ * completed. If the list already contains the refs to push, the client reports "Everything
+ * up-to-date", which is an acknowledgement too.
  */
 export function syncBeforeEnd(sync: () => Promise<void>): Transform {
   let last: Buffer = Buffer.alloc(0)

@@ -1,8 +1,8 @@
 import Sqlite from 'better-sqlite3'
 
 /**
- * Locks a file, which is created if it is missing. The lock ends with the process, however that ends: SQLite locks files by
- * `fcntl`, which Node.js does not offer.
+ * Locks a file, which is created if it is missing. The lock ends with the process, however that
+ * ends: SQLite locks files by `fcntl`, which Node.js does not offer.
  *
  * @returns the function that unlocks it; null if another process holds the lock
  */

@@ -3,9 +3,10 @@ import { RuleViolation } from '../../domain/rule-violation.ts'
 /**
  * The first line of a backup.
  *
- * A backup consists of JSON lines compressed with gzip, in the same format for both kinds of database: a header, lines
- * with rows of one table each, and a last line with the number of rows of each table, the highest ids given out, and the
- * SHA-256 of all lines before it. A file without the last line is not a complete backup.
+ * A backup consists of JSON lines compressed with gzip, in the same format for both kinds of
+ * database: a header, lines with rows of one table each, and a last line with the number of rows of
+ * each table, the highest ids given out, and the SHA-256 of all lines before it. A file without the
+ * last line is not a complete backup.
  */
 export interface BackupHeader {
   format: typeof FORMAT
@@ -40,7 +41,11 @@ export function readHeader(line: string): BackupHeader {
   return { format, version, created_at, migrations }
 }
 
-/** Parses rows of a table, or the last line of the backup. @throws RuleViolation for anything else */
+/**
+ * Parses rows of a table, or the last line of the backup.
+ *
+ * @throws RuleViolation for anything else
+ */
 export function readPart(line: string): BackupRows | BackupEnd {
   const { table, columns, rows, counts, last_ids, sha256 } = parseBackupLine<BackupRows & BackupEnd>(line)
   if (table !== undefined && columns && rows) return { table, columns, rows }
@@ -53,7 +58,10 @@ export function damagedBackup(cause?: unknown): RuleViolation {
   return new RuleViolation('the backup is damaged or incomplete', { cause })
 }
 
-/** Parses a line. Any field may be missing; the SHA-256 in the last line proves the types of those that are there. */
+/**
+ * Parses a line. Any field may be missing; the SHA-256 in the last line proves the types of those
+ * that are there.
+ */
 function parseBackupLine<Line>(line: string): Partial<Line> {
   try {
     const value: unknown = JSON.parse(line)

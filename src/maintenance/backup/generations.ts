@@ -9,8 +9,8 @@ import { syncPath, writeDurably } from '../../util/durable.ts'
 import { damagedBackup } from './format.ts'
 
 /**
- * What a backup in a folder of backups contains besides its database. Backups share the objects of repositories. The manifest is
- * written last: without it, a backup is not complete.
+ * What a backup in a folder of backups contains besides its database. Backups share the objects of
+ * repositories. The manifest is written last: without it, a backup is not complete.
  *
  *     000007-20261122T031500Z.database    the format of `format.ts`
  *     000007-20261122T031500Z.manifest    one line of JSON, and its SHA-256
@@ -53,13 +53,20 @@ const VERSION = 1
 const FILE = /^(\d{6}-\d{8}T\d{6}Z)\.(?:database|manifest)(\.part)?$/
 const OBJECTS = /^\d+\.sha\d+\.git(?:\.part)?$/
 
-/** Returns the names of the complete backups in a folder, oldest first. @throws the system's error */
+/**
+ * Returns the names of the complete backups in a folder, oldest first.
+ *
+ * @throws the system's error
+ */
 export async function listBackups(folder: string): Promise<string[]> {
   const files = (await readdir(folder)).filter((name) => name.endsWith('.manifest'))
   return files.flatMap((name) => FILE.exec(name)?.[1] ?? []).sort()
 }
 
-/** Returns the name of the backup after `latest`. The number comes first, because a clock may be set back. */
+/**
+ * Returns the name of the backup after `latest`. The number comes first, because a clock may be set
+ * back.
+ */
 export function nextName(latest = '0', now = new Date()): string {
   const time = now.toISOString().replace(/[-:]|\.\d+/g, '')
   return `${String(Number.parseInt(latest, 10) + 1).padStart(6, '0')}-${time}`
@@ -111,7 +118,11 @@ export async function removeBackups(folder: string, keep: number): Promise<void>
   }
 }
 
-/** Removes the objects of repositories that no backup names. @throws as `readManifest`, and then removes nothing */
+/**
+ * Removes the objects of repositories that no backup names.
+ *
+ * @throws as `readManifest`, and then removes nothing
+ */
 export async function removeObjects(folder: string): Promise<void> {
   const manifests = (await listBackups(folder)).map((name) => readManifest(folder, name))
   const copies = (await Promise.all(manifests)).flatMap(({ repositories }) => repositories)

@@ -20,11 +20,12 @@ export interface BackupReader {
 }
 
 /**
- * Reads a backup and compares it with the checksum and counts in its last line. Until the promise resolves, what the
- * reader received may be damaged.
+ * Reads a backup and compares it with the checksum and counts in its last line. Until the promise
+ * resolves, what the reader received may be damaged.
  *
  * @returns its last line
- * @throws RuleViolation, which names the file, if it cannot be read, is not a backup, damaged or incomplete
+ * @throws RuleViolation, which names the file, if it cannot be read, is not a backup, damaged or
+ * incomplete
  */
 export async function readBackup(file: string, reader: BackupReader): Promise<BackupEnd> {
   const hash = createHash('sha256')
@@ -61,7 +62,10 @@ export async function readBackup(file: string, reader: BackupReader): Promise<Ba
   }
 }
 
-/** Returns an error of the content or of the system as one that names the file; other errors as they are. */
+/**
+ * Returns an error of the content or of the system as one that names the file; other errors as they
+ * are.
+ */
 function withFile(file: string, error: unknown): unknown {
   if (error instanceof RuleViolation) return new RuleViolation(`${file}: ${error.message}`, { cause: error })
   if (!(error instanceof Error && 'code' in error)) return error

@@ -42,8 +42,10 @@ const DRAFT = '.restore'
 /**
  * Finds a backup in a folder, or in a single file, which has no repositories.
  *
- * @param time the beginning of the time of the wanted backup, or its name; empty for the newest complete one
- * @throws RuleViolation if there is none, or if its manifest is damaged or of a newer version; the system's error
+ * @param time the beginning of the time of the wanted backup, or its name; empty for the newest
+ * complete one
+ * @throws RuleViolation if there is none, or if its manifest is damaged or of a newer version; the
+ * system's error
  */
 export async function findBackup(path: string, time = ''): Promise<RestoreSource> {
   if (!statSync(path, { throwIfNoEntry: false })?.isDirectory())
@@ -60,9 +62,10 @@ export async function findBackup(path: string, time = ''): Promise<RestoreSource
 }
 
 /**
- * Restores a database and repositories into an empty place. All of it is complete beside its place, before the repositories are
- * moved there, and then the database, at once. So no server ever starts with a part. A restore that was killed in between finds
- * the repositories in place, as does one into another database: those stay that have exactly the refs of the backup.
+ * Restores a database and repositories into an empty place. All of it is complete beside its place,
+ * before the repositories are moved there, and then the database, at once. So no server ever starts
+ * with a part. A restore that was killed in between finds the repositories in place, as does one
+ * into another database: those stay that have exactly the refs of the backup.
  *
  * @throws RuleViolation if the place is not empty, or if something is missing or damaged
  */
@@ -190,8 +193,8 @@ async function restoreRepository(folder: string, copy: RepositoryCopy, path: str
  * Restores a backup of either kind of database into an empty database, in one transaction.
  *
  * @param finish runs at the end of the transaction
- * @throws RuleViolation if the database is not empty, or if the file cannot be read, is not a backup, damaged or written
- * by a newer version; StoreUnavailable
+ * @throws RuleViolation if the database is not empty, or if the file cannot be read, is not a
+ * backup, damaged or written by a newer version; StoreUnavailable
  */
 export async function restoreBackup(
   engine: Engine,

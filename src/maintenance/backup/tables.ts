@@ -11,14 +11,20 @@ export interface DurableTable {
   numbered: boolean
 }
 
-/** Tables that are not backed up: users sign in again, failure budgets start again, and migrations are in the header. */
+/**
+ * Tables that are not backed up: users sign in again, failure budgets start again, and migrations
+ * are in the header.
+ */
 const TRANSIENT: readonly string[] = [
   'sessions',
   'auth_failures',
   'schema_migrations',
 ] satisfies (keyof Tables)[]
 
-/** The tables of a backup, in an order in which a table comes after those that its foreign keys refer to. */
+/**
+ * The tables of a backup, in an order in which a table comes after those that its foreign keys
+ * refer to.
+ */
 export const durableTables: readonly DurableTable[] = Object.entries(primaryKeys)
   .filter(([name]) => !TRANSIENT.includes(name))
   .map(([name, primaryKey]) => ({ name, ...primaryKey }))

@@ -18,8 +18,9 @@ const BATCH = 500
 type BackupRow = Record<string, string | number | null>
 
 /**
- * Writes a snapshot of the durable tables to a file. Readers and writers are not blocked. The file appears once it is complete
- * and on disk, and only its owner may read it. Until then it is `FILE.part`. Only one process may write it.
+ * Writes a snapshot of the durable tables to a file. Readers and writers are not blocked. The file
+ * appears once it is complete and on disk, and only its owner may read it. Until then it is
+ * `FILE.part`. Only one process may write it.
  *
  * @throws the system error if the file cannot be written; StoreUnavailable
  */

@@ -21,7 +21,10 @@ export interface Access {
     userName: string
     scopes: string[]
     expiresAt: number | null
-    /** Milliseconds since the epoch: it stops working unless its user signs in again; null: it does not. */
+    /**
+     * Milliseconds since the epoch: it stops working unless its user signs in again; null: it does
+     * not.
+     */
     signInDue: number | null
     lastUsedAt: number | null
     limits: TokenLimits
@@ -35,17 +38,18 @@ export interface Access {
 /** A caller's view of a repository that it may read. */
 export interface ReadableRepository extends Omit<Repository, 'createdAt'> {
   /**
-   * What the token's user was given, or has as the owner, if the token is not limited to other repositories; null: may
-   * read because the repository is public.
+   * What the token's user was given, or has as the owner, if the token is not limited to other
+   * repositories; null: may read because the repository is public.
    */
   permission: Permission | null
 }
 
 /**
- * Returns what the row of `users`, null for an anonymous caller, may do with the repository that `collaborators` is joined
- * to.
+ * Returns what the row of `users`, null for an anonymous caller, may do with the repository that
+ * `collaborators` is joined to.
  *
- * @param included whether the caller's credential gives access to the repository, if the user has any
+ * @param included whether the caller's credential gives access to the repository, if the user has
+ * any
  */
 export function accessRules(included: RawBuilder<boolean> = sql`true`) {
   return {
@@ -56,14 +60,18 @@ export function accessRules(included: RawBuilder<boolean> = sql`true`) {
   }
 }
 
-/** Whether the repository is one to which the token is limited. Decided in SQL, so that others are like missing ones. */
+/**
+ * Whether the repository is one to which the token is limited. Decided in SQL, so that others are
+ * like missing ones.
+ */
 const included = sql<boolean>`(tokens.repositories is null
   or tokens.repositories like '% ' || repositories.id || ' %')`
 const { mayRead, permission } = accessRules(included)
 
 /**
- * Returns a query by names and credentials. Its only row has the failures of the address, the token, its user or the one
- * with the id, and the repository. `repository_id` is null if it is missing, and if the user may not read it.
+ * Returns a query by names and credentials. Its only row has the failures of the address, the
+ * token, its user or the one with the id, and the repository. `repository_id` is null if it is
+ * missing, and if the user may not read it.
  *
  * An empty text is neither a hash nor a name, and 0 is no id: they match nothing.
  */
@@ -71,8 +79,8 @@ export function accessQuery({ kysely, dialect }: Engine) {
   const integer = sql.raw(dialect.integer)
   return prepare<{ address: string; hash: string; userId: number; owner: string; name: string }>()((p) =>
     kysely
-      // Always one row, so one statement covers token and repository. The parameters are here because SQLite replans a
-      // statement for each value of a parameter in a join condition.
+      // Always one row, so one statement covers token and repository. The parameters are here
+      // because SQLite replans a statement for each value of a parameter in a join condition.
       .selectFrom(
         sql<{
           address: string
@@ -137,7 +145,11 @@ export function repositoryKeys(owner: string, name: string): { owner: string; na
 
 type AccessRow = NonNullable<ReturnType<typeof accessQuery>['row']>
 
-/** Returns functions that read a caller's token, access and failure budget in one statement. @param signInEvery see `StoreOptions` */
+/**
+ * Returns functions that read a caller's token, access and failure budget in one statement.
+ *
+ * @param signInEvery see `StoreOptions`
+ */
 export function createAccessStore(engine: Engine, folder: string, signInEvery = 0) {
   const query = accessQuery(engine)
   const accessOf = memoizeByObject((row: AccessRow): Access => {

@@ -28,7 +28,11 @@ export interface FailedAttempt {
 
 /** A place in an address's budget, held while a secret is compared. */
 export interface Reservation {
-  /** Turns the reservation into a failure. @returns null: it has expired, and the budget has no room left */
+  /**
+   * Turns the reservation into a failure.
+   *
+   * @returns null: it has expired, and the budget has no room left
+   */
   fail(attempt: FailedAttempt): Promise<Failures | null>
   /** Releases the reservation. */
   release(): Promise<void>
@@ -39,17 +43,21 @@ const MAX_ROWS = 100_000
 /** Number of new addresses between two trims, because counting rows for each is too slow. */
 const TRIM_INTERVAL = 100
 /**
- * Milliseconds until a reservation expires because its process has crashed. Finding a user, comparing a password or
- * asking an OpenID Connect provider, and writing the outcome takes less than 20 seconds at worst.
+ * Milliseconds until a reservation expires because its process has crashed. Finding a user,
+ * comparing a password or asking an OpenID Connect provider, and writing the outcome takes less
+ * than 20 seconds at worst.
  */
 export const RESERVATION_LIFETIME = 60_000
 /**
- * Milliseconds. Rows whose end is later than any window allows by more than this are removed. `now` is when a statement
- * began: one that then waited for locks meets rows of later statements, whose windows rightly end after `now` and a window.
+ * Milliseconds. Rows whose end is later than any window allows by more than this are removed. `now`
+ * is when a statement began: one that then waited for locks meets rows of later statements, whose
+ * windows rightly end after `now` and a window.
  */
 const SET_BACK = 60_000
 
-/** Returns the cache key of what requests of an address read about its failures and their access. */
+/**
+ * Returns the cache key of what requests of an address read about its failures and their access.
+ */
 export function accessKey(address: string): string {
   return `access ${address}`
 }
@@ -63,10 +71,11 @@ export function failureColumns(dialect: DialectSql) {
 }
 
 /**
- * Returns functions that count failed authentication attempts by address in the database, so that all processes share them.
+ * Returns functions that count failed authentication attempts by address in the database, so that
+ * all processes share them.
  *
- * The row of an address holds its failures and its reservations, so that one statement compares their sum with the limit
- * and changes it:
+ * The row of an address holds its failures and its reservations, so that one statement compares
+ * their sum with the limit and changes it:
  *
  * ```
  *             failures + reservations < limit
@@ -75,19 +84,21 @@ export function failureColumns(dialect: DialectSql) {
  *      └── otherwise: nothing changes                       └── crash ───▶ expired
  * ```
  *
- * Invariant: failures + reservations <= limit, so at most `limit` wrong secrets are compared in a window.
+ * Invariant: failures + reservations <= limit, so at most `limit` wrong secrets are compared in a
+ * window.
  *
- * A window ends at `ends_at`. It has also ended when `ends_at` is further away than the length of a window, because then
- * the clock was set back. A row without failures has no window.
+ * A window ends at `ends_at`. It has also ended when `ends_at` is further away than the length of a
+ * window, because then the clock was set back. A row without failures has no window.
  *
- * All reservations of a row expire together, `RESERVATION_LIFETIME` after the latest one. The reservation of a crashed
- * process can therefore take up room for longer than that, but only while other attempts still find room: without room
- * no attempt extends it.
+ * All reservations of a row expire together, `RESERVATION_LIFETIME` after the latest one. The
+ * reservation of a crashed process can therefore take up room for longer than that, but only while
+ * other attempts still find room: without room no attempt extends it.
  */
 export function createFailureStore(engine: Engine, audit: Audit) {
   const { kysely, dialect } = engine
   const now = sql<number>`${sql.raw(dialect.now)}`
-  // Where a statement compares times that another one may have written while it waited for the row's lock.
+  // Where a statement compares times that another one may have written while it waited for the
+  // row's lock.
   const clock = sql<number>`${sql.raw(dialect.clock)}`
   let addedUntilTrim = 0
 
@@ -203,7 +214,10 @@ export function createFailureStore(engine: Engine, audit: Audit) {
     })
   }
 
-  /** Counts a failure. The one that spends the budget is counted in a transaction with the event of that. */
+  /**
+   * Counts a failure. The one that spends the budget is counted in a transaction with the event of
+   * that.
+   */
   async function countFailure(
     address: string,
     limits: FailureLimits,
@@ -234,7 +248,10 @@ export function createFailureStore(engine: Engine, audit: Audit) {
   }
 
   return {
-    /** Returns the failures of the address's window. `endsIn` exceeds a window when the clock was set back. */
+    /**
+     * Returns the failures of the address's window. `endsIn` exceeds a window when the clock was
+     * set back.
+     */
     async find(address: string): Promise<Failures | null> {
       const [row] = await engine.read(current, { address })
       return row ?? null
@@ -284,7 +301,11 @@ export function createFailureStore(engine: Engine, audit: Audit) {
       return rows
     },
 
-    /** Forgets the address's failures; attempts in progress keep their reservations. @returns whether there were any failures */
+    /**
+     * Forgets the address's failures; attempts in progress keep their reservations.
+     *
+     * @returns whether there were any failures
+     */
     lift(address: string): Promise<boolean> {
       return audit.transaction(async (db, record) => {
         const lifted = await db

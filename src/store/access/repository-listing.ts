@@ -5,7 +5,9 @@ import { accessQuery, accessRules, type ReadableRepository, repositoryKeys, repo
 
 const { mayRead, permission } = accessRules()
 
-/** Returns functions that find the repositories that a signed-in user or an anonymous user may read. */
+/**
+ * Returns functions that find the repositories that a signed-in user or an anonymous user may read.
+ */
 export function createRepositoryListing(engine: Engine, folder: string) {
   const { kysely } = engine
   const query = accessQuery(engine)
@@ -58,7 +60,11 @@ export function createRepositoryListing(engine: Engine, folder: string) {
       return rows.flatMap((row) => repositoryOf(row, folder) ?? [])
     },
 
-    /** Returns a page of repositories ordered by name, and whether they have branch rules. @param after the last repository of the previous page */
+    /**
+     * Returns a page of repositories ordered by name, and whether they have branch rules.
+     *
+     * @param after the last repository of the previous page
+     */
     async list(
       userId: number | null,
       count: number,

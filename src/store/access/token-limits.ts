@@ -15,7 +15,8 @@ export interface TokenLimits {
 export const NO_LIMITS: TokenLimits = { repositories: null, contexts: null, push: true }
 
 /**
- * Returns when the tokens of a user stop working unless the user signs in again, in milliseconds since the epoch; null: never.
+ * Returns when the tokens of a user stop working unless the user signs in again, in milliseconds
+ * since the epoch; null: never.
  *
  * @param signedInAt column of the user @param every seconds; 0: tokens do not depend on it
  */

@@ -8,7 +8,10 @@ import type { User } from './users.ts'
 /** Seconds after which a session ends: without a request, and at the latest. */
 const IDLE = 7 * 24 * 3600
 const ABSOLUTE = 30 * 24 * 3600
-/** Seconds that a session with an OpenID Connect account lasts: people who leave are out the next day. */
+/**
+ * Seconds that a session with an OpenID Connect account lasts: people who leave are out the next
+ * day.
+ */
 const LINKED = 12 * 3600
 /** Minimum number of seconds between updates of `seen_at`. */
 const RESOLUTION = 300
@@ -39,7 +42,10 @@ export function sessionId(hash: string): string {
   return hash.slice(0, ID_LENGTH)
 }
 
-/** Returns functions that manage sessions of browsers. Only a hash of the cookie is stored, which cannot be used to sign in. */
+/**
+ * Returns functions that manage sessions of browsers. Only a hash of the cookie is stored, which
+ * cannot be used to sign in.
+ */
 export function createSessionStore({ kysely }: Engine, audit: Audit) {
   const id = sql<string>`substr(sessions.hash, 1, ${sql.lit(ID_LENGTH)})`
   const hasEnded = (now: number) =>
@@ -66,7 +72,8 @@ export function createSessionStore({ kysely }: Engine, audit: Audit) {
      * @param user as read when the password was compared, or the provider's account found
      * @param replaces hash of the session that the browser had before, which ends
      * @param byProvider whether the user signed in with the account to which it is linked
-     * @returns false, without a session, if the password or the link was changed or the user locked or deleted meanwhile
+     * @returns false, without a session, if the password or the link was changed or the user locked
+     * or deleted meanwhile
      */
     create(
       hash: string,
@@ -77,7 +84,8 @@ export function createSessionStore({ kysely }: Engine, audit: Audit) {
     ): Promise<boolean> {
       const now = nowInSeconds()
       return audit.transaction(async (db, record) => {
-        // An update, because it locks the row on PostgreSQL: what ends sessions of the user comes before or after.
+        // An update, because it locks the row on PostgreSQL: what ends sessions of the user comes
+        // before or after.
         const account = await db
           .updateTable('users')
           .set({ signed_in_at: byProvider ? now : user.signed_in_at })
@@ -114,9 +122,11 @@ export function createSessionStore({ kysely }: Engine, audit: Audit) {
     },
 
     /**
-     * Returns the user of a session; undefined if the session has ended or the user is locked. Records the use of the session.
+     * Returns the user of a session; undefined if the session has ended or the user is locked.
+     * Records the use of the session.
      *
-     * @param extend false for requests that a page sends by itself, which do not keep the session alive
+     * @param extend false for requests that a page sends by itself, which do not keep the session
+     * alive
      */
     async use(hash: string, client: SessionClient, extend = true): Promise<SessionUser | undefined> {
       const now = nowInSeconds()
@@ -151,7 +161,11 @@ export function createSessionStore({ kysely }: Engine, audit: Audit) {
         .execute()
     },
 
-    /** Ends the session that its own browser signs out of. @returns whether its user signs in with a provider */
+    /**
+     * Ends the session that its own browser signs out of.
+     *
+     * @returns whether its user signs in with a provider
+     */
     signOut(hash: string, address: string): Promise<boolean> {
       return audit.transaction(async (db, record) => {
         const user = await deleteSession(db, hash)

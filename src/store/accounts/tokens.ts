@@ -47,13 +47,21 @@ export interface NewToken {
 
 /** What a token is replaced with: its name, scopes and limits are those of the old one. */
 export interface Rotation extends Pick<NewToken, 'prefix' | 'hash'> {
-  /** Returns when it expires. @param lifetime milliseconds for which the old one was created; null: for ever */
+  /**
+   * Returns when it expires.
+   *
+   * @param lifetime milliseconds for which the old one was created; null: for ever
+   */
   expiresAt(lifetime: number | null): number | null
   /** Milliseconds since the epoch after which the old one does not work. */
   oldExpiresAt: number
 }
 
-/** Returns functions that manage personal access tokens. Only a hash of a token is stored. @param signInEvery see `StoreOptions` */
+/**
+ * Returns functions that manage personal access tokens. Only a hash of a token is stored.
+ *
+ * @param signInEvery see `StoreOptions`
+ */
 export function createTokenStore({ kysely, dialect }: Engine, audit: Audit, signInEvery: number) {
   return {
     /** @throws RuleViolation if a pattern is invalid, or if there is no such user */
@@ -100,8 +108,9 @@ export function createTokenStore({ kysely, dialect }: Engine, audit: Audit, sign
     },
 
     /**
-     * Gives a token another secret and a new lifetime. The old secret works until `oldExpiresAt`, unless it expires before, as a token
-     * of its own, so that a token can be rotated again at any time.
+     * Gives a token another secret and a new lifetime. The old secret works until `oldExpiresAt`,
+     * unless it expires before, as a token of its own, so that a token can be rotated again at any
+     * time.
      *
      * @returns when the two secrets expire, in milliseconds since the epoch; null: never
      * @throws RuleViolation if there is no such token, or it has expired
@@ -179,7 +188,12 @@ export function createTokenStore({ kysely, dialect }: Engine, audit: Audit, sign
       })
     },
 
-    /** Deletes all tokens of a user, as `revoke`. @returns how many @throws RuleViolation if there is no such user */
+    /**
+     * Deletes all tokens of a user, as `revoke`.
+     *
+     * @returns how many
+     * @throws RuleViolation if there is no such user
+     */
     revokeAll(userId: number): Promise<number> {
       return audit.transaction(async (db, record) => {
         const user = await getUserById(db, userId)
@@ -219,7 +233,10 @@ function newTokenId(): string {
   return randomBytes(8).toString('hex')
 }
 
-/** Returns the names of the repositories to which tokens are limited, by id. Those that were deleted are missing. */
+/**
+ * Returns the names of the repositories to which tokens are limited, by id. Those that were deleted
+ * are missing.
+ */
 async function repositoryNames(
   db: Kysely<Tables>,
   rows: readonly Pick<ShownRow, (typeof limitColumns)[number]>[],

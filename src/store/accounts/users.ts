@@ -26,7 +26,9 @@ export interface PasswordChange {
 export interface NewUser {
   name: string
   passwordHash?: string | undefined
-  /** Allows the name of an owner of existing repositories, to which the user then has write access. */
+  /**
+   * Allows the name of an owner of existing repositories, to which the user then has write access.
+   */
   ownExisting?: boolean
   isLocked?: boolean
   /** The account with which the user signs in. */
@@ -45,7 +47,8 @@ export function createUserStore({ kysely }: Engine, audit: Audit) {
      * Returns the user of an account, who may be locked, or creates one.
      *
      * @param name of a new user
-     * @throws RuleViolation as `create`: nobody gets a user, or the rights of a name, by having that name elsewhere
+     * @throws RuleViolation as `create`: nobody gets a user, or the rights of a name, by having
+     * that name elsewhere
      */
     async findOrCreate(identity: Identity, name: string, address: string): Promise<User> {
       const find = () => findLinked(kysely, identity)
@@ -62,7 +65,8 @@ export function createUserStore({ kysely }: Engine, audit: Audit) {
      *
      * @param identity null removes the link, and with it the limit of the user's tokens
      * @returns how many sessions
-     * @throws RuleViolation if there is no such user, it is linked already or not linked, or the account is another user's
+     * @throws RuleViolation if there is no such user, it is linked already or not linked, or the
+     * account is another user's
      */
     link(name: string, identity: Identity | null): Promise<number> {
       return audit.transaction(async (db, record) => {
@@ -87,7 +91,8 @@ export function createUserStore({ kysely }: Engine, audit: Audit) {
      * Creates a user.
      *
      * @throws AlreadyExists if the name is taken
-     * @throws RuleViolation if the name is invalid or reserved, or owns repositories without `ownExisting`
+     * @throws RuleViolation if the name is invalid or reserved, or owns repositories without
+     * `ownExisting`
      */
     create: (name: string, options: Omit<NewUser, 'name'> = {}): Promise<User> =>
       audit.transaction((db, record) => createUser(db, record, { name, ...options })),
@@ -107,12 +112,14 @@ export function createUserStore({ kysely }: Engine, audit: Audit) {
     },
 
     /**
-     * Sets a password and ends the user's sessions, in every process from the next request on. Tokens keep working.
+     * Sets a password and ends the user's sessions, in every process from the next request on.
+     * Tokens keep working.
      *
      * @param user as read before; for a change by the user, when the current password was compared
-     * @param keep the session that continues, under a new hash: a stolen cookie does not. Omit it for an administrator
-     * @returns null, and changes nothing, if the password was changed meanwhile, the session to keep has ended, or its user is
-     * locked
+     * @param keep the session that continues, under a new hash: a stolen cookie does not. Omit it
+     * for an administrator
+     * @returns null, and changes nothing, if the password was changed meanwhile, the session to
+     * keep has ended, or its user is locked
      */
     setPassword(
       user: User,
@@ -156,10 +163,11 @@ export function createUserStore({ kysely }: Engine, audit: Audit) {
     },
 
     /**
-     * Locks a user, whose tokens and password are then refused as if there was no such user, from the next request on, in every
-     * process; or unlocks one. Locking ends the sessions.
+     * Locks a user, whose tokens and password are then refused as if there was no such user, from
+     * the next request on, in every process; or unlocks one. Locking ends the sessions.
      *
-     * @returns how many sessions it ended, and how many tokens the user has; null if the user is already locked, or not locked
+     * @returns how many sessions it ended, and how many tokens the user has; null if the user is
+     * already locked, or not locked
      * @throws RuleViolation if there is no such user
      */
     setLocked(name: string, isLocked: boolean) {
@@ -186,8 +194,9 @@ export function createUserStore({ kysely }: Engine, audit: Audit) {
      *
      * @param transferTo the user who gets the repositories
      * @returns how many repositories were transferred
-     * @throws RuleViolation, and changes nothing, if there is no such user; while the user owns repositories, which the next
-     * user of that name would inherit, without `transferTo`; if that user already has one of the same name
+     * @throws RuleViolation, and changes nothing, if there is no such user; while the user owns
+     * repositories, which the next user of that name would inherit, without `transferTo`; if that
+     * user already has one of the same name
      */
     delete(name: string, transferTo?: string): Promise<number> {
       return audit.transaction(async (db, record) => {

@@ -28,8 +28,9 @@ interface Position {
 }
 
 /**
- * Returns functions that read the audit log. Events are ordered by time. They are never changed, and only `prune` removes
- * any. They have no foreign keys, so they outlive the users, tokens and repositories that they name.
+ * Returns functions that read the audit log. Events are ordered by time. They are never changed,
+ * and only `prune` removes any. They have no foreign keys, so they outlive the users, tokens and
+ * repositories that they name.
  */
 export function createAuditLog({ kysely }: Engine, audit: Audit) {
   /** @param from reads the events after this one in the order */
@@ -76,8 +77,8 @@ export function createAuditLog({ kysely }: Engine, audit: Audit) {
     /**
      * Yields the events, and then new ones as they are committed, without end.
      *
-     * An event can be committed after later ones. So each poll reads again what was not older than `SETTLED` milliseconds at
-     * the previous one, and skips what was returned. For example:
+     * An event can be committed after later ones. So each poll reads again what was not older than
+     * `SETTLED` milliseconds at the previous one, and skips what was returned. For example:
      *
      * ```
      *   poll at 60 s   reads 1 (of 20 s) and 3 (of 59 s), returns both; forgets 1, of before 30 s
@@ -103,8 +104,8 @@ export function createAuditLog({ kysely }: Engine, audit: Audit) {
     },
 
     /**
-     * Returns a user's latest events, newest first, without what is not for users: accounts of the server's machine, and the
-     * tokens and addresses of others.
+     * Returns a user's latest events, newest first, without what is not for users: accounts of the
+     * server's machine, and the tokens and addresses of others.
      *
      * @param before from an earlier page: the position of its last event
      */
@@ -129,7 +130,12 @@ export function createAuditLog({ kysely }: Engine, audit: Audit) {
       return row && lineOf(row)
     },
 
-    /** Removes events before a time and records that. @param before milliseconds since the epoch @returns how many */
+    /**
+     * Removes events before a time and records that.
+     *
+     * @param before milliseconds since the epoch
+     * @returns how many
+     */
     async prune(before: number): Promise<number> {
       let removed = 0
       for (;;) {

@@ -31,12 +31,18 @@ export interface Pusher {
 /** The actor of the administrator's command line. */
 export const ADMINISTRATOR: Actor = { kind: 'administrator' }
 
-/** The object of events about backups. By it, as the key of a repository, which has a slash, complete ones are found. */
+/**
+ * The object of events about backups. By it, as the key of a repository, which has a slash,
+ * complete ones are found.
+ */
 export const BACKUP = 'backup'
 
 /** A move of a ref from one id to another. */
 export interface RefUpdate {
-  /** Its full name. In the protocol, the bytes are decoded as Latin-1, because they may not be UTF-8; in events, as UTF-8. */
+  /**
+   * Its full name. In the protocol, the bytes are decoded as Latin-1, because they may not be
+   * UTF-8; in events, as UTF-8.
+   */
   ref: string
   /** All zeros for a new ref. git compares it when it updates the ref. */
   old: string
@@ -97,9 +103,9 @@ interface RepositoryActions {
   'rule.bypassed': RefUpdate & { reason: string }
   'status.deleted': { sha: string; context: string }
   /**
-   * The first updates that git made; those of which it is unknown, because the ref has another value by now; and how many `more`
-   * there are. `unreported`: git did not report them, so refs were compared. `interrupted`: the server did not see the end of the
-   * push.
+   * The first updates that git made; those of which it is unknown, because the ref has another
+   * value by now; and how many `more` there are. `unreported`: git did not report them, so refs
+   * were compared. `interrupted`: the server did not see the end of the push.
    */
   push: {
     updates: RefUpdate[]
@@ -115,7 +121,10 @@ interface AddressActions {
   /** `after`: what the failure that spent the budget was an attempt at. */
   'address.blocked': { failures: number; window: number; after: string }
   'address.lifted': object
-  /** The OpenID Connect provider knows the person, who may not sign in here. Contains nothing that the provider said. */
+  /**
+   * The OpenID Connect provider knows the person, who may not sign in here. Contains nothing that
+   * the provider said.
+   */
   'sign-in.refused': { issuer: string; reason: string }
 }
 
@@ -157,7 +166,10 @@ export type AuditEvent =
   | EventsOf<BackupActions, { object: typeof BACKUP }>
   | EventsOf<LogActions, object>
 
-/** A stored event as it is printed and logged. No field is a secret, and none has the name of one (`ops/redact.ts`). */
+/**
+ * A stored event as it is printed and logged. No field is a secret, and none has the name of one
+ * (`ops/redact.ts`).
+ */
 export interface AuditLine {
   id: number
   /** UTC with milliseconds. */
@@ -183,7 +195,8 @@ const MAX_TEXT = 255
 const MAX_DETAILS = 32 * 1024
 
 /**
- * Stores an event. Call it in the transaction of the action, so that there is one if and only if there is the other.
+ * Stores an event. Call it in the transaction of the action, so that there is one if and only if
+ * there is the other.
  *
  * @param operator added to the details of what an administrator did
  * @returns the event as it is to be logged once the transaction has been committed
@@ -240,7 +253,10 @@ function objectOf(event: AuditEvent): string {
   return 'subject' in event ? event.subject.name : 'audit log'
 }
 
-/** Returns the details in JSON. Texts are cut to `MAX_TEXT`; PostgreSQL stores no U+0000, which JSON escapes. */
+/**
+ * Returns the details in JSON. Texts are cut to `MAX_TEXT`; PostgreSQL stores no U+0000, which JSON
+ * escapes.
+ */
 function detailsOf(details: object): string {
   const text = JSON.stringify(details, (_name, value: unknown) =>
     typeof value === 'string' ? bounded(value) : value,
@@ -254,7 +270,8 @@ function bounded(text: string): string {
 
 /** Returns a stored event as it is printed and logged. */
 export function lineOf(row: Row): AuditLine {
-  // A server of version 0.2.0 that runs beside this one stores no subject. `addMissingSubjects` says when that is the user.
+  // A server of version 0.2.0 that runs beside this one stores no subject. `addMissingSubjects`
+  // says when that is the user.
   const hasSubject = row.actor !== 'user' || row.repository_key === null
   return {
     id: row.id,
@@ -289,13 +306,17 @@ export type Recorder = (event: AuditEvent) => Promise<void>
 /** Runs actions that are recorded. */
 export interface Audit {
   /**
-   * Runs `work` in a transaction. `record` stores an event in it. Once the transaction has been committed, its events are
-   * passed to the server's log.
+   * Runs `work` in a transaction. `record` stores an event in it. Once the transaction has been
+   * committed, its events are passed to the server's log.
    */
   transaction<T>(work: (db: Transaction<Tables>, record: Recorder) => Promise<T>): Promise<T>
 }
 
-/** @param onEvent receives each event after it has been committed @param operator see `recordEvent` */
+/**
+ * @param onEvent receives each event after it has been committed
+ *
+ * @param operator see `recordEvent`
+ */
 export function createAudit({ kysely }: Engine, onEvent?: (line: AuditLine) => void, operator = {}): Audit {
   return {
     async transaction(work) {

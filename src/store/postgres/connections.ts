@@ -6,26 +6,35 @@ import { isLost, isTimeout, translateError } from './driver-errors.ts'
 
 /** Milliseconds to wait for a free connection, and to open a new one. */
 const CONNECT_TIMEOUT = 3_000
-/** Milliseconds by which the server's time limit is shorter than the client's, so that the connection survives it. */
+/**
+ * Milliseconds by which the server's time limit is shorter than the client's, so that the
+ * connection survives it.
+ */
 const HEAD_START = 500
-/** Milliseconds after which the server ends an idle transaction, for example of a process that hangs. */
+/**
+ * Milliseconds after which the server ends an idle transaction, for example of a process that
+ * hangs.
+ */
 const IDLE_IN_TRANSACTION_TIMEOUT = 10_000
 /** Milliseconds after which an unused connection is closed. */
 const IDLE_TIMEOUT = 60_000
-/** Maximum number of callers that wait for a connection, for each use: each holds a request in memory. */
+/**
+ * Maximum number of callers that wait for a connection, for each use: each holds a request in
+ * memory.
+ */
 const MOST_WAITING = 5_000
 const INT8 = 20
 
 /**
- * The use of a connection: a `read` or a `write` of the API and of git, or a `query` through Kysely, for pages and
- * administration.
+ * The use of a connection: a `read` or a `write` of the API and of git, or a `query` through
+ * Kysely, for pages and administration.
  */
 type Use = 'read' | 'write' | 'query'
 
 /**
- * Returns the maximum number of connections for each use, out of `size`. Reads may use all of them, and a fifth is reserved
- * for reads, so that they do not wait for slow pages or for writes that wait for a lock. With fewer than three connections
- * none can be reserved.
+ * Returns the maximum number of connections for each use, out of `size`. Reads may use all of them,
+ * and a fifth is reserved for reads, so that they do not wait for slow pages or for writes that
+ * wait for a lock. With fewer than three connections none can be reserved.
  */
 function sharesOf(size: number): Record<Use, number> {
   const fifth = Math.max(1, Math.floor(size / 5))
@@ -33,18 +42,26 @@ function sharesOf(size: number): Record<Use, number> {
 }
 
 /**
- * A bounded pool that replaces lost connections. When one is lost, all connections that were open at that moment are
- * considered lost: after a restart or a failover, each of them would otherwise cost a timeout.
+ * A bounded pool that replaces lost connections. When one is lost, all connections that were open
+ * at that moment are considered lost: after a restart or a failover, each of them would otherwise
+ * cost a timeout.
  */
 export class Connections {
   readonly #pool: Pool
   readonly #queues: Record<Use, FairQueue>
-  /** Incremented when connections are lost. A connection is usable if it was opened in the current epoch. */
+  /**
+   * Incremented when connections are lost. A connection is usable if it was opened in the current
+   * epoch.
+   */
   #epoch = 0
   readonly #epochs = new WeakMap<PoolClient, number>()
   #ended: Promise<void> | undefined
 
-  /** @param size maximum number of connections @param timeout milliseconds for one statement; 0 for no limit */
+  /**
+   * @param size maximum number of connections
+   *
+   * @param timeout milliseconds for one statement; 0 for no limit
+   */
   constructor(url: string, size: number, timeout: number) {
     const shares = sharesOf(size)
     this.#queues = {
@@ -156,8 +173,8 @@ export class Session implements PostgresPoolClient {
   }
 
   /**
-   * Runs a statement of Kysely, whose interface has these two signatures. It uses cursors only if the dialect is
-   * configured with a cursor class.
+   * Runs a statement of Kysely, whose interface has these two signatures. It uses cursors only if
+   * the dialect is configured with a cursor class.
    *
    * @throws StoreUnavailable; the database's own error if the statement is wrong
    */
@@ -182,9 +199,9 @@ export class Session implements PostgresPoolClient {
 }
 
 /**
- * Rejects a server that does not accept writes, such as a standby or a former primary. Makes commits durable before they
- * are acknowledged, and lets each statement see what was committed before it, whatever the defaults of the server, the
- * database and the role are.
+ * Rejects a server that does not accept writes, such as a standby or a former primary. Makes
+ * commits durable before they are acknowledged, and lets each statement see what was committed
+ * before it, whatever the defaults of the server, the database and the role are.
  */
 async function checkSession(client: ClientBase): Promise<void> {
   const { rows } = await client.query<{ read_only: string; synchronous_commit: string }>(

@@ -2,9 +2,9 @@ import { DatabaseError } from 'pg'
 import { ForeignKeyViolation, StoreUnavailable } from '../engine.ts'
 
 /**
- * SQLSTATEs of a server that is unreachable, full, overloaded or no longer the primary, as opposed to those of a wrong
- * statement: connection, wrong credential (it may be changing right now), missing database, insufficient resources,
- * cancelled by a time limit, shutdown, system error.
+ * SQLSTATEs of a server that is unreachable, full, overloaded or no longer the primary, as opposed
+ * to those of a wrong statement: connection, wrong credential (it may be changing right now),
+ * missing database, insufficient resources, cancelled by a time limit, shutdown, system error.
  */
 const UNAVAILABLE = /^(08|28|3D|53|57|58|25006|25P03|55P03|XX001|XX002)/
 /** Of these, the ones after which this connection, and most likely every other one, is unusable. */
@@ -13,15 +13,18 @@ const LOST = /^(08|57P|25006|25P03)/
 const DISK = /^(53100|58030)/
 /** Canceled by a time limit. */
 const TIMED_OUT = '57014'
-/** Conflicts with a concurrent transaction: this one was rolled back, and running it again may succeed. */
+/**
+ * Conflicts with a concurrent transaction: this one was rolled back, and running it again may
+ * succeed.
+ */
 const CONFLICT = /^(40001|40P01)/
 /** Maximum number of attempts after conflicts. */
 const ATTEMPTS = 5
 const FOREIGN_KEY = '23503'
 
 /**
- * Returns StoreUnavailable for an error of the connection, the server or its disk, ForeignKeyViolation for a reference to
- * a missing row, and any other error unchanged.
+ * Returns StoreUnavailable for an error of the connection, the server or its disk,
+ * ForeignKeyViolation for a reference to a missing row, and any other error unchanged.
  */
 export function translateError(error: unknown): unknown {
   if (error instanceof StoreUnavailable) return error
@@ -39,8 +42,9 @@ export function isLost(error: unknown): boolean {
 }
 
 /**
- * Returns whether the statement ran into a time limit. The connection works, but may lead to a former primary that was cut
- * off: there, commits wait for a standby without end, and other statements wait for the locks that they hold.
+ * Returns whether the statement ran into a time limit. The connection works, but may lead to a
+ * former primary that was cut off: there, commits wait for a standby without end, and other
+ * statements wait for the locks that they hold.
  */
 export function isTimeout(error: unknown): boolean {
   return sqlStateOf(error) === TIMED_OUT
@@ -71,12 +75,17 @@ function sqlStateOf(error: unknown): string | undefined {
   return error instanceof DatabaseError ? error.code : undefined
 }
 
-/** Errors of `pg` without a SQLSTATE are about the connection, unless they are programming errors. */
+/**
+ * Errors of `pg` without a SQLSTATE are about the connection, unless they are programming errors.
+ */
 function isConnectionError(error: unknown): boolean {
   return error instanceof Error && !(error instanceof TypeError) && !(error instanceof RangeError)
 }
 
-/** Returns the message of an error. An AggregateError of several addresses of a host has only a code. */
+/**
+ * Returns the message of an error. An AggregateError of several addresses of a host has only a
+ * code.
+ */
 function describe(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   return error.message || ('code' in error ? String(error.code) : error.name)

@@ -23,9 +23,15 @@ const dialect: DialectSql = {
   ofCommits,
 }
 
-/** Milliseconds for a statement of the server. Together with a new connection it stays below the 5 s for a recovery. */
+/**
+ * Milliseconds for a statement of the server. Together with a new connection it stays below the 5 s
+ * for a recovery.
+ */
 const TIMEOUT = 4_000
-/** Milliseconds after a write failed because of the disk, during which the database counts as not writable. */
+/**
+ * Milliseconds after a write failed because of the disk, during which the database counts as not
+ * writable.
+ */
 const DISK_ERROR_LASTS = 10_000
 /** The key of the advisory lock of migrations: an arbitrary number. */
 const MIGRATION_LOCK = 7_265_018
@@ -87,7 +93,8 @@ export function openPostgres(url: string, size: number, isLimited: boolean): Eng
       await retry(() => runOnSession('write', touch, {}))
     },
     async exclusively(work) {
-      // Without a time limit: another process may be migrating, or there may be many rows to migrate.
+      // Without a time limit: another process may be migrating, or there may be many rows to
+      // migrate.
       const connection = new Connections(url, 1, 0)
       const alone = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: connection.queryPool }) })
       try {

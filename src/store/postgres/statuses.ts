@@ -16,12 +16,14 @@ import { countsOf, FAILED, type FailedContext, MAX_FAILED } from '../statuses/st
 import type { Tables } from '../tables.ts'
 
 /**
- * Returns the function that stores a report unless the commit has `max_contexts` other contexts. It returns no row then.
- * Servers of an earlier version call it with their own parameters, if it has more of them now.
+ * Returns the function that stores a report unless the commit has `max_contexts` other contexts. It
+ * returns no row then. Servers of an earlier version call it with their own parameters, if it has
+ * more of them now.
  *
- * Each of its statements sees what was committed before it began. So what is counted after the lock was taken includes
- * every context that another transaction added under the same lock, which it holds until its commit. A replacing report
- * takes no lock. Commits whose keys collide just wait for each other.
+ * Each of its statements sees what was committed before it began. So what is counted after the lock
+ * was taken includes every context that another transaction added under the same lock, which it
+ * holds until its commit. A replacing report takes no lock. Commits whose keys collide just wait
+ * for each other.
  *
  * The names of columns are qualified where they are also columns of the result.
  */
@@ -53,7 +55,10 @@ export function reportFunction(): string {
   end $$`
 }
 
-/** Returns the call of `reportFunction`: a statement that counts would not see others that run at once. */
+/**
+ * Returns the call of `reportFunction`: a statement that counts would not see others that run at
+ * once.
+ */
 export const reporting: DialectSql['reporting'] = (kysely, maxContexts) =>
   prepare<GivenFields>()((p) => {
     const values = givenColumns.map((name) => sql`${sql.raw(`new_${name}`)} => ${p[name]}`)
@@ -99,6 +104,9 @@ export function ofCommits(kysely: Kysely<Tables>): ReturnType<NonNullable<Dialec
   }
 }
 
-/** Follows a text: whether it is one of a JSON array. As a join, the planner would read all rows of the repository. */
+/**
+ * Follows a text: whether it is one of a JSON array. As a join, the planner would read all rows of
+ * the repository.
+ */
 export const isOneOf: DialectSql['isOneOf'] = (texts) =>
   sql`= any(array(select value from json_array_elements_text(${texts}) as asked))`

@@ -11,7 +11,10 @@ export interface AccessEntry {
   permission: Permission
   /** Owns it, was granted access, or anyone may read it because it is public. */
   reason: 'owner' | 'granted' | 'public'
-  /** When the user was locked, in seconds since the epoch; null: not locked. A locked user has no access meanwhile. */
+  /**
+   * When the user was locked, in seconds since the epoch; null: not locked. A locked user has no
+   * access meanwhile.
+   */
   lockedAt: number | null
 }
 
@@ -53,7 +56,10 @@ export function createCollaboratorStore(
       })
     },
 
-    /** Returns the names, OWNER/NAME, of the repositories to which a user has access, and why, in their order. */
+    /**
+     * Returns the names, OWNER/NAME, of the repositories to which a user has access, and why, in
+     * their order.
+     */
     async ofUser(user: {
       id: number
       name_key: string

@@ -5,23 +5,27 @@ import { emptyWhenMissing } from '../../util/missing.ts'
 import type { Engine } from '../engine.ts'
 
 /**
- * Whether git may run although other accounts can write the configuration of a repository: `trusted`
- * if the server created it, or if an administrator trusts them; `checked` if it is checked before git
- * starts; `exempt` if it was imported before there was a rule about them.
+ * Whether git may run although other accounts can write the configuration of a repository:
+ * `trusted` if the server created it, or if an administrator trusts them; `checked` if it is
+ * checked before git starts; `exempt` if it was imported before there was a rule about them.
  */
 export type OwnerTrust = 'trusted' | 'checked' | 'exempt'
 
 /** Returns functions that read the server's own folder of repositories. */
 export function createRepositoryFolders({ kysely }: Engine, folder: string) {
   return {
-    /** Makes sure that the server can create repositories, where it has created one before. @throws the system's error */
+    /**
+     * Makes sure that the server can create repositories, where it has created one before.
+     *
+     * @throws the system's error
+     */
     async check(): Promise<void> {
       await access(folder, constants.W_OK | constants.X_OK).catch(emptyWhenMissing)
     },
 
     /**
-     * Returns the folders in the server's own folder that belong to no repository, sorted, except hidden ones and
-     * `lost+found`. The result may include a repository that is being created.
+     * Returns the folders in the server's own folder that belong to no repository, sorted, except
+     * hidden ones and `lost+found`. The result may include a repository that is being created.
      */
     async orphaned(): Promise<string[]> {
       // Before reading the rows, so that a repository that is created meanwhile has its row.
@@ -41,7 +45,10 @@ export function createRepositoryFolders({ kysely }: Engine, folder: string) {
   }
 }
 
-/** Returns the folder of a repository, whether the server created it, and whether its owner is trusted. */
+/**
+ * Returns the folder of a repository, whether the server created it, and whether its owner is
+ * trusted.
+ */
 export function locate(
   folder: string,
   row: { id: number; path: string | null; trust_owner: number | null },
@@ -60,7 +67,10 @@ function ownerTrustOf(column: number | null): OwnerTrust {
   return column === 2 ? 'exempt' : 'checked'
 }
 
-/** Returns the folder of a repository's files. Created ones are named by id, so that paths contain no client input. */
+/**
+ * Returns the folder of a repository's files. Created ones are named by id, so that paths contain
+ * no client input.
+ */
 function repositoryPath(folder: string, row: { id: number; path: string | null }): string {
   return row.path ?? join(folder, `${row.id}.git`)
 }

@@ -13,7 +13,9 @@ import type { Tables } from '../tables.ts'
 import { locate } from './folders.ts'
 import type { Repository } from './repositories.ts'
 
-/** What became of the updates that a push asked for. Those that were not made are in neither list. */
+/**
+ * What became of the updates that a push asked for. Those that were not made are in neither list.
+ */
 export interface PushOutcome {
   updates: readonly RefUpdate[]
   /** Updates that may have been made: their refs have other values by now. */
@@ -39,17 +41,17 @@ const MAX_UPDATES = 50
 const BATCH = 100
 
 /**
- * Returns functions that record pushes. What a push asks for is stored before git starts, so that every update that git makes
- * gets into the audit log, whatever ends before the push does:
+ * Returns functions that record pushes. What a push asks for is stored before git starts, so that
+ * every update that git makes gets into the audit log, whatever ends before the push does:
  *
  * ```
  *   begin ──▶ stored ── git has ended ─────────────────▶ settle: row removed, event recorded if a ref moved
  *                └───── overdue: the server was killed ─▶ settle: row removed, event recorded
  * ```
  *
- * Both happen in one transaction. If several processes find a push overdue, the one that removes its row records the
- * event. The process that has seen the end always records it: if the clock of the database jumps, another process may
- * have settled the push too early.
+ * Both happen in one transaction. If several processes find a push overdue, the one that removes
+ * its row records the event. The process that has seen the end always records it: if the clock of
+ * the database jumps, another process may have settled the push too early.
  */
 export function createPushStore(engine: Engine, repositories: string, audit: Audit) {
   const { kysely, dialect } = engine
@@ -72,7 +74,10 @@ export function createPushStore(engine: Engine, repositories: string, audit: Aud
     })
   }
 
-  /** Returns open pushes that began at least `age` milliseconds ago, oldest first, and at most `BATCH` of them. */
+  /**
+   * Returns open pushes that began at least `age` milliseconds ago, oldest first, and at most
+   * `BATCH` of them.
+   */
   async function listOpen(age: number): Promise<OpenPush[]> {
     const rows = await kysely
       .selectFrom('push_intents')
@@ -114,7 +119,10 @@ export function createPushStore(engine: Engine, repositories: string, audit: Aud
   }
 }
 
-/** Settles all open pushes as unknown: of a database that is restored, what became of them cannot be told. */
+/**
+ * Settles all open pushes as unknown: of a database that is restored, what became of them cannot be
+ * told.
+ */
 export async function settleAsUnknown(db: Kysely<Tables>): Promise<void> {
   const rows = await db.deleteFrom('push_intents').returning(['pusher', 'commands']).execute()
   for (const { pusher, commands } of rows.map(readIntent)) {

@@ -27,7 +27,9 @@ export interface Repository {
 }
 
 export interface NewRepository extends Pick<Repository, 'owner' | 'name' | 'visibility' | 'objectFormat'> {
-  /** Absolute path of an imported repository. Without it, the files are in the server's own folder. */
+  /**
+   * Absolute path of an imported repository. Without it, the files are in the server's own folder.
+   */
   path?: string
   /** Whether the accounts that can write its configuration are trusted: see `findOwnerProblem`. */
   trustOwner?: boolean
@@ -67,8 +69,8 @@ export function createRepositoryStore({ kysely }: Engine, folder: string, audit:
   }
 
   /**
-   * Skips ids whose folder exists, because its content may still be needed: an interrupted creation leaves a folder behind,
-   * and so does restoring a backup that is older than the repository.
+   * Skips ids whose folder exists, because its content may still be needed: an interrupted creation
+   * leaves a folder behind, and so does restoring a backup that is older than the repository.
    */
   const create = async (
     db: Kysely<Tables>,
@@ -116,8 +118,8 @@ export function createRepositoryStore({ kysely }: Engine, folder: string, audit:
     /**
      * Creates a repository.
      *
-     * @param place moves the files to their folder before the row is visible; if it fails, there is no row. It must be
-     * quick, because the database is locked meanwhile.
+     * @param place moves the files to their folder before the row is visible; if it fails, there is
+     * no row. It must be quick, because the database is locked meanwhile.
      * @throws AlreadyExists if the name is taken
      * @throws RuleViolation if a name is invalid
      */
@@ -126,9 +128,11 @@ export function createRepositoryStore({ kysely }: Engine, folder: string, audit:
     },
 
     /**
-     * Creates repositories: all or none. The caller removes the files that `publish` has moved if this fails.
+     * Creates repositories: all or none. The caller removes the files that `publish` has moved if
+     * this fails.
      *
-     * @param publish moves the files to the paths that each `place` has received, before the rows are visible
+     * @param publish moves the files to the paths that each `place` has received, before the rows
+     * are visible
      */
     createAll(
       repositories: readonly { repository: NewRepository; place(path: string): Promise<void> }[],
@@ -143,7 +147,10 @@ export function createRepositoryStore({ kysely }: Engine, folder: string, audit:
       })
     },
 
-    /** Records that the accounts that can write the configuration of an imported repository are trusted. */
+    /**
+     * Records that the accounts that can write the configuration of an imported repository are
+     * trusted.
+     */
     trustOwner(id: number): Promise<void> {
       return audit.transaction(async (db, record) => {
         const row = await db
@@ -170,7 +177,8 @@ export function createRepositoryStore({ kysely }: Engine, folder: string, audit:
     /**
      * Records that HEAD of a repository was set.
      *
-     * @param change sets HEAD; if it fails, nothing is recorded. It must be quick, because the database is locked meanwhile
+     * @param change sets HEAD; if it fails, nothing is recorded. It must be quick, because the
+     * database is locked meanwhile
      */
     setDefaultBranch(
       repository: Repository,

@@ -22,8 +22,8 @@ export interface Bypass extends RefUpdate {
 }
 
 /**
- * Returns functions that manage the required checks of branches. All rules whose pattern matches a branch apply together,
- * so their order does not matter.
+ * Returns functions that manage the required checks of branches. All rules whose pattern matches a
+ * branch apply together, so their order does not matter.
  */
 export function createRuleStore(engine: Engine, audit: Audit) {
   const { kysely } = engine
@@ -41,8 +41,8 @@ export function createRuleStore(engine: Engine, audit: Audit) {
   )
 
   /**
-   * Returns the rules of a repository, ordered by the code points of their patterns. Returns the same array as before while the
-   * database is sure that nothing has changed.
+   * Returns the rules of a repository, ordered by the code points of their patterns. Returns the
+   * same array as before while the database is sure that nothing has changed.
    */
   const load = async (repositoryId: number): Promise<readonly BranchRule[]> =>
     rulesOf(await engine.read(ofRepository, { repositoryId }, { key: `rules ${repositoryId}` }))
@@ -121,8 +121,8 @@ export function createRuleStore(engine: Engine, audit: Audit) {
     },
 
     /**
-     * Returns the patterns of all contexts that the branch requires, without duplicates, ordered by the patterns of their
-     * rules. Empty if no rule applies.
+     * Returns the patterns of all contexts that the branch requires, without duplicates, ordered by
+     * the patterns of their rules. Empty if no rule applies.
      *
      * @param branch its name without `refs/heads/`
      */

@@ -6,7 +6,10 @@ import type { Prepared } from '../prepared.ts'
 /** Maximum number of prepared statements of a connection. */
 const STATEMENTS = 200
 
-/** Page cache in KiB. SQLite's default of 2 MB is too small for the active commits of a large database. */
+/**
+ * Page cache in KiB. SQLite's default of 2 MB is too small for the active commits of a large
+ * database.
+ */
 const PAGE_CACHE = 32 * 1024
 
 /** A connection that caches prepared statements. */
@@ -22,8 +25,8 @@ export class Connection {
    */
   constructor(file: string) {
     this.raw = new Sqlite(file, { timeout: 0 })
-    // With a write-ahead log, a writer does not block readers; FULL syncs it before a commit returns. `synchronous` must
-    // be set for each connection.
+    // With a write-ahead log, a writer does not block readers; FULL syncs it before a commit
+    // returns. `synchronous` must be set for each connection.
     this.raw.pragma('journal_mode = WAL')
     this.raw.pragma('synchronous = FULL')
     this.raw.pragma('foreign_keys = ON')
@@ -46,7 +49,10 @@ export class Connection {
     return statement
   }
 
-  /** Runs a query. The statement decides what a row is; `prepare` derived the type from the same query. */
+  /**
+   * Runs a query. The statement decides what a row is; `prepare` derived the type from the same
+   * query.
+   */
   all<Params, Row>({ sql, bind }: Prepared<Params, Row>, params: Params): Row[] {
     return this.prepare(sql).all(...bind(params)) as Row[]
   }

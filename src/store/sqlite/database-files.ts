@@ -10,8 +10,9 @@ interface Identity {
 }
 
 /**
- * Checks that the files of an open database still exist under their names. After a file was deleted or replaced, SQLite
- * continues to write to the open file, whose content is lost when the process ends.
+ * Checks that the files of an open database still exist under their names. After a file was deleted
+ * or replaced, SQLite continues to write to the open file, whose content is lost when the process
+ * ends.
  */
 export class DatabaseFiles {
   readonly #file: string
@@ -37,7 +38,11 @@ export class DatabaseFiles {
     if (error) throw error
   }
 
-  /** Checks the files at most once a second, or always after a failed check. @throws StoreUnavailable */
+  /**
+   * Checks the files at most once a second, or always after a failed check.
+   *
+   * @throws StoreUnavailable
+   */
   checkNowAndThen(): void {
     if (this.#error || performance.now() - this.#checkedAt > FRESH) this.check()
   }
@@ -57,7 +62,8 @@ export class DatabaseFiles {
 
   /** @throws the system's error */
   #compare(): StoreUnavailable | undefined {
-    // The first transaction creates the other two, before the first check. They exist until the last connection is closed.
+    // The first transaction creates the other two, before the first check. They exist until the
+    // last connection is closed.
     for (const path of [this.#file, `${this.#file}-wal`, `${this.#file}-shm`]) {
       const file = statSync(path, { throwIfNoEntry: false })
       const opened = this.#opened.get(path)
@@ -75,7 +81,10 @@ export class DatabaseFiles {
     return undefined
   }
 
-  /** Saves acknowledged reports that are only in the open log, unless another log was created under its name. */
+  /**
+   * Saves acknowledged reports that are only in the open log, unless another log was created under
+   * its name.
+   */
   #save(): void {
     try {
       const [database, log] = [this.#file, `${this.#file}-wal`].map((path) =>

@@ -12,9 +12,11 @@ import type { Connection } from './connection.ts'
 import { retryWhileBusy } from './driver-errors.ts'
 
 /**
- * Returns Kysely's SQLite dialect with cached prepared statements, which wait for writes of other processes.
+ * Returns Kysely's SQLite dialect with cached prepared statements, which wait for writes of other
+ * processes.
  *
- * @param afterCommit is called after each commit, also that of a single statement, which fails if it throws
+ * @param afterCommit is called after each commit, also that of a single statement, which fails if
+ * it throws
  */
 export function retryingSqliteDialect(connection: Connection, afterCommit: () => void): Dialect {
   return {
@@ -50,12 +52,17 @@ class RetryingDriver extends SqliteDriver {
     }
   }
 
-  /** Does nothing if SQLite has rolled back by itself, for example on a full disk, so that the original error is thrown. */
+  /**
+   * Does nothing if SQLite has rolled back by itself, for example on a full disk, so that the
+   * original error is thrown.
+   */
   override async rollbackTransaction(connection: DatabaseConnection): Promise<void> {
     if (this.#connection.raw.inTransaction) await super.rollbackTransaction(connection)
   }
 
-  /** Takes the write lock at the beginning, because a transaction that has read cannot wait for it. */
+  /**
+   * Takes the write lock at the beginning, because a transaction that has read cannot wait for it.
+   */
   override async beginTransaction(
     connection: DatabaseConnection,
     settings?: TransactionSettings,

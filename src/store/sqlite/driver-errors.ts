@@ -19,10 +19,11 @@ export const BUSY_TIMEOUT = 5_000
 /**
  * Runs `work`, and again while another process holds the lock that it needs.
  *
- * SQLite's own busy timeout blocks the event loop, and its increasing pauses let one process starve another. Short random
- * pauses do neither.
+ * SQLite's own busy timeout blocks the event loop, and its increasing pauses let one process starve
+ * another. Short random pauses do neither.
  *
- * @throws StoreUnavailable if the lock is not available within 5 s, or if the database cannot be read or written
+ * @throws StoreUnavailable if the lock is not available within 5 s, or if the database cannot be
+ * read or written
  */
 export async function retryWhileBusy<T>(work: () => T | Promise<T>): Promise<T> {
   const deadline = performance.now() + BUSY_TIMEOUT
@@ -37,8 +38,8 @@ export async function retryWhileBusy<T>(work: () => T | Promise<T>): Promise<T> 
 }
 
 /**
- * Returns StoreUnavailable for an error of the database file or its disk, ForeignKeyViolation for a reference to a missing
- * row, and any other error unchanged.
+ * Returns StoreUnavailable for an error of the database file or its disk, ForeignKeyViolation for a
+ * reference to a missing row, and any other error unchanged.
  */
 export function translateError(error: unknown): unknown {
   if (!(error instanceof Sqlite.SqliteError)) return error

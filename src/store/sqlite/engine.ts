@@ -30,7 +30,10 @@ const dialect: DialectSql = {
 
 /** Maximum number of findings of an integrity check. */
 const MAX_FINDINGS = 10_000
-/** Counts rows that refer to a missing one. Only a program that does not enforce foreign keys leaves some. */
+/**
+ * Counts rows that refer to a missing one. Only a program that does not enforce foreign keys leaves
+ * some.
+ */
 const DANGLING_ROWS = `select format('%s: rows that refer to missing %s: %d', "table", parent, count(*))
   from pragma_foreign_key_check group by "table", parent`
 

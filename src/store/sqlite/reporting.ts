@@ -11,8 +11,9 @@ import {
 } from '../statuses/columns.ts'
 
 /**
- * Returns one statement: transactions that write run one after the other, so what it counts stays true. SQLite does not
- * evaluate the second condition if the first one is true, so only a new context costs reading the others.
+ * Returns one statement: transactions that write run one after the other, so what it counts stays
+ * true. SQLite does not evaluate the second condition if the first one is true, so only a new
+ * context costs reading the others.
  */
 export const reporting: DialectSql['reporting'] = (kysely, maxContexts) =>
   prepare<GivenFields>()((p) => {

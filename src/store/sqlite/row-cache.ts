@@ -1,4 +1,7 @@
-/** Approximate bytes of memory for cached rows. What callers derive from them takes a few times as much. */
+/**
+ * Approximate bytes of memory for cached rows. What callers derive from them takes a few times as
+ * much.
+ */
 const MAX_SIZE = 64 * 1024 * 1024
 /** Bytes for each result, row and value, in addition to the characters of a text. */
 const OVERHEAD = { result: 300, row: 100, value: 16 }
@@ -10,8 +13,8 @@ interface Entry {
 }
 
 /**
- * Caches the rows of queries by a key and a variant: all variants of a key are invalidated together. The oldest keys are
- * evicted first. Does not detect stale rows; see turn.ts.
+ * Caches the rows of queries by a key and a variant: all variants of a key are invalidated
+ * together. The oldest keys are evicted first. Does not detect stale rows; see turn.ts.
  */
 export class RowCache {
   readonly #entries = new Map<string, Entry>()
@@ -23,7 +26,10 @@ export class RowCache {
     this.#maxSize = maxSize
   }
 
-  /** Returns the very same array that was stored. A key and its variant belong to one query, which decides the type. */
+  /**
+   * Returns the very same array that was stored. A key and its variant belong to one query, which
+   * decides the type.
+   */
   get<Row>(key: string, variant = ''): Row[] | undefined {
     return this.#entries.get(key)?.results.get(variant) as Row[] | undefined
   }
@@ -41,7 +47,8 @@ export class RowCache {
     entry.results.set(variant, rows)
     entry.size += size
     this.#size += size
-    // A new iterator passes over keys that were dropped, so there is none unless something must go, and one for all that must.
+    // A new iterator passes over keys that were dropped, so there is none unless something must go,
+    // and one for all that must.
     if (this.#size <= this.#maxSize) return
     for (const oldest of this.#entries.keys()) {
       this.drop(oldest)

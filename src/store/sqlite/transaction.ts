@@ -13,7 +13,8 @@ export interface PendingWrite {
  * Runs all statements in one transaction. One that fails does not affect the others.
  *
  * @returns functions that tell the callers what their statements returned or threw
- * @throws the error of SQLite if it rolled back the whole transaction (disk full, out of memory), or cannot commit
+ * @throws the error of SQLite if it rolled back the whole transaction (disk full, out of memory),
+ * or cannot commit
  */
 export function commitTogether(connection: Connection, writes: readonly PendingWrite[]): (() => void)[] {
   const { raw } = connection

@@ -86,7 +86,8 @@ export class Turn {
   /**
    * Runs a statement in the next group commit.
    *
-   * @param invalidates the key of the only cached rows that it can change; undefined: it may change any
+   * @param invalidates the key of the only cached rows that it can change; undefined: it may change
+   * any
    * @returns the rows, once they are on disk
    * @throws ForeignKeyViolation, StoreUnavailable and other errors of the driver
    */
@@ -104,7 +105,10 @@ export class Turn {
     return written as Promise<Row[]>
   }
 
-  /** Makes the next read wait for another validation. To be called when another connection of this process may have committed. */
+  /**
+   * Makes the next read wait for another validation. To be called when another connection of this
+   * process may have committed.
+   */
   requireValidation(): void {
     this.#isReading = false
   }
@@ -141,7 +145,9 @@ export class Turn {
     return this.#validation
   }
 
-  /** Returns a value that changes when another connection commits; undefined if it cannot be read. */
+  /**
+   * Returns a value that changes when another connection commits; undefined if it cannot be read.
+   */
   #foreignChanges(): unknown {
     try {
       return this.#readVersion()

@@ -24,7 +24,10 @@ export interface LinkedCell {
   updated_at: number
 }
 
-/** Commits, and statuses of some contexts, that are read at once: few, since on SQLite that blocks the event loop. */
+/**
+ * Commits, and statuses of some contexts, that are read at once: few, since on SQLite that blocks
+ * the event loop.
+ */
 const COMMITS_AT_ONCE = 3
 const STATUSES_AT_ONCE = 3_000
 /** The order of columns. */
@@ -48,7 +51,10 @@ export function createCheckMatrix(
       .where(sql<boolean>`context ${dialect.isOneOf(p.contexts)}`),
   )
 
-  /** Returns a function that reads the states of one of the commits. Where each statement is a round trip, there is one for all. */
+  /**
+   * Returns a function that reads the states of one of the commits. Where each statement is a round
+   * trip, there is one for all.
+   */
   async function readerOf(repositoryId: number, shas: readonly string[]) {
     if (!statesOfCommits) return (sha: string) => listStates({ repositoryId, sha })
     const rows = await read(statesOfCommits, { repositoryId, shas: JSON.stringify(shas) })
@@ -61,8 +67,8 @@ export function createCheckMatrix(
 
   return {
     /**
-     * Returns the states of commits by context: failing contexts first, then pending ones, then passed ones; each ordered
-     * by code points.
+     * Returns the states of commits by context: failing contexts first, then pending ones, then
+     * passed ones; each ordered by code points.
      *
      * @param shas the newest first; those after `MATRIX_COMMITS` are ignored
      */
@@ -86,7 +92,8 @@ export function createCheckMatrix(
     },
 
     /**
-     * Returns the statuses of contexts for each commit, in the order of the commits. Contexts without any are left out.
+     * Returns the statuses of contexts for each commit, in the order of the commits. Contexts
+     * without any are left out.
      *
      * @param contexts few: a page of them
      */
@@ -114,7 +121,10 @@ export function createCheckMatrix(
   }
 }
 
-/** The newest completed status of a context decides: a check that was started again counts as what it was before. */
+/**
+ * The newest completed status of a context decides: a check that was started again counts as what
+ * it was before.
+ */
 function rankOf({ cells }: Pick<MatrixColumn, 'cells'>): CombinedState {
   const completed = cells.find((cell) => cell !== undefined && cell.state !== 'pending')
   return completed ? COMBINED[completed.state] : 'pending'

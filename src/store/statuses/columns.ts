@@ -1,8 +1,8 @@
 import type { components } from '../../../generated/schema.ts'
 
 /**
- * What becomes of a column when its context is reported again. `latest`: a time that never goes back. `run`: the start of the
- * run that the report belongs to, which follows from other columns.
+ * What becomes of a column when its context is reported again. `latest`: a time that never goes
+ * back. `run`: the start of the run that the report belongs to, which follows from other columns.
  */
 type OnReplace = 'key' | 'kept' | 'replaced' | 'latest' | 'run'
 
@@ -19,7 +19,10 @@ const key = { onReplace: 'key', isReported: false } as const
 const reported = { type: 'text', isReported: true, isAnswered: true } as const
 const time = { type: 'integer', isReported: false, isAnswered: true } as const
 
-/** What a report stores. The statements that write and read statuses, the rows and the answers follow from this table. */
+/**
+ * What a report stores. The statements that write and read statuses, the rows and the answers
+ * follow from this table.
+ */
 const columns = {
   repository_id: { ...key, type: 'integer', isAnswered: false },
   sha: { ...key, type: 'text', isAnswered: true },
@@ -99,8 +102,8 @@ export function insertions(reported: Reported): StoredValues {
 }
 
 /**
- * Returns what becomes of the columns of a status that is reported again, in SQL. A run that ended ends once: what is reported
- * after it without another `pending` has an unknown start.
+ * Returns what becomes of the columns of a status that is reported again, in SQL. A run that ended
+ * ends once: what is reported after it without another `pending` has an unknown start.
  *
  * @param greatest the dialect's function
  */

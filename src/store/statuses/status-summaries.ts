@@ -34,7 +34,10 @@ export interface CommitKey {
 export const MAX_FAILED = 3
 export const FAILED = statesOf('failure')
 
-/** Names a commit's statuses where they are cached, and the lock under which contexts are added to it. */
+/**
+ * Names a commit's statuses where they are cached, and the lock under which contexts are added to
+ * it.
+ */
 export function commitCacheKey({ repositoryId, sha }: CommitKey): string {
   return `statuses ${repositoryId} ${sha}`
 }
@@ -73,8 +76,8 @@ export function createStatusSummaries(engine: Engine) {
   const ofCommits = dialect.ofCommits?.(kysely)
 
   /**
-   * Counts the statuses of a commit by state. One statement per commit: its result stays cached until the commit is
-   * reported on.
+   * Counts the statuses of a commit by state. One statement per commit: its result stays cached
+   * until the commit is reported on.
    */
   async function countByState(repositoryId: number, sha: string): Promise<StatusCounts> {
     const cache = { key: commitCacheKey({ repositoryId, sha }), variant: 'counts' }
@@ -101,8 +104,9 @@ export function createStatusSummaries(engine: Engine) {
     },
 
     /**
-     * Returns the summaries of commits, in their order. Where each statement is a round trip, there is one for all commits.
-     * Elsewhere there is one for each that is not cached, and a commit may have thousands of statuses.
+     * Returns the summaries of commits, in their order. Where each statement is a round trip, there
+     * is one for all commits. Elsewhere there is one for each that is not cached, and a commit may
+     * have thousands of statuses.
      */
     async list(commits: readonly CommitKey[]): Promise<StatusSummary[]> {
       if (commits.length === 0) return []
@@ -116,7 +120,10 @@ export function createStatusSummaries(engine: Engine) {
       return summaries
     },
 
-    /** Returns the states of all contexts of a commit and the times of their reports, ordered by the code points of the contexts. */
+    /**
+     * Returns the states of all contexts of a commit and the times of their reports, ordered by the
+     * code points of the contexts.
+     */
     listStates: (commit: CommitKey) =>
       engine.read(states, commit, { key: commitCacheKey(commit), variant: 'states' }),
   }

@@ -13,7 +13,10 @@ import {
 } from './columns.ts'
 import { type CommitKey, commitCacheKey, statusesOf } from './status-summaries.ts'
 
-/** A status with the names of the user and the token of its latest report; null if it is older than their record. */
+/**
+ * A status with the names of the user and the token of its latest report; null if it is older than
+ * their record.
+ */
 export interface ReportedStatus extends StatusRow {
   reporter_user: string | null
   reporter_token: string | null
@@ -57,11 +60,12 @@ export function createStatusStore(engine: Engine, audit: Audit, maxContexts: num
 
   return {
     /**
-     * Stores a report. The latest committed one wins; it keeps the `id` and `created_at` of the first, and
-     * `updated_at` never goes back, even if the clock does.
+     * Stores a report. The latest committed one wins; it keeps the `id` and `created_at` of the
+     * first, and `updated_at` never goes back, even if the clock does.
      *
      * @returns the status as it now reads, or undefined when the repository is gone
-     * @throws ServiceError `field_invalid` for a new context of a commit that has as many as it may; StoreUnavailable
+     * @throws ServiceError `field_invalid` for a new context of a commit that has as many as it
+     * may; StoreUnavailable
      */
     async report(report: Report): Promise<StatusRow | undefined> {
       const fields = { sha: report.sha, ...fieldsOf(report) }
@@ -90,8 +94,8 @@ export function createStatusStore(engine: Engine, audit: Audit, maxContexts: num
     },
 
     /**
-     * Returns all statuses of a commit, ordered by the code points of `context`. Returns the same array as before while
-     * the database is sure that nothing has changed.
+     * Returns all statuses of a commit, ordered by the code points of `context`. Returns the same
+     * array as before while the database is sure that nothing has changed.
      */
     list(repositoryId: number, sha: string): Promise<StatusRow[]> {
       const commit = { repositoryId, sha }
@@ -108,7 +112,8 @@ export function createStatusStore(engine: Engine, audit: Audit, maxContexts: num
      * @throws RuleViolation if nothing was reported for the context
      */
     async delete(repositoryId: number, sha: string, context: string): Promise<void> {
-      // On Kysely's connection, whose commits clear the caches, since `hasAny` and the number of contexts change too.
+      // On Kysely's connection, whose commits clear the caches, since `hasAny` and the number of
+      // contexts change too.
       await audit.transaction(async (db, record) => {
         const deleted = await db
           .deleteFrom('statuses')
@@ -131,7 +136,8 @@ export function createStatusStore(engine: Engine, audit: Audit, maxContexts: num
 
     /** Returns whether anything has been reported on the commit. */
     async hasAny(repositoryId: number, sha: string): Promise<boolean> {
-      // A key of its own, which no report invalidates: only a deletion, which clears the cache, removes all statuses.
+      // A key of its own, which no report invalidates: only a deletion, which clears the cache,
+      // removes all statuses.
       const cache = { key: `any ${repositoryId} ${sha}`, cacheable: (rows: unknown[]) => rows.length > 0 }
       return (await engine.read(any, { repositoryId, sha }, cache)).length > 0
     },

@@ -5,7 +5,10 @@ export interface AbuseCase {
   name: string
   /** Bytes to send on one connection. */
   parts: (string | Uint8Array)[]
-  /** Allowed status codes of each answer, in order. If empty, the connection may be closed without an answer. */
+  /**
+   * Allowed status codes of each answer, in order. If empty, the connection may be closed without
+   * an answer.
+   */
   expected: number[][]
   /** Whether the client closes its side after the last byte. */
   halfClose?: boolean

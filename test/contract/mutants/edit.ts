@@ -5,8 +5,8 @@ import ts from 'typescript'
 const root = resolve(import.meta.dirname, '../../..')
 
 /**
- * A change of the server's source, described by syntax instead of text, so that it survives formatting, renamed
- * variables and moved files.
+ * A change of the server's source, described by syntax instead of text, so that it survives
+ * formatting, renamed variables and moved files.
  */
 export interface Edit {
   /** Folder or file that is searched. */
@@ -18,7 +18,8 @@ export interface Edit {
 /**
  * Applies edits to the server's source. Returns the changed files by absolute path.
  *
- * @throws Error for an edit that changes nothing: the source has changed, and the mutant must follow
+ * @throws Error for an edit that changes nothing: the source has changed, and the mutant must
+ * follow
  */
 export function applyEdits(name: string, edits: readonly Edit[]): Map<string, string> {
   const changed = new Map<string, string>()

@@ -3,7 +3,10 @@ import { fileURLToPath } from 'node:url'
 import { applyEdits } from './edit.ts'
 import { mutants } from './list.ts'
 
-/** Loaded before the server (`node --import`): replaces source files by those of the mutant that MUTANT names. */
+/**
+ * Loaded before the server (`node --import`): replaces source files by those of the mutant that
+ * MUTANT names.
+ */
 const name = process.env.MUTANT ?? ''
 const edits = mutants[name]
 if (!edits) throw new Error(`MUTANT: "${name}" is not a mutant`)

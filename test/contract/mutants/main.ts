@@ -10,8 +10,8 @@ import { storeAdministration } from '../store-administration.ts'
 import { mutants } from './list.ts'
 
 /**
- * Runs the contract checks against each mutant of the server. The exit code is 1 when no check fails for a mutant, or when
- * a check fails for the unchanged server.
+ * Runs the contract checks against each mutant of the server. The exit code is 1 when no check
+ * fails for a mutant, or when a check fails for the unchanged server.
  *
  *   npm run test:mutants -- [NAME...]
  */

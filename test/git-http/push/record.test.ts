@@ -148,7 +148,10 @@ t.test('a server that is killed in the middle of a push loses no event and leave
   const left = () =>
     readdirSync(path, { recursive: true, encoding: 'utf8' }).filter((file) => /incoming|\.lock$/.test(file))
 
-  /** Kills a server at some moment of a push to a branch. Returns whether the branch exists afterwards. */
+  /**
+   * Kills a server at some moment of a push to a branch. Returns whether the branch exists
+   * afterwards.
+   */
   async function kill(
     name: string,
     isNow: (server?: number) => boolean,

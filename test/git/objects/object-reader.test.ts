@@ -12,7 +12,10 @@ function open(t: Test, options?: CommitLookupOptions) {
   return lookup
 }
 
-/** A program that answers every question with "commit" and records the number of questions in each read. */
+/**
+ * A program that answers every question with "commit" and records the number of questions in each
+ * read.
+ */
 function noteReads(notes: string): string {
   const program = `
     process.stdin.on('data', (chunk) => {

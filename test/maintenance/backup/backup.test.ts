@@ -27,7 +27,11 @@ function report(store: Store, repositoryId: number, fields: object = {}) {
   })
 }
 
-/** Stores rows in every table, more than one batch, and text that is easily damaged. @returns the repository's id */
+/**
+ * Stores rows in every table, more than one batch, and text that is easily damaged.
+ *
+ * @returns the repository's id
+ */
 async function fill(store: Store): Promise<number> {
   const alice = await store.users.create('Alice', { passwordHash: 'hash' })
   const bob = await store.users.create('bob')
@@ -142,7 +146,8 @@ for (const from of databases) {
     let done = false
     let reports = 0
     const writing = (async () => {
-      // One after the other, alternating between two commits: a snapshot contains all up to one of them.
+      // One after the other, alternating between two commits: a snapshot contains all up to one of
+      // them.
       for (; !done; reports++) {
         const context = `w${String(reports).padStart(6, '0')}`
         await report(other, id, { context, sha: reports % 2 === 0 ? '0'.repeat(40) : 'f'.repeat(40) })

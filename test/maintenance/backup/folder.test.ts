@@ -141,7 +141,8 @@ for (const from of databases) {
       'nothing is left behind',
     )
 
-    // The database is lost between the two steps of a restore, or moves: the repositories are in place.
+    // The database is lost between the two steps of a restore, or moves: the repositories are in
+    // place.
     await then.store.close()
     for (const name of readdirSync(then.options.dataDir))
       if (name.startsWith('commit-status.db')) rmSync(join(then.options.dataDir, name))

@@ -26,13 +26,22 @@ const WRITERS = 16
 export interface Fixture {
   url: string
   pid: number
-  /** Of `alice`, who means well and may push to `alice/demo`, and of some who do not and may push to `mallory/own`. */
+  /**
+   * Of `alice`, who means well and may push to `alice/demo`, and of some who do not and may push to
+   * `mallory/own`.
+   */
   tokens: { alice: string; writers: string[] }
-  /** A commit with as many and as large statuses as a commit may have, and some with answers of 1 MB. */
+  /**
+   * A commit with as many and as large statuses as a commit may have, and some with answers of 1
+   * MB.
+   */
   commits: { large: string; megabyte: string[] }
   /** URL of the API's read of the commit with few statuses. */
   read: string
-  /** The repository with the large file: where it is, and the request, as Latin-1 text, that clones its branch. */
+  /**
+   * The repository with the large file: where it is, and the request, as Latin-1 text, that clones
+   * its branch.
+   */
   large: { path: string; clone: string }
   /** Has a checkout of `alice/demo` with the name `alice-demo`. */
   folder: string
@@ -82,7 +91,10 @@ export async function createFixture(t: Test): Promise<Fixture> {
   }
 }
 
-/** Creates a public repository with commits, the last of which adds a file of random bytes. Returns the ids of the others. */
+/**
+ * Creates a public repository with commits, the last of which adds a file of random bytes. Returns
+ * the ids of the others.
+ */
 async function createRepository(server: TestServer, folder: string, fullName: string, bytes: number) {
   const { id, path, commits } = await server.createRepository(fullName, { commits: COMMITS })
   const checkout = join(folder, fullName.replace('/', '-'))

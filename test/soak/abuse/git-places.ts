@@ -18,8 +18,8 @@ const ATTACKERS = [2, 3, 16]
 const CONNECTIONS = 32
 
 /**
- * Keeps git's requests going in three ways, each from several addresses and just faster than the server demands, while others
- * read, clone and push. At the end many clone at once.
+ * Keeps git's requests going in three ways, each from several addresses and just faster than the
+ * server demands, while others read, clone and push. At the end many clone at once.
  */
 export async function attackGitPlaces(fixture: Fixture): Promise<Figures[]> {
   const { url, folder, tokens, large } = fixture

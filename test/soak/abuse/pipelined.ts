@@ -16,12 +16,18 @@ const OPENED = 5_000
 const CLOSED = 90_000
 /** MiB that the server takes at most. */
 const MEMORY = 600
-/** Milliseconds, unless the reads take a third of this without the attack: then the machine is busy with other things. */
+/**
+ * Milliseconds, unless the reads take a third of this without the attack: then the machine is busy
+ * with other things.
+ */
 const READ_LIMIT = 25
 const SLOWER = 3
 const ADDRESSES = [2, 3, 4, 5, 6].map((last) => `127.0.0.${last}`)
 
-/** Pipelines reads of commits with answers of 1 MB on many connections and reads none of them, while others read. */
+/**
+ * Pipelines reads of commits with answers of 1 MB on many connections and reads none of them, while
+ * others read.
+ */
 export async function pipelineReads(fixture: Fixture): Promise<Figures[]> {
   const alone = await whileReading(fixture.read, () => setTimeout(20_000))
   const limit = Math.max(READ_LIMIT, Math.ceil(SLOWER * quantileOf(alone.latencies, 0.99)))
@@ -82,7 +88,8 @@ export function connectionsFrom(address: string, url: string): number {
   const server = `:${hex(Number(new URL(url).port), 4)}`
   const lines = readFileSync('/proc/net/tcp', 'utf8').split('\n')
   return lines.filter((line) => {
-    // sl, local address, remote address, state: 01 is an established connection, 08 one that the client has ended.
+    // sl, local address, remote address, state: 01 is an established connection, 08 one that the
+    // client has ended.
     const [, local = '', , state = ''] = line.trim().split(/\s+/)
     return local.endsWith(server) && line.includes(client) && (state === '01' || state === '08')
   }).length

@@ -13,7 +13,10 @@ const GUESSERS = 20
 /** Milliseconds. */
 const LIMIT = 4_000
 
-/** Guesses passwords from an address that is blocked, and from many that are not, while somebody else signs in. */
+/**
+ * Guesses passwords from an address that is blocked, and from many that are not, while somebody
+ * else signs in.
+ */
 export async function floodSignIn(fixture: Fixture): Promise<Figures[]> {
   const { url } = fixture
   const guesser = openPageClient(url)

@@ -9,8 +9,9 @@ import { connectionsFrom } from './pipelined.ts'
 
 const CONNECTIONS = 20
 /**
- * Milliseconds until the last connection is gone: a client that takes nothing is disconnected after 20 to 40 s, but answers to a
- * client wait for each other, and a connection whose request was refused is idle for 66 s.
+ * Milliseconds until the last connection is gone: a client that takes nothing is disconnected after
+ * 20 to 40 s, but answers to a client wait for each other, and a connection whose request was
+ * refused is idle for 66 s.
  */
 const LIMIT = 90_000
 

@@ -17,7 +17,10 @@ import type { Random } from '../../helpers/random.ts'
 import { addReport, addRepository } from '../../helpers/records.ts'
 import { type Content, readContent } from './content.ts'
 
-/** System calls that change files or start programs, and up to which one of a thread it is killed: how many there are. */
+/**
+ * System calls that change files or start programs, and up to which one of a thread it is killed:
+ * how many there are.
+ */
 const CALLS: [name: string, last: number][] = [
   ['openat', 480],
   ['write', 60],
@@ -36,9 +39,10 @@ const quiet = () => {}
 const cli = resolve(import.meta.dirname, '../../../src/cli/main.ts')
 
 /**
- * Kills `backup` and `restore` in turn, at a random system call of them or of a git child, or all of their processes at a random
- * moment. After each, every backup that says it is complete can be restored and has what was there, and a restore has brought back
- * everything or nothing that a server would start with; the next one completes it.
+ * Kills `backup` and `restore` in turn, at a random system call of them or of a git child, or all
+ * of their processes at a random moment. After each, every backup that says it is complete can be
+ * restored and has what was there, and a restore has brought back everything or nothing that a
+ * server would start with; the next one completes it.
  */
 export async function killAll(t: Test, kills: number, random: Random): Promise<void> {
   const folder = temporaryFolder(t)

@@ -2,7 +2,10 @@ import { createServer, type Server } from 'node:http'
 import { isObject, type Json } from '../../contract/json.ts'
 import { listenLocally } from '../../helpers/free-port.ts'
 
-/** Passes requests on and adds a field to every object of an answer, as a later version of the server may do. */
+/**
+ * Passes requests on and adds a field to every object of an answer, as a later version of the
+ * server may do.
+ */
 export async function startGrowingServer(target: string): Promise<{ url: string; server: Server }> {
   const grow = (value: Json): Json => {
     if (Array.isArray(value)) return value.map(grow)

@@ -26,7 +26,9 @@ interface Cost {
   bytes: number
 }
 
-/** Reports six checks of each commit of a topic, one of which fails unless `number.txt` contains 42. */
+/**
+ * Reports six checks of each commit of a topic, one of which fails unless `number.txt` contains 42.
+ */
 function startChecks(t: Pick<Test, 'teardown'>, { path, server, token }: LandingPlace): void {
   const seen = new Set<string>()
   const timer = setInterval(() => {
@@ -97,7 +99,10 @@ async function startWork(t: Test): Promise<{
   }
 }
 
-/** A script that knows only what SKILL.md says lands a commit with a seeded failure. A second one polls instead. */
+/**
+ * A script that knows only what SKILL.md says lands a commit with a seeded failure. A second one
+ * polls instead.
+ */
 export async function landAsAgent(t: Test): Promise<void> {
   t.ok(/^\| 1 \| a check failed; .*\| mend it, commit, land again \|$/m.test(skill))
   const skilled = await startWork(t)

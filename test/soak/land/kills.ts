@@ -7,8 +7,8 @@ import { startContinuousIntegration } from './continuous-integration.ts'
 import { checkTips, startRecorded } from './many.ts'
 
 /**
- * Kills landings with SIGKILL at random times, with git or without it, and runs them again: each commit lands in the end, tested
- * no more often than `main` moved under it.
+ * Kills landings with SIGKILL at random times, with git or without it, and runs them again: each
+ * commit lands in the end, tested no more often than `main` moved under it.
  */
 export async function killLandings(t: Test, seed: number): Promise<void> {
   const KILLS = 200

@@ -27,7 +27,10 @@ export async function startRecorded(t: Test, options: RepositoryOptions = {}): P
   return place
 }
 
-/** Checks that each tip that `main` got had passed, and descends from the one before it. Returns how many there were. */
+/**
+ * Checks that each tip that `main` got had passed, and descends from the one before it. Returns how
+ * many there were.
+ */
 export function checkTips({ path }: LandingPlace, passed: ReadonlySet<string>): number {
   const tips = git(path, 'reflog', 'show', '--format=%H', 'main').split('\n').reverse()
   for (const [index, sha] of tips.entries()) {
@@ -38,7 +41,10 @@ export function checkTips({ path }: LandingPlace, passed: ReadonlySet<string>): 
   return tips.length
 }
 
-/** Lands ten commits by each of ten at once, with random times and failures; the checks of one of them take ten times as long. */
+/**
+ * Lands ten commits by each of ten at once, with random times and failures; the checks of one of
+ * them take ten times as long.
+ */
 export async function landMany(t: Test, seed: number): Promise<void> {
   const LANDERS = 10
   const COMMITS = 10

@@ -8,7 +8,10 @@ import { addReport } from '../../helpers/records.ts'
 import { startContinuousIntegration } from './continuous-integration.ts'
 import { checkTips, landHere, startRecorded, times } from './many.ts'
 
-/** Lands beside tickets that are forged with the oldest names, and refreshed without end, removed, or plain nonsense. */
+/**
+ * Lands beside tickets that are forged with the oldest names, and refreshed without end, removed,
+ * or plain nonsense.
+ */
 export async function landBesideForgedTickets(t: Test): Promise<void> {
   const LANDERS = 4
   const place = await startRecorded(t)

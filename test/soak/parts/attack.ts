@@ -4,7 +4,10 @@ import { connect } from 'node:net'
 import { setTimeout } from 'node:timers/promises'
 import { KeepAliveClient } from '../../helpers/keep-alive.ts'
 
-/** Attacks a server, in a process of its own, so that the load does not disturb what is measured beside it. */
+/**
+ * Attacks a server, in a process of its own, so that the load does not disturb what is measured
+ * beside it.
+ */
 export type Attack = Hold | Loop
 
 interface Common {

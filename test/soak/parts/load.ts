@@ -1,7 +1,8 @@
 /**
  * Sends requests from some workers, each one after the other, until it is stopped.
  *
- * @param send sends the request of a worker with this number and returns the answer's status; rejects without an answer
+ * @param send sends the request of a worker with this number and returns the answer's status;
+ * rejects without an answer
  */
 export function startLoad(workers: number, send: (worker: number, index: number) => Promise<number>) {
   /** Counts by status, and of lost connections. */

@@ -9,8 +9,8 @@ const PAUSE = 50
 const ADDRESS = '127.0.0.1'
 
 /**
- * Asks for a path again and again, on one connection, while `work` goes on: in a process of its own, since starting a program
- * stops this one for many milliseconds.
+ * Asks for a path again and again, on one connection, while `work` goes on: in a process of its
+ * own, since starting a program stops this one for many milliseconds.
  *
  * @param pause milliseconds between two requests
  */

@@ -7,11 +7,13 @@ import type { Traced } from './trace.ts'
 /** How the disk treats names (entries of folders) that nobody has synced. */
 export type Names =
   /**
-   * They reach the disk in the order in which they were changed, as with a journal: ext4, XFS. Syncing a file or folder
-   * brings all earlier changes with it.
+   * They reach the disk in the order in which they were changed, as with a journal: ext4, XFS.
+   * Syncing a file or folder brings all earlier changes with it.
    */
   | 'in order'
-  /** Each is lost or kept by itself. POSIX promises no more, and only for a folder that was synced. */
+  /**
+   * Each is lost or kept by itself. POSIX promises no more, and only for a folder that was synced.
+   */
   | 'independent'
 
 export interface Cut {
@@ -70,7 +72,10 @@ interface Sync {
   latest: number
 }
 
-/** A folder on disk whose every change is known, so that the disk can be put together as it was after a power cut. */
+/**
+ * A folder on disk whose every change is known, so that the disk can be put together as it was
+ * after a power cut.
+ */
 export class Disk {
   readonly #path: string
   readonly #root: Folder
@@ -80,7 +85,10 @@ export class Disk {
   readonly #starts: number[] = []
   /** The synced content of files as it was last put together, by the number of changes. */
   readonly #contents = new Map<File, { count: number; content: Buffer }>()
-  /** When a file or folder was last changed, by index and time; several, since a sync may run beside a change. */
+  /**
+   * When a file or folder was last changed, by index and time; several, since a sync may run beside
+   * a change.
+   */
   readonly #changes = new Map<Node, { at: number; end: number }[]>()
 
   /** @param path a folder that is on disk as it is now */
@@ -95,7 +103,9 @@ export class Disk {
     return path.startsWith(this.#path + sep)
   }
 
-  /** Takes in what happened, in order; `at` is the action's index. Actions elsewhere are left out. */
+  /**
+   * Takes in what happened, in order; `at` is the action's index. Actions elsewhere are left out.
+   */
   record(action: Traced, at: number): void {
     this.#starts[at] = action.start
     if (action.kind === 'sync') this.#sync(action)
@@ -215,7 +225,9 @@ export class Disk {
     return (entry) => entry.at <= last
   }
 
-  /** Both halves of a rename share their fate, except where the folder of one of them was synced. */
+  /**
+   * Both halves of a rename share their fate, except where the folder of one of them was synced.
+   */
   #oneByOne(syncedUntil: (node: Node) => number, random: Random): (entry: Entry) => boolean {
     const percent = random.pick([0, 0, 50, 90])
     const kept = new Map<number, boolean>()
@@ -273,10 +285,16 @@ export class Disk {
   }
 }
 
-/** What becomes of a change of a file's content that was not synced: by itself, whatever became of others. */
+/**
+ * What becomes of a change of a file's content that was not synced: by itself, whatever became of
+ * others.
+ */
 type Fate = (change: Change) => 'kept' | 'lost' | 'zeros'
 
-/** Chooses a fate for each file: mostly the worst for all of them, where nothing was written but what was synced. */
+/**
+ * Chooses a fate for each file: mostly the worst for all of them, where nothing was written but
+ * what was synced.
+ */
 function fates(random: Random): () => Fate {
   const lost: Fate = () => 'lost'
   const kept: Fate = () => 'kept'

@@ -19,7 +19,10 @@ export class Recording {
   /** By index, whether a request or command that changes files is in progress. */
   readonly #busy: boolean[] = []
 
-  /** Makes sure that the recording is complete: replayed to its end, it gives the files that are there. */
+  /**
+   * Makes sure that the recording is complete: replayed to its end, it gives the files that are
+   * there.
+   */
   constructor({ actions, steps, disk }: Recorded) {
     this.#actions = actions
     this.disk = disk
@@ -64,7 +67,10 @@ export class Recording {
     return (this.#writes[random.below(this.#writes.length)] ?? 0) + 1
   }
 
-  /** A moment after an answer and before the next request that changes files; often the first such moment. */
+  /**
+   * A moment after an answer and before the next request that changes files; often the first such
+   * moment.
+   */
   afterAnswer(random: Random): number {
     const { answeredAt } = random.pick(this.steps) ?? { answeredAt: 0 }
     const first = answeredAt + 1

@@ -41,7 +41,10 @@ export function now(): number {
   return (Date.now() - EPOCH * 1000) * 1e6
 }
 
-/** Starts a program whose system calls, and those of all processes that it starts, are recorded in `folder`. */
+/**
+ * Starts a program whose system calls, and those of all processes that it starts, are recorded in
+ * `folder`.
+ */
 export function startTraced(
   folder: string,
   run: string,
@@ -70,7 +73,10 @@ export function startTraced(
   })
 }
 
-/** Waits until all processes of a recording have ended and reads what they did, in the order in which it began. */
+/**
+ * Waits until all processes of a recording have ended and reads what they did, in the order in
+ * which it began.
+ */
 export async function readTrace(folder: string, run: string, pid: number, cwd: string): Promise<Traced[]> {
   const lines: Line[] = []
   for (const name of readdirSync(folder)) {
@@ -124,7 +130,9 @@ interface Process {
   files: Map<number, OpenFile>
 }
 
-/** Follows the working folder and the file positions of each process, and symbolic links to folders. */
+/**
+ * Follows the working folder and the file positions of each process, and symbolic links to folders.
+ */
 class Processes {
   readonly #run: string
   readonly #pid: number

@@ -38,7 +38,10 @@ interface Content {
   main: Set<string>
 }
 
-/** Starts on disks after power cuts and compares them with what was promised. Equal repositories are read once. */
+/**
+ * Starts on disks after power cuts and compares them with what was promised. Equal repositories are
+ * read once.
+ */
 export class Verifier {
   readonly #recorded: string
   readonly #contents = new Map<string, Promise<Content>>()
@@ -47,7 +50,9 @@ export class Verifier {
   /** Number of power cuts after which an event was missing, and was recorded by comparing refs. */
   settled = 0
 
-  /** @param recorded where the disks were recorded: imported repositories are stored with that path */
+  /**
+   * @param recorded where the disks were recorded: imported repositories are stored with that path
+   */
   constructor(recorded: string) {
     this.#recorded = recorded
   }
@@ -126,7 +131,10 @@ export class Verifier {
         problems.push(`${name} ${ref} is ${refs.get(ref)}, but the last event says ${ids.get(ref)}`)
   }
 
-  /** Restores a backup, or looks at what a restore has left: everything, or nothing that a server would start with. */
+  /**
+   * Restores a backup, or looks at what a restore has left: everything, or nothing that a server
+   * would start with.
+   */
   async #checkBackup(
     kind: 'backup' | 'restore',
     disk: string,
@@ -158,7 +166,10 @@ async function attempt(what: string, problems: string[], work: () => Promise<unk
   }
 }
 
-/** Settles the pushes that the power cut has interrupted, as a server does once they are overdue. Returns the events of all. */
+/**
+ * Settles the pushes that the power cut has interrupted, as a server does once they are overdue.
+ * Returns the events of all.
+ */
 async function settlePushes(store: Store, problems: string[]): Promise<PushEvent[]> {
   const recorder = new PushRecorder(store.pushes, 0, (error) =>
     problems.push(`a push is not settled: ${error}`),
@@ -242,13 +253,18 @@ async function checkRows(store: Store, promised: readonly Promised[], problems: 
   }
 }
 
-/** What is in a service: descriptions of statuses, and the refs of repositories by the name of their folder. */
+/**
+ * What is in a service: descriptions of statuses, and the refs of repositories by the name of their
+ * folder.
+ */
 interface Restored {
   descriptions: Set<unknown>
   refs: Map<string, string>
 }
 
-/** Restores the last of `count` backups, and those that were complete before they were acknowledged. */
+/**
+ * Restores the last of `count` backups, and those that were complete before they were acknowledged.
+ */
 async function readBackup(folder: string, count: number, place: string): Promise<Restored> {
   const [name = 'the last', ...others] = (await listBackups(folder)).slice(count - 1)
   for (const backup of [name, ...others])

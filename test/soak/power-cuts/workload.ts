@@ -20,7 +20,10 @@ export type Promised =
   /** The branch has reached this commit. */
   | { kind: 'main'; repository: string; commit: string }
   | { kind: 'report'; repository: string; sha: string; description: string }
-  /** What a folder of backups, or the place where it was restored, contains: of each repository, its refs by id. */
+  /**
+   * What a folder of backups, or the place where it was restored, contains: of each repository, its
+   * refs by id.
+   */
   | { kind: 'backup' | 'restore'; folder: string; descriptions: string[]; refs: Record<string, string> }
 
 /** A request to the server or a command, from its beginning until it was answered. */
@@ -96,7 +99,10 @@ class Workload {
     return actions.sort((one, other) => one.start - other.start)
   }
 
-  /** Repositories to import: one that collects garbage at almost every push, and a checkout, which keeps reflogs. */
+  /**
+   * Repositories to import: one that collects garbage at almost every push, and a checkout, which
+   * keeps reflogs.
+   */
   async prepare(): Promise<void> {
     mkdirSync(join(this.#folder, 'backups'))
     await git(this.#folder, ['init', '--quiet', '--bare', '--initial-branch=main', 'gc.git'])
@@ -202,7 +208,10 @@ class Workload {
     await git(checkout, ['reset', '--quiet', '--hard'])
   }
 
-  /** Pushes a new commit to `main`, a new branch in a folder of its own, and a tag, with one request. */
+  /**
+   * Pushes a new commit to `main`, a new branch in a folder of its own, and a tag, with one
+   * request.
+   */
   async #push(repository: string, checkout: string): Promise<string> {
     const id = await commit(checkout)
     const number = ++this.#pushes

@@ -112,7 +112,8 @@ test('waiting for a lock ends with an error, and the connection is replaced', as
   const activity = `select pid from pg_stat_activity where datname = current_database()`
   const [session] = await execute(url, `${activity} and wait_event_type = 'Lock'`)
   t.match(await waiting, AWAY)
-  // On a former primary that was cut off, locks are held by commits that wait for a standby without end.
+  // On a former primary that was cut off, locks are held by commits that wait for a standby without
+  // end.
   while ((await execute(url, `${activity} and pid = ${session?.pid}`)).length > 0);
   t.equal((await store.statuses.list(created.id, SHA)).length, 1, 'reads do not wait')
   await client.query('rollback')

@@ -3,7 +3,8 @@ import tap, { type Test } from 'tap'
 import { postgres, type TestDatabase } from '../../helpers/databases.ts'
 import { type JsonAnswer, startServer } from '../../helpers/server.ts'
 
-// Most of these tests only wait, and each has its own database. No caller may wait for three seconds, so they are few.
+// Most of these tests only wait, and each has its own database. No caller may wait for three
+// seconds, so they are few.
 tap.jobs = 3
 const test = (name: string, work: (t: Test) => Promise<void>) => tap.test(name, { buffered: true }, work)
 

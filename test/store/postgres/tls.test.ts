@@ -10,7 +10,10 @@ import { openTestStore, postgres } from '../../helpers/databases.ts'
 
 const certificates = resolve(import.meta.dirname, '../../../clients/typescript/test/fixtures/certificates')
 const CA = join(certificates, 'ca.pem')
-/** The certificate of the server, for 127.0.0.1, and its key. It is the one of a client too: of the user who is its subject. */
+/**
+ * The certificate of the server, for 127.0.0.1, and its key. It is the one of a client too: of the
+ * user who is its subject.
+ */
 const SERVER = join(certificates, 'server.pem')
 const USER = 'test server'
 

@@ -20,7 +20,10 @@ interface Token {
   value?: string | undefined
 }
 
-/** Returns the words from an option up to the next one: `--require ci/build ci/test`. All other words come second. */
+/**
+ * Returns the words from an option up to the next one: `--require ci/build ci/test`. All other
+ * words come second.
+ */
 export function wordsOf(option: string, tokens: readonly Token[]): [words: string[], others: string[]] {
   const words: string[] = []
   const others: string[] = []

@@ -1,6 +1,9 @@
 import { execFileSync } from 'node:child_process'
 
-/** Returns the commit that HEAD names in the checkout around a folder, and OWNER/NAME from its remote `origin`. */
+/**
+ * Returns the commit that HEAD names in the checkout around a folder, and OWNER/NAME from its
+ * remote `origin`.
+ */
 export function checkoutOf(cwd: string): { sha?: string | undefined; repository?: string | undefined } {
   return {
     sha: resolveCommit(cwd, 'HEAD'),
@@ -8,7 +11,10 @@ export function checkoutOf(cwd: string): { sha?: string | undefined; repository?
   }
 }
 
-/** Returns the full id of the commit that a branch, a tag, `HEAD` or a short id names in the checkout around a folder. */
+/**
+ * Returns the full id of the commit that a branch, a tag, `HEAD` or a short id names in the
+ * checkout around a folder.
+ */
 export function resolveCommit(cwd: string, name: string): string | undefined {
   // No revision begins with a dash. Before git 2.30, rev-parse has no --end-of-options.
   if (name.startsWith('-')) return undefined
@@ -20,14 +26,18 @@ export function isCheckout(cwd: string): boolean {
   return git(cwd, 'rev-parse', '--git-dir') !== undefined
 }
 
-/** Returns a line for each file that differs from HEAD, also those that git neither tracks nor ignores; undefined if git fails. */
+/**
+ * Returns a line for each file that differs from HEAD, also those that git neither tracks nor
+ * ignores; undefined if git fails.
+ */
 export function changedFiles(cwd: string): string | undefined {
   return git(cwd, '-c', 'core.fsmonitor=false', '--no-optional-locks', 'status', '--porcelain')
 }
 
 /**
  * Returns OWNER/NAME from the address of a repository: `https://host/acme/rocket.git`, `ssh://…`,
- * `git@host:acme/rocket`, or PROJECT/NAME from `https://dev.azure.com/organization/PROJECT/_git/NAME`.
+ * `git@host:acme/rocket`, or PROJECT/NAME from
+ * `https://dev.azure.com/organization/PROJECT/_git/NAME`.
  */
 export function slugOf(address: string): string | undefined {
   const isUrl = /^(?:https?|ssh|git):\/\//i.test(address)
@@ -39,19 +49,25 @@ export function slugOf(address: string): string | undefined {
   return `${owner}/${name.replace(/\.git$/, '')}`
 }
 
-/** Returns the commit of any branch in the repository that a hook runs in; empty if it has none; undefined if git fails. */
+/**
+ * Returns the commit of any branch in the repository that a hook runs in; empty if it has none;
+ * undefined if git fails.
+ */
 export function anyTip(): string | undefined {
   return git('.', 'for-each-ref', '--count=1', '--format=%(objectname)', 'refs/heads')
 }
 
-/** Returns whether a commit is an ancestor of another one, in the repository that a hook runs in. */
+/**
+ * Returns whether a commit is an ancestor of another one, in the repository that a hook runs in.
+ */
 export function isAncestor(old: string, tip: string): boolean {
   return git('.', 'merge-base', old, tip) === old
 }
 
 /**
- * Returns what git prints; undefined if it fails. Checkouts in containers often belong to another user. Nothing that their
- * configuration names is run here. Replacement refs, which can be pushed, would change who is whose ancestor.
+ * Returns what git prints; undefined if it fails. Checkouts in containers often belong to another
+ * user. Nothing that their configuration names is run here. Replacement refs, which can be pushed,
+ * would change who is whose ancestor.
  */
 function git(cwd: string, ...args: string[]): string | undefined {
   try {

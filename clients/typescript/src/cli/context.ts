@@ -5,7 +5,8 @@ type Environment = NodeJS.ProcessEnv
 /**
  * Returns the context given by `--context`, or the name of the CI system's job.
  *
- * @throws UsageError when there is neither: with a default, checks would replace each other's results
+ * @throws UsageError when there is neither: with a default, checks would replace each other's
+ * results
  */
 export function findContext(given: string | undefined, env: Environment): string {
   const context = given ?? jobContext(env)
@@ -16,10 +17,12 @@ export function findContext(given: string | undefined, env: Environment): string
 }
 
 /**
- * Returns a context that no other job of the pipeline has, nor the same job for another event, where the CI system documents
- * variables that tell: `test` for a push, `test (tag)`, `test (merge_request_event into main)`.
+ * Returns a context that no other job of the pipeline has, nor the same job for another event,
+ * where the CI system documents variables that tell: `test` for a push, `test (tag)`, `test
+ * (merge_request_event into main)`.
  *
- * GitHub Actions, Woodpecker, Buildkite, Azure Pipelines and Jenkins give the jobs of a matrix the same variables.
+ * GitHub Actions, Woodpecker, Buildkite, Azure Pipelines and Jenkins give the jobs of a matrix the
+ * same variables.
  */
 function jobContext(env: Environment): string | undefined {
   const { name, event = 'push', base } = readJob(env)

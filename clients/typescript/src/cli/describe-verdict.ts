@@ -4,7 +4,10 @@ type RequiredPattern = CommitVerdict['required'][number]
 
 const WORDS = { pending: 'is pending', failure: 'reported failure' }
 
-/** Says what the required checks still lack, one reason each: `ci/test has not reported`. Empty if all are `success`. */
+/**
+ * Says what the required checks still lack, one reason each: `ci/test has not reported`. Empty if
+ * all are `success`.
+ */
 export function unmetChecks(required: readonly RequiredPattern[]): string[] {
   return required.flatMap(({ pattern, state, contexts: [first = pattern, ...others] }) => {
     if (state === 'success') return []

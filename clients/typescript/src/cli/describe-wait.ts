@@ -15,7 +15,10 @@ export function describeResult(result: Exclude<WaitResult, { outcome: 'unanswere
   return plain(parts.join('; '))
 }
 
-/** Describes what a wait is waiting for: `2 pending, 5 success; waiting for ci/mac (3 min 2 s); not reported: ci/e2e`. */
+/**
+ * Describes what a wait is waiting for: `2 pending, 5 success; waiting for ci/mac (3 min 2 s); not
+ * reported: ci/e2e`.
+ */
 export function describeProgress({ statuses, missing }: WaitProgress, time: Date): string {
   // A state that a later version of the contract adds is missing, and counts as pending.
   const pending = statuses.filter(({ state }) => !['success', 'failure'].includes(countsAs.State[state]))

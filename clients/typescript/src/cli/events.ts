@@ -1,7 +1,9 @@
 import type { Status } from '../index.ts'
 import { plain, print } from './terminal.ts'
 
-/** Prints one line for each status that differs from the last one of its context; for `--events`. */
+/**
+ * Prints one line for each status that differs from the last one of its context; for `--events`.
+ */
 export function printEvents() {
   const printed = new Map<string, string>()
   return {

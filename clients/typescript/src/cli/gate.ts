@@ -12,7 +12,10 @@ export const gateOptions = { repo, url, 'branch-rules': { type: 'boolean' } } as
 
 const NOTHING = /^0+$/
 
-/** Runs `commit-status gate`: refuses updates that the branch rules do not allow, as a `pre-receive` or `update` hook. */
+/**
+ * Runs `commit-status gate`: refuses updates that the branch rules do not allow, as a `pre-receive`
+ * or `update` hook.
+ */
 export async function gate(args: string[], env: NodeJS.ProcessEnv): Promise<number> {
   const { values, positionals } = parse({ args, allowPositionals: true, options: gateOptions })
   if (!values['branch-rules']) throw new UsageError('gate needs --branch-rules')
@@ -36,7 +39,8 @@ export async function gate(args: string[], env: NodeJS.ProcessEnv): Promise<numb
     let answer = await client.getVerdict({ ...commit, branch })
     const isUnknown = answer.status === 404
     if (isUnknown) {
-      // The verdict on any known commit lists the branch rules. The first push to an empty repository passes.
+      // The verdict on any known commit lists the branch rules. The first push to an empty
+      // repository passes.
       const known = anyTip()
       if (known === undefined) return 'its repository cannot be read'
       if (known === '') return undefined
@@ -52,7 +56,10 @@ export async function gate(args: string[], env: NodeJS.ProcessEnv): Promise<numb
   }
 }
 
-/** Returns ref, old and new id of each update: the arguments of `update`, or the lines on stdin of `pre-receive`. */
+/**
+ * Returns ref, old and new id of each update: the arguments of `update`, or the lines on stdin of
+ * `pre-receive`.
+ */
 function updates(words: string[]): [ref: string, old: string, tip: string][] {
   const [ref, old, tip, ...more] = words
   if (ref && old && tip && more.length === 0) return [[ref, old, tip]]

@@ -10,16 +10,24 @@ export interface Job {
   sha?: string | undefined
   /** Link to the job's log. */
   targetUrl?: string | undefined
-  /** The CI system's name of the repository, where that is not OWNER/NAME: `group/subgroup/name` of GitLab. */
+  /**
+   * The CI system's name of the repository, where that is not OWNER/NAME: `group/subgroup/name` of
+   * GitLab.
+   */
   foreignName?: string | undefined
-  /** The event, where the job does not check out the commit that it is about: `sha` is then missing. */
+  /**
+   * The event, where the job does not check out the commit that it is about: `sha` is then missing.
+   */
   foreignEvent?: string | undefined
 }
 
 type Environment = NodeJS.ProcessEnv
 
 const FULL_ID = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/i
-/** Events of GitHub Actions whose `GITHUB_SHA`, which is checked out, is the tip of a branch that the event is not about. */
+/**
+ * Events of GitHub Actions whose `GITHUB_SHA`, which is checked out, is the tip of a branch that
+ * the event is not about.
+ */
 const FOREIGN_EVENTS = ['pull_request_target', 'workflow_run', 'issue_comment', 'check_run', 'check_suite']
 const TARGET_URL_BYTES = operations.reportStatus.maxLength.target_url
 
@@ -29,8 +37,8 @@ export function isFullId(text: string): boolean {
 }
 
 /**
- * Finds repository, commit and job link in the CI system's environment, and what that lacks in the git checkout.
- * Never fails: what cannot be found or is malformed is left out.
+ * Finds repository, commit and job link in the CI system's environment, and what that lacks in the
+ * git checkout. Never fails: what cannot be found or is malformed is left out.
  */
 export async function findJob(env: Environment, cwd: string): Promise<Job> {
   const ci = await readEnvCi(env, cwd)
@@ -60,7 +68,10 @@ async function readEnvCi(env: Environment, cwd: string): Promise<Partial<ReturnT
   }
 }
 
-/** Returns the commit under review where the CI system checks out a merge with the target branch that was never pushed. */
+/**
+ * Returns the commit under review where the CI system checks out a merge with the target branch
+ * that was never pushed.
+ */
 function reviewedCommit(env: Environment): string | undefined {
   if (env.GITHUB_ACTIONS && env.GITHUB_EVENT_PATH) return headOfEvent(env.GITHUB_EVENT_PATH)
   return (
@@ -106,7 +117,10 @@ function isComplete(slug: string): boolean {
   return !slug.split('/').includes('undefined')
 }
 
-/** Returns whether the service would accept the link, and no part of it is `undefined` or a password. */
+/**
+ * Returns whether the service would accept the link, and no part of it is `undefined` or a
+ * password.
+ */
 function isLink(text: string): boolean {
   if (!/^https?:\/\//i.test(text) || /[\s\p{Cc}]/u.test(text) || !URL.canParse(text)) return false
   const { username, password } = new URL(text)

@@ -14,8 +14,8 @@ const LONGEST = operations.reportStatus.maxLength.description
 const ROUNDING = 2_000
 
 /**
- * Summarizes JUnit files: `53 of 414 failed: name, name, and 51 more`. What cannot be read is left out with a warning; undefined if
- * nothing is left.
+ * Summarizes JUnit files: `53 of 414 failed: name, name, and 51 more`. What cannot be read is left
+ * out with a warning; undefined if nothing is left.
  *
  * @param since in milliseconds since the epoch; an older file is of an earlier run
  */
@@ -37,7 +37,11 @@ export async function readJunit(files: readonly string[], since = 0): Promise<Ju
   return isRead ? { failed: failed.length, description: describe(count, failed) } : undefined
 }
 
-/** Returns the test cases of a file that were not skipped. @throws for what is no XML, and for DOCTYPE, whose entities can be huge */
+/**
+ * Returns the test cases of a file that were not skipped.
+ *
+ * @throws for what is no XML, and for DOCTYPE, whose entities can be huge
+ */
 async function readFile(file: string): Promise<{ name: string; hasFailed: boolean }[]> {
   const tests: { name: string; hasFailed: boolean; isSkipped: boolean }[] = []
   const parser = new SaxesParser()

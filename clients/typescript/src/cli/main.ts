@@ -2,7 +2,10 @@
 import { execute } from './execute.ts'
 import { say } from './terminal.ts'
 
-/** Sends requests through the proxy that the environment names, as curl does. A wrong value must not end a build. */
+/**
+ * Sends requests through the proxy that the environment names, as curl does. A wrong value must not
+ * end a build.
+ */
 async function useProxy(env: NodeJS.ProcessEnv): Promise<void> {
   const names = ['HTTPS_PROXY', 'https_proxy', 'HTTP_PROXY', 'http_proxy']
   const name = names.find((name) => env[name])

@@ -14,7 +14,10 @@ export interface ReporterValues extends TargetValues {
   waitForCommit: number
 }
 
-/** Opens a reporter. Where the commit or the service is unknown, every report fails with that reason. */
+/**
+ * Opens a reporter. Where the commit or the service is unknown, every report fails with that
+ * reason.
+ */
 export async function openReporter(values: ReporterValues, env: NodeJS.ProcessEnv): Promise<Reporter> {
   try {
     const { client, targetUrl, ...commit } = await findReportTarget(values, env)

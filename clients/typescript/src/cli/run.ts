@@ -32,7 +32,8 @@ export const runOptions = {
 } as const
 
 /**
- * Runs `commit-status run -- COMMAND…`: runs a command, reports its result, and returns the command's exit code.
+ * Runs `commit-status run -- COMMAND…`: runs a command, reports its result, and returns the
+ * command's exit code.
  *
  * @throws UsageError before anything is run
  */

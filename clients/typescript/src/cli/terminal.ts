@@ -5,7 +5,9 @@ const COLORS = { success: 32, pending: 33, failure: 31 }
 /** A state that a later version of the contract adds has none. */
 const COLOR_OF = new Map(Object.entries(countsAs.State).map(([state, combined]) => [state, COLORS[combined]]))
 
-/** Returns whether a stream shows colors: a terminal does, unless NO_COLOR is set (no-color.org). */
+/**
+ * Returns whether a stream shows colors: a terminal does, unless NO_COLOR is set (no-color.org).
+ */
 export function hasColors(stream: Pick<WriteStream, 'isTTY'>, env: NodeJS.ProcessEnv): boolean {
   return stream.isTTY === true && !env.NO_COLOR && env.TERM !== 'dumb'
 }
@@ -17,8 +19,9 @@ export function paint(text: string, state: string, colors: boolean): string {
 }
 
 /**
- * Replaces characters that could control a terminal or change the direction of the text, and `##`, which begins commands
- * to Azure Pipelines, GitHub Actions and TeamCity (`##vso[…]`, `##[…]`, `##teamcity[…]`) anywhere in a line.
+ * Replaces characters that could control a terminal or change the direction of the text, and `##`,
+ * which begins commands to Azure Pipelines, GitHub Actions and TeamCity (`##vso[…]`, `##[…]`,
+ * `##teamcity[…]`) anywhere in a line.
  */
 export function plain(text: string): string {
   return text.replace(/[\p{Cc}\p{Bidi_Control}\u2028\u2029]+/gu, ' ').replace(/##+/g, '#')
@@ -34,7 +37,10 @@ export function print(line: string): void {
   process.stdout.write(`${line}\n`)
 }
 
-/** Writes a value to stdout as JSON, in which nothing controls a terminal and no command to a CI system begins. */
+/**
+ * Writes a value to stdout as JSON, in which nothing controls a terminal and no command to a CI
+ * system begins.
+ */
 export function printJson(value: unknown): void {
   const escaped = (character: string) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
   print(JSON.stringify(value).replace(/[\p{Cc}\p{Bidi_Control}\u2028\u2029]|(?<=#)#/gu, escaped))

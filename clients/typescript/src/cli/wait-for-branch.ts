@@ -16,7 +16,10 @@ interface BranchWait {
   json: boolean | undefined
 }
 
-/** Runs `commit-status wait --branch`: ends when a commit has passed or failed what the rules of the branch require. */
+/**
+ * Runs `commit-status wait --branch`: ends when a commit has passed or failed what the rules of the
+ * branch require.
+ */
 export async function waitForBranch(
   { client, owner, repo, sha }: Target,
   branch: string,

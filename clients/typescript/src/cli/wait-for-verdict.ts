@@ -5,7 +5,9 @@ import { type PollOptions, poll, type Unanswered } from '../poll.ts'
 /** How the wait for the verdict of a branch ended. */
 export type VerdictResult =
   | {
-      /** `missing`: at the timeout a required check had not reported; `pending`: one was pending. */
+      /**
+       * `missing`: at the timeout a required check had not reported; `pending`: one was pending.
+       */
       outcome: 'success' | 'failure' | 'missing' | 'pending'
       verdict: CommitVerdict
       /** The failed statuses. */
@@ -17,7 +19,9 @@ export type VerdictResult =
 interface VerdictWait extends PollOptions {
   /** Whether the verdict on what has been reported counts where no rule matches the branch. */
   allowNoRules?: boolean | undefined
-  /** Called with the required statuses after the first read and after each change of the verdict. */
+  /**
+   * Called with the required statuses after the first read and after each change of the verdict.
+   */
   onChange?: ((verdict: CommitVerdict, statuses: readonly Status[]) => void) | undefined
 }
 

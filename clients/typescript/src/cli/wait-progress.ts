@@ -6,7 +6,10 @@ import { describeProgress } from './describe-wait.ts'
 const REFRESH = 1_000
 const CLEAR_LINE = '\r\x1b[K'
 
-/** Shows what a wait is waiting for: at a terminal one line that is rewritten, elsewhere one line for each change. */
+/**
+ * Shows what a wait is waiting for: at a terminal one line that is rewritten, elsewhere one line
+ * for each change.
+ */
 export function showProgress(stream: Pick<WriteStream, 'isTTY' | 'columns' | 'write'>) {
   let latest: { progress: WaitProgress; at: number } | undefined
 

@@ -9,7 +9,10 @@ export interface Result<Status extends number, Body> {
   headers: Headers
 }
 
-/** No response that the contract declares: the service could not be reached, or something else responded. */
+/**
+ * No response that the contract declares: the service could not be reached, or something else
+ * responded.
+ */
 export type Unanswered = Result<0, { error: string }>
 
 /** Path parameters and the body (StatusReport). */
@@ -80,7 +83,10 @@ export interface Operation {
   required: readonly string[]
   /** Whether the same request may be sent twice: it is idempotent. */
   repeatable: boolean
-  /** Requests to one path with the same value of this field replace each other; `otherwise` is its default. */
+  /**
+   * Requests to one path with the same value of this field replace each other; `otherwise` is its
+   * default.
+   */
   replacesBy: { field: string; otherwise: string } | null
   /** Maximum length of fields of the body, in Unicode code points. */
   maxLength: Readonly<Record<string, number>>

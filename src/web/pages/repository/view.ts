@@ -85,7 +85,9 @@ function heading(repository: ReadableRepository): Html {
   ${visibility === 'private' ? html`<span class="badge">private</span>` : ''}</h1>`
 }
 
-/** Renders the combined state of the ref of the page, and whether its newest commit meets the rules. */
+/**
+ * Renders the combined state of the ref of the page, and whether its newest commit meets the rules.
+ */
 function tipView(view: RepositoryView): Html | string {
   const { repository, refs, ref, tip, verdicts } = view
   if (!ref || !tip) return ''

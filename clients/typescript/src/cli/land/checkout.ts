@@ -5,7 +5,8 @@ import { type Git, reasonOf } from './git.ts'
 const OLDEST_GIT = '2.38'
 
 /**
- * Checks that a commit of this checkout can be merged here, and that `origin` is the repository on the server.
+ * Checks that a commit of this checkout can be merged here, and that `origin` is the repository on
+ * the server.
  *
  * @throws UsageError saying what to do
  */

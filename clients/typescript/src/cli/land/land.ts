@@ -24,13 +24,19 @@ export const landOptions = {
   json: { type: 'boolean' },
 } as const
 
-/** Returns the times of a landing. For two thirds of its time it waits for others; the rest is for its own checks. */
+/**
+ * Returns the times of a landing. For two thirds of its time it waits for others; the rest is for
+ * its own checks.
+ */
 function ticketTimes(timeout: number): TicketTimes {
   const heartbeat = 60_000
   return { heartbeat, grace: Math.max(timeout / 3, 3 * heartbeat), interval: 3 * waitDefaults.interval }
 }
 
-/** Runs `commit-status land`: merges a commit into a branch of the server once the merge has passed its checks. */
+/**
+ * Runs `commit-status land`: merges a commit into a branch of the server once the merge has passed
+ * its checks.
+ */
 export async function land(args: string[], env: NodeJS.ProcessEnv, timesOf = ticketTimes): Promise<number> {
   const { values, positionals } = parse({ args, allowPositionals: true, options: landOptions })
   const branch = values.onto ?? 'main'
@@ -87,7 +93,8 @@ export async function land(args: string[], env: NodeJS.ProcessEnv, timesOf = tic
 
   /** Removes the ticket, and the topic unless its checks are still running. */
   async function cleanUp(): Promise<void> {
-    // A refused token is not sent again: it is counted. The last push of a landing has removed both.
+    // A refused token is not sent again: it is counted. The last push of a landing has removed
+    // both.
     if (!tickets.isPublished() && end.outcome === 'unanswered') return
     const cleaner = createRemote(createGit(env, { url, token, timeout: () => CLEANUP }), url, 0)
     const refs = await cleaner.list(...names)

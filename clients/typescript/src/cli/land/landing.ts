@@ -31,7 +31,10 @@ export interface Landing {
   signal: AbortSignal
 }
 
-/** Returns the ref of the branch that CI builds for a landing. It is the same when the landing runs again. */
+/**
+ * Returns the ref of the branch that CI builds for a landing. It is the same when the landing runs
+ * again.
+ */
 export function topicOf({ commit, branch }: Pick<Landing, 'commit' | 'branch'>): string {
   return `refs/heads/land/${branch}/${commit.slice(0, 12)}`
 }
@@ -43,8 +46,9 @@ function requiredBy(result: GetVerdictResult): CommitVerdict['required'] {
 }
 
 /**
- * Merges a commit into a branch of the server once the merge has passed its checks, and again if the branch has moved meanwhile.
- * Holds no lock: the last push succeeds only if the branch still has the tip that was merged.
+ * Merges a commit into a branch of the server once the merge has passed its checks, and again if
+ * the branch has moved meanwhile. Holds no lock: the last push succeeds only if the branch still
+ * has the tip that was merged.
  *
  * @throws LandingEnd for every other end
  */
@@ -82,7 +86,11 @@ export async function landCommit(landing: Landing): Promise<LandingEnd> {
   }
 }
 
-/** Pushes a commit to where CI builds it, unless that has been done, and waits for its checks. @throws LandingEnd if they do not pass */
+/**
+ * Pushes a commit to where CI builds it, unless that has been done, and waits for its checks.
+ *
+ * @throws LandingEnd if they do not pass
+ */
 async function passChecks(landing: Landing, merge: string, tip: string, refs: Refs): Promise<void> {
   const { client, owner, repo, branch, remote, left, interval, readTimeout, signal } = landing
   const topic = topicOf(landing)
@@ -104,7 +112,10 @@ async function passChecks(landing: Landing, merge: string, tip: string, refs: Re
   throw new LandingEnd(result.outcome, sentence, result.decisive)
 }
 
-/** Says why the topic was refused: a rule holds for it too, a branch has a name that it would need as a folder, or something else. */
+/**
+ * Says why the topic was refused: a rule holds for it too, a branch has a name that it would need
+ * as a folder, or something else.
+ */
 async function explainTopic(landing: Landing, tip: string, reason: string): Promise<string> {
   const { client, owner, repo, remote, branch, signal } = landing
   const topic = topicOf(landing)

@@ -10,9 +10,9 @@ export async function isAncestor(git: Git, old: string, tip: string): Promise<bo
 }
 
 /**
- * Returns the commit that a branch with this tip gets: the commit itself if it descends from the tip, otherwise a merge of both.
- * The merge follows from the two alone, so that who comes again finds the same one, with what was reported on it. Needs neither
- * work tree nor index.
+ * Returns the commit that a branch with this tip gets: the commit itself if it descends from the
+ * tip, otherwise a merge of both. The merge follows from the two alone, so that who comes again
+ * finds the same one, with what was reported on it. Needs neither work tree nor index.
  *
  * @throws LandingEnd when they conflict
  */

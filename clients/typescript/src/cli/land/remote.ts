@@ -6,9 +6,14 @@ import { LandingEnd } from './landing-end.ts'
 /** Ids by the name of the ref. */
 export type Refs = ReadonlyMap<string, string>
 
-/** The repository on the server. What may be over soon is tried again; anything else ends the landing. */
+/**
+ * The repository on the server. What may be over soon is tried again; anything else ends the
+ * landing.
+ */
 export interface Remote {
-  /** Returns ids by ref, of exactly these refs or of those that begin with one that ends with `/`. */
+  /**
+   * Returns ids by ref, of exactly these refs or of those that begin with one that ends with `/`.
+   */
   list(...refs: string[]): Promise<Refs>
   /** Fetches a commit of a ref, unless it is there, and changes no ref of the checkout. */
   fetch(ref: string, commit: string): Promise<void>

@@ -9,15 +9,23 @@ import type { Refs, Remote } from './remote.ts'
 export interface TicketTimes {
   /** How often a ticket is refreshed. */
   heartbeat: number
-  /** A ticket that has not changed for this time is skipped; after twice this time in all, every ticket is. */
+  /**
+   * A ticket that has not changed for this time is skipped; after twice this time in all, every
+   * ticket is.
+   */
   grace: number
-  /** Longest pause between two reads of the tickets, which cost more than a verdict; see `slowdown`. */
+  /**
+   * Longest pause between two reads of the tickets, which cost more than a verdict; see `slowdown`.
+   */
   interval: number
 }
 
 /** The turns of those who land on one branch. */
 export interface Tickets {
-  /** Publishes the ticket, waits until no older one is to be waited for, and returns the refs then. `time` is the server's. */
+  /**
+   * Publishes the ticket, waits until no older one is to be waited for, and returns the refs then.
+   * `time` is the server's.
+   */
   turn(refs: Refs, time: Date): Promise<Refs>
   /** Stops refreshing the ticket until the next turn. */
   stop(): Promise<void>
@@ -43,11 +51,11 @@ interface TicketOptions {
 export const ticketFolder = (branch: string) => `refs/landing/${branch}/`
 
 /**
- * Creates the ticket of one landing. Without turns, one whose checks take long never lands under constant traffic, and most CI
- * runs are for nothing.
+ * Creates the ticket of one landing. Without turns, one whose checks take long never lands under
+ * constant traffic, and most CI runs are for nothing.
  *
- * A ticket is a ref outside of `refs/heads`, for which CI does nothing, named by time and commit. Its value is a blob that its
- * owner replaces once a minute. The oldest ticket has the turn:
+ * A ticket is a ref outside of `refs/heads`, for which CI does nothing, named by time and commit.
+ * Its value is a blob that its owner replaces once a minute. The oldest ticket has the turn:
  *
  * ```
  * publish ──▶ wait ──▶ turn ──▶ landed, failed, conflict, timed out, interrupted: the ticket is removed
@@ -56,8 +64,9 @@ export const ticketFolder = (branch: string) => `refs/landing/${branch}/`
  *              └──┘ an older ticket changes, for at most two grace times in all
  * ```
  *
- * Any writer can forge, refresh or remove tickets. So they decide nothing but who waits, and for how long is bounded. Two that have
- * the turn at once lose time; what gets to the branch is up to the server. One that runs again takes over its former ticket.
+ * Any writer can forge, refresh or remove tickets. So they decide nothing but who waits, and for
+ * how long is bounded. Two that have the turn at once lose time; what gets to the branch is up to
+ * the server. One that runs again takes over its former ticket.
  */
 export function createTickets(options: TicketOptions): Tickets {
   const { git, remote, branch, commit, times, look, left, signal } = options
@@ -85,7 +94,10 @@ export function createTickets(options: TicketOptions): Tickets {
     }
   }
 
-  /** Returns the tickets to wait for, and those whose owners have not refreshed them for the grace time. */
+  /**
+   * Returns the tickets to wait for, and those whose owners have not refreshed them for the grace
+   * time.
+   */
   function older(refs: Refs, now: number) {
     const tickets = [...refs].filter(([ref]) => ref.startsWith(folder) && ref < name && !ref.endsWith(suffix))
     for (const [ref, value] of tickets)
