@@ -51,7 +51,7 @@ t.test('methods, paths and both token headers stay as required', async (t) => {
     )
 })
 
-const BRANCH = { name: 'branch', in: 'query', schema: { type: 'string' } }
+const BRANCH = { name: 'branch', in: 'query', description: 'x', schema: { type: 'string' } }
 
 /**
  * Changes: what is found of them, and where and to what they change the contract; see
@@ -141,6 +141,11 @@ const BREAKING: Readonly<Record<string, readonly [found: RegExp, place: string, 
     /parameter If-None-Match is now required/,
     'components parameters IfNoneMatch required',
     true,
+  ],
+  'an operation loses its tag': [/listStatuses: tags changed to ""/, 'listStatuses tags'],
+  'a parameter is no longer deprecated': [
+    /getVerdict: wait is no longer deprecated/,
+    'getVerdict parameters 5 deprecated',
   ],
   'a parameter is removed': [/parameter If-None-Match was removed/, 'listStatuses parameters 3'],
   'a pattern changes': [/narrower pattern: "\^x\$"/, 'StatusReport properties description pattern', '^x$'],

@@ -517,8 +517,8 @@ export interface operations {
                 branch?: components["schemas"]["Branch"];
                 /**
                  * @deprecated
-                 * @description Without effect. The server responds immediately.
-                 * @example 0
+                 * @description Without effect: the server responds immediately. Deprecated since 2026-11-22; the next major version may remove it,
+                 *     not before 2027-11-22.
                  */
                 wait?: number;
             };
