@@ -51,7 +51,7 @@ t.test('methods, paths and both token headers stay as required', async (t) => {
     )
 })
 
-const BRANCH = { name: 'branch', in: 'query', description: 'x', schema: { type: 'string' } }
+const BRANCH = { name: 'branch', in: 'query', schema: { type: 'string' } }
 
 /**
  * Changes: what is found of them, and where and to what they change the contract; see

@@ -163,7 +163,7 @@ function readOperation(
         in: text(place, `${id}: in`),
         required: required === true,
         deprecated: deprecated === true,
-        description: text(description, `${id}: description of ${name}`),
+        description: text(description ?? '', `${id}: ${name}`),
         schema: object(schema, `${id}: ${name}`),
         examples: examplesOf(value),
       }
