@@ -179,7 +179,7 @@ export const operations = {
           "maxItems": 50,
           "items": {
             "type": "string",
-            "description": "Pattern of contexts, 1 to 255 characters. `*` stands for any characters, `/` included; everything else matches\nexactly, and the whole context must match.\n",
+            "description": "Pattern of contexts. `*` stands for any characters, `/` included; everything else matches exactly, and the whole\ncontext must match.\n",
             "minLength": 1,
             "pattern": "^[^\\x00]*$",
             "x-well-formed": true,
@@ -192,7 +192,7 @@ export const operations = {
         },
         "branch": {
           "type": "string",
-          "description": "Name of a branch, 1 to 255 characters.",
+          "description": "Name of a branch.",
           "minLength": 1,
           "pattern": "^[^\\x00]*$",
           "x-well-formed": true,

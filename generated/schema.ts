@@ -88,7 +88,7 @@ export interface components {
          */
         Name: string;
         /**
-         * @description Full commit id, 40 hex digits, or 64 in a SHA-256 repository.
+         * @description Full commit id.
          * @example 2c26b46b68ffc68ff99b453c1d30413413422d70
          */
         CommitId: string;
@@ -98,7 +98,7 @@ export interface components {
          */
         State: "pending" | "success" | "failure" | "error";
         /**
-         * @description Name of the check, 1 to 255 characters.
+         * @description Name of the check.
          * @default default
          * @example ci/build
          */
@@ -108,7 +108,7 @@ export interface components {
             state: components["schemas"]["State"];
             context?: components["schemas"]["Context"];
             /**
-             * @description What happened, in at most 1024 characters.
+             * @description What happened.
              * @example 412 tests passed
              */
             description?: string;
@@ -149,13 +149,13 @@ export interface components {
             statuses: components["schemas"]["Status"][];
         };
         /**
-         * @description Pattern of contexts, 1 to 255 characters. `*` stands for any characters, `/` included; everything else matches
-         *     exactly, and the whole context must match.
+         * @description Pattern of contexts. `*` stands for any characters, `/` included; everything else matches exactly, and the whole
+         *     context must match.
          * @example ci/*
          */
         ContextPattern: string;
         /**
-         * @description Name of a branch, 1 to 255 characters.
+         * @description Name of a branch.
          * @example main
          */
         Branch: string;
@@ -517,8 +517,8 @@ export interface operations {
                 branch?: components["schemas"]["Branch"];
                 /**
                  * @deprecated
-                 * @description Without effect. The server responds immediately.
-                 * @example 0
+                 * @description Without effect: the server responds immediately. Deprecated since 2026-11-22; the next major version may remove it,
+                 *     not before 2027-11-22.
                  */
                 wait?: number;
             };

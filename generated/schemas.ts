@@ -20,7 +20,7 @@ export const schemas = {
   "CommitId": {
     "$id": "CommitId",
     "type": "string",
-    "description": "Full commit id, 40 hex digits, or 64 in a SHA-256 repository.",
+    "description": "Full commit id.",
     "pattern": "^(?:[0-9A-Fa-f]{40}|[0-9A-Fa-f]{64})$",
     "x-rule": "must be a full commit id of 40 (SHA-1) or 64 (SHA-256) hex digits",
     "examples": [
@@ -47,7 +47,7 @@ export const schemas = {
   "Context": {
     "$id": "Context",
     "type": "string",
-    "description": "Name of the check, 1 to 255 characters.",
+    "description": "Name of the check.",
     "minLength": 1,
     "pattern": "^[^\\x00]*$",
     "x-well-formed": true,
@@ -74,7 +74,7 @@ export const schemas = {
       },
       "description": {
         "type": "string",
-        "description": "What happened, in at most 1024 characters.",
+        "description": "What happened.",
         "pattern": "^[^\\x00]*$",
         "x-well-formed": true,
         "x-rule": "must not contain U+0000 or a lone surrogate",
@@ -190,7 +190,7 @@ export const schemas = {
   "ContextPattern": {
     "$id": "ContextPattern",
     "type": "string",
-    "description": "Pattern of contexts, 1 to 255 characters. `*` stands for any characters, `/` included; everything else matches\nexactly, and the whole context must match.\n",
+    "description": "Pattern of contexts. `*` stands for any characters, `/` included; everything else matches exactly, and the whole\ncontext must match.\n",
     "minLength": 1,
     "pattern": "^[^\\x00]*$",
     "x-well-formed": true,
@@ -203,7 +203,7 @@ export const schemas = {
   "Branch": {
     "$id": "Branch",
     "type": "string",
-    "description": "Name of a branch, 1 to 255 characters.",
+    "description": "Name of a branch.",
     "minLength": 1,
     "pattern": "^[^\\x00]*$",
     "x-well-formed": true,

@@ -33,6 +33,8 @@ function ofOperation(before: Operation, after: Operation): string[] {
     found.push(
       `${id}: x-replaces-by changed to ${after.replacesBy ?? 'none'}, which tells clients when to retry`,
     )
+  if (before.tags.join() !== after.tags.join())
+    found.push(`${id}: tags changed to "${after.tags}", and with them the names in generated clients`)
   return [
     ...found,
     ...ofSecurity(before, after),
@@ -81,6 +83,7 @@ function ofParameters({ id, parameters: before }: Operation, { parameters: after
     const { name, required, schema } = parameter
     if (!former) return required ? [`${id}: new required parameter ${name}`] : []
     const changed = ofSchema(former.schema, schema, 'request', `${id}: ${name}`)
+    if (former.deprecated && !parameter.deprecated) changed.push(`${id}: ${name} is no longer deprecated`)
     return required && !former.required ? [`${id}: parameter ${name} is now required`, ...changed] : changed
   })
   return [...gone, ...others]

@@ -40,6 +40,23 @@ t.test('every example matches its schema', async (t) => {
   t.ok(examples > 30, `${examples} examples`)
 })
 
+t.test('what is deprecated says since when, stays for a year, and is not taught by an example', async (t) => {
+  const rule =
+    /Deprecated since (\d{4})(-\d\d-\d\d); the next major version may remove it, not before (\S+)\. $/
+  const deprecated = contract.operations.flatMap(({ id, parameters }) =>
+    parameters.flatMap((parameter) => {
+      const { name, description, examples } = parameter
+      t.equal(/deprecated/i.test(description), parameter.deprecated, `${id}: ${name}`)
+      if (!parameter.deprecated) return []
+      const [, year, day, end] = rule.exec(description.replace(/\s+/g, ' ')) ?? []
+      t.same(examples, [], `${id}: ${name}`)
+      t.equal(end, `${Number(year) + 1}${day}`, `${id}: ${name}`)
+      return [`${id} ${name}`]
+    }),
+  )
+  t.same(deprecated, ['getVerdict wait'])
+})
+
 t.test('examples are ordered as the contract says', async (t) => {
   const lists: string[][] = []
   const visit = (value: Json) => {

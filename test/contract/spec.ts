@@ -8,6 +8,8 @@ export interface Operation {
   /** Template as in the contract: `/api/v1/repos/{owner}`. */
   path: string
   access: string
+  /** Names by which generators group operations into classes. */
+  tags: string[]
   /** Field of the body by which a request replaces an earlier one. */
   replacesBy: string | null
   /** Whether a call without a credential is allowed. */
@@ -23,7 +25,10 @@ export interface Parameter {
   name: string
   in: string
   required: boolean
+  deprecated: boolean
+  description: string
   schema: JsonObject
+  examples: Json[]
 }
 
 interface RequestBody {
@@ -142,6 +147,7 @@ function readOperation(
     method: method.toUpperCase(),
     path,
     access: text(operation['x-access'], `${id}: x-access`),
+    tags: list(operation.tags).map(String),
     replacesBy: replacesBy === undefined ? null : text(replacesBy, `${id}: x-replaces-by`),
     anonymous: security.length === 0 || security.some((entry) => entries(entry).length === 0),
     security: (security.length > 0 ? security : [{}]).map((requirement) =>
@@ -150,12 +156,16 @@ function readOperation(
         .join(' and '),
     ),
     parameters: [...list(item.parameters), ...list(operation.parameters)].map((parameter) => {
-      const { name, in: place, required, schema } = object(parameter, `${id}: parameter`)
+      const value = object(parameter, `${id}: parameter`)
+      const { name, in: place, required, deprecated, description, schema } = value
       return {
         name: text(name, `${id}: name`),
         in: text(place, `${id}: in`),
         required: required === true,
+        deprecated: deprecated === true,
+        description: text(description ?? '', `${id}: ${name}`),
         schema: object(schema, `${id}: ${name}`),
+        examples: examplesOf(value),
       }
     }),
     body: isObject(operation.requestBody) ? readBody(operation.requestBody, id) : null,

@@ -333,7 +333,10 @@ function foreignNumbers(value: Json | undefined, name = '', found: Record<string
       foreignNumbers(inner, key, found)
       continue
     }
-    const prose = inner.replace(/```[\s\S]*?```|`[^`]*`|^\s*\d+\. |UTF-8|UUIDv\d|SHA-\d+|U\+\d+/gm, '')
+    const prose = inner.replace(
+      /```[\s\S]*?```|`[^`]*`|^\s*\d+\. |\d{4}-\d\d-\d\d|UTF-8|UUIDv\d|SHA-\d+|U\+\d+/gm,
+      '',
+    )
     const own = numbersOf(value)
     const foreign = (prose.match(/\d[\d,]*/g) ?? []).filter((number) => !own.includes(number))
     if (foreign.length > 0) found[name] = foreign
