@@ -8,7 +8,7 @@ import { shellQuote } from '../util/shell-quote.ts'
 import { FIXED_SETTINGS, gitEnvironment } from './environment.ts'
 import { GitFailed, RepositoryUnavailable, unavailable } from './errors.ts'
 import { type OpenedRepository, openRepository, type RepositoryFiles } from './opened-repository.ts'
-import { symbolicFiles } from './refs/head.ts'
+import { symbolicFiles, symbolicTarget } from './refs/head.ts'
 import { decodeLatin1, startGit } from './run-git.ts'
 
 /**
@@ -59,8 +59,12 @@ export async function listRefs(repository: OpenedRepository): Promise<RefList> {
     if (error instanceof GitFailed && error.code === NOT_SYMBOLIC) return null
     throw error
   })
+  // git follows a chain to its end. HEAD of a reftable is a file too, which names an invalid ref.
+  const target = await symbolicTarget(join(repository.path, 'HEAD'))
   // Not trimmed: a byte of a name may be white space in another encoding.
-  if (head) symbolic.set('HEAD', head.stdout.replace(/\n$/, ''))
+  const end = head?.stdout.replace(/\n$/, '')
+  if (end !== undefined)
+    symbolic.set('HEAD', target === undefined || target === 'refs/heads/.invalid' ? end : target)
   else refs.push(`${(await runUnlimited(repository, ['rev-parse', '--verify', 'HEAD'])).stdout.trim()} HEAD`)
 
   // Git lists no symbolic ref that dangles, and of a chain only its end.

@@ -402,3 +402,24 @@ t.test('reported commits that git has pruned in part do not stop the backup', as
   const [copy] = (await findBackup(folder)).repositories
   t.same(copy?.content?.commits, [good])
 })
+
+t.test('a repository that is deleted while the backup is made is not restored', async (t) => {
+  const { store } = await openTestStore(t, sqlite)
+  const [kept, deleted] = [await create(store, 'kept'), await create(store, 'deleted')]
+  for (const { path } of [kept, deleted]) createCommits(path, 1)
+  await report(store, deleted, '0'.repeat(40))
+  git(kept.path, 'symbolic-ref', 'refs/heads/stable', 'refs/heads/main')
+  git(kept.path, 'symbolic-ref', 'HEAD', 'refs/heads/stable')
+  const folder = temporaryFolder(t)
+  let deletion: Promise<unknown> | undefined
+  await backUp(store, folder, defaults, (what) => {
+    if (what === 'statuses') deletion = store.repositories.delete('alice', 'deleted')
+  })
+  await deletion
+  const { store: restored } = await restore(t, folder)
+  t.same(
+    (await restored.repositories.list()).map(({ name }) => name),
+    ['kept'],
+  )
+  t.same(await refsOf(restored), await refsOf(store), 'a chain of symbolic refs is restored as one')
+})
