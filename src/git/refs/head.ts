@@ -106,7 +106,7 @@ export async function* symbolicFiles(
 }
 
 /** Returns the ref that a file or a symbolic link names, decoded as Latin-1; undefined if none. */
-async function symbolicTarget(file: string): Promise<string | undefined> {
+export async function symbolicTarget(file: string): Promise<string | undefined> {
   const link = await readlink(file, 'latin1').catch(nullOnSystemError)
   if (link?.startsWith('refs/')) return link
   const text = await readStart(file).catch(nullOnSystemError)
