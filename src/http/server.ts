@@ -27,6 +27,11 @@ export interface Timeouts {
 
 export const DEFAULT_TIMEOUTS: Timeouts = { headers: 10_000, body: 20_000, idle: 65_000, write: 20_000 }
 
+/**
+ * Milliseconds in which requests are still answered after their client has ended its half of the
+ * connection. One that has disconnected looks the same until it gets an answer.
+ */
+const HALF_OPEN = 2_000
 /** Milliseconds between two sweeps that close idle connections while the server stops. */
 const SWEEP = 50
 const MAX_HEADER_BYTES = 16 * 1024
@@ -60,6 +65,14 @@ export function createHttpServer(handle: RequestListener, timeouts: Timeouts): S
       response.shouldKeepAlive = false
     if (error) answer(response, error)
     else handle(withOriginForm(request), response)
+  })
+  // Otherwise Node ends the connection at once, and a report would be stored without an answer.
+  Object.assign(server, { httpAllowHalfOpen: true })
+  server.on('connection', (socket: Socket) => {
+    socket.once('end', () => {
+      const timer = setTimeout(() => socket.end(), HALF_OPEN)
+      socket.once('close', () => clearTimeout(timer))
+    })
   })
   // Node's `close` closes only the connections that are idle at that moment.
   const close = server.close
