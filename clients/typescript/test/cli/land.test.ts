@@ -184,6 +184,15 @@ t.test(
     const commit = write(main(), { 'h.txt': 'h\n' })
     const dead = land([commit])
     await topic(commit)
+    const ticket = (of: string) => {
+      const isTicket = (name: string) => name.startsWith('refs/landing/') && name.endsWith(of.slice(0, 12))
+      return ref(leftovers().find(isTicket) ?? 'none')
+    }
+    const untilRefreshed = (of: string) => {
+      const value = ticket(of)
+      return until(() => !['', value].includes(ticket(of)))
+    }
+    await untilRefreshed(commit)
     await report(commit, 'success')
     t.match(await dead.finished, { code: 0, stderr: /waiting for older tickets on main: 1/ })
     t.ok(performance.now() - start > 1_000, 'after the grace time')
@@ -206,6 +215,9 @@ t.test(
     const second = write(main(), { 'i.txt': 'i\n' })
     const began = performance.now()
     const delayed = land([second])
+    await until(() => ticket(second) !== '')
+    await untilRefreshed(second)
+    t.equal(ref(`refs/heads/land/main/${second.slice(0, 12)}`), '', 'a ticket is refreshed while it waits')
     await topic(second)
     const waited = performance.now() - began
     t.ok(waited > 2_000 && waited < 8_000, `${waited} ms`)

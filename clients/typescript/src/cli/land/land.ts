@@ -54,27 +54,25 @@ export async function land(args: string[], env: NodeJS.ProcessEnv, timesOf = tic
 
   const cancelled = new AbortController()
   const { signal } = cancelled
+  let interruptedBy: NodeJS.Signals | undefined
   const cancel = (name: NodeJS.Signals) => {
-    interruptedBy = name
+    interruptedBy ??= name
     cancelled.abort(new LandingEnd('interrupted', `interrupted by ${name}`))
   }
-  let interruptedBy: NodeJS.Signals = 'SIGINT'
   for (const name of SIGNALS) process.on(name, cancel)
   const git = createGit(env, { url, token, signal, timeout: () => Math.max(left(), CLEANUP) })
   const readTimeout = totalTimeoutOf(env)
   const remote = createRemote(git, url, readTimeout ?? 30_000, signal)
-  const times = timesOf(timeout)
   const folders = [topicFolder(branch), ticketFolder(branch)]
   const look = () => remote.list(`refs/heads/${branch}`, ...folders)
-  const tickets = createTickets({ git, remote, branch, commit, times, look, left, signal })
-  const place = { client, owner, repo, commit, branch, git, remote, tickets }
-  const { heartbeat, interval } = times
-  const landing = { ...place, look, left, readTimeout, signal, heartbeat, interval: interval / 3 }
+  const times = timesOf(timeout)
+  const place = { client, owner, repo, commit, branch, git, remote, look, times, left, readTimeout, signal }
+  const tickets = createTickets(place)
   let end: LandingEnd | undefined
   try {
     await checkCheckout(git, url, commit, branch)
     say(`if you may bypass the rules of ${branch}, this command alone checks them, not the server`)
-    end = await landCommit(landing)
+    end = await landCommit({ ...place, tickets })
   } catch (error) {
     if (!(error instanceof LandingEnd)) throw error
     end = error
@@ -92,7 +90,7 @@ export async function land(args: string[], env: NodeJS.ProcessEnv, timesOf = tic
     print(plain(message))
     for (const row of statusRows(decisive, hasColors(process.stdout, env))) print(row)
   }
-  return outcome === 'interrupted' ? 128 + constants.signals[interruptedBy] : exitCodes[outcome]
+  return outcome === 'interrupted' ? 128 + constants.signals[interruptedBy ?? 'SIGINT'] : exitCodes[outcome]
 
   /** Removes the ticket, and the topic unless its checks are still running. */
   async function cleanUp(outcome: LandingEnd['outcome'] = 'unanswered'): Promise<void> {
@@ -102,8 +100,11 @@ export async function land(args: string[], env: NodeJS.ProcessEnv, timesOf = tic
     const own = refsOf(await cleaner.list(...folders), commit, branch)
     const isRunning = outcome === 'pending' || outcome === 'missing'
     const gone = own.filter((ref) => !(isRunning && ref.startsWith('refs/heads/')))
-    const deletions = gone.map((ref) => `:${ref}`)
-    const reason = gone.length > 0 && (await cleaner.push(['--no-verify'], deletions))
+    if (gone.length === 0) return
+    const reason = await cleaner.push(
+      ['--no-verify'],
+      gone.map((ref) => `:${ref}`),
+    )
     if (reason) throw new Error(reason)
   }
 }

@@ -6,32 +6,17 @@ import { say } from '../terminal.ts'
 import { UsageError } from '../usage-error.ts'
 import { noRuleMatches } from '../wait-for-branch.ts'
 import { waitForVerdict } from '../wait-for-verdict.ts'
-import type { Git } from './git.ts'
 import { LandingEnd } from './landing-end.ts'
 import { isAncestor, mergeOf } from './merge.ts'
-import type { Refs, Remote } from './remote.ts'
-import { digitsOf, refsOf, type Tickets, topicFolder } from './tickets.ts'
+import type { Refs } from './remote.ts'
+import { digitsOf, refsOf, type TicketOptions, type Tickets, topicFolder } from './tickets.ts'
 
-export interface Landing {
+export interface Landing extends TicketOptions {
   client: Client
   owner: string
   repo: string
-  commit: string
-  /** Name of the target branch. */
-  branch: string
-  git: Git
-  remote: Remote
   tickets: Tickets
-  /** Milliseconds between two signs to others, and between two reads of the target. */
-  heartbeat: number
-  /** Returns the target, the topics and the tickets on the server. */
-  look(): Promise<Refs>
-  /** Milliseconds until the landing times out. */
-  left(): number
-  /** Longest pause between two reads of the verdict, in milliseconds; see `slowdown`. */
-  interval: number
   readTimeout: number | undefined
-  signal: AbortSignal
 }
 
 /** Returns what a verdict requires. @throws LandingEnd if there is none */
@@ -103,9 +88,9 @@ async function passChecks(landing: Landing, merge: string, tip: string, refs: Re
 
 /** Refreshes the ticket until `over` is aborted, or aborts it once the branch has moved. */
 async function watchBranch(landing: Landing, tip: string, over: AbortController): Promise<void> {
-  const { branch, tickets, look, heartbeat, signal } = landing
+  const { branch, tickets, look, times, signal } = landing
   for (;;) {
-    await sleep(heartbeat, over.signal, signal)
+    await sleep(times.heartbeat, over.signal, signal)
     if (over.signal.aborted || signal.aborted) return
     try {
       await tickets.refresh()
@@ -129,10 +114,11 @@ async function build(landing: Landing, merge: string, tip: string, refs: Refs): 
 }
 
 async function waitForChecks(landing: Landing, merge: string, over: AbortSignal): Promise<void> {
-  const { client, owner, repo, branch, left, interval, readTimeout } = landing
+  const { client, owner, repo, branch, left, readTimeout } = landing
   const signal = AbortSignal.any([landing.signal, over])
-  const times = { timeout: Math.max(0, left()), interval, readTimeout, signal }
-  const result = await waitForVerdict(client, { owner, repo, sha: merge, branch }, times)
+  const interval = landing.times.interval / 3
+  const options = { timeout: Math.max(0, left()), interval, readTimeout, signal }
+  const result = await waitForVerdict(client, { owner, repo, sha: merge, branch }, options)
   if (result.outcome === 'unanswered')
     throw new LandingEnd('unanswered', `cannot read the verdict: ${result.answer.body.error}`)
   if (result.outcome === 'noRules') throw new LandingEnd('noRules', noRuleMatches(branch))

@@ -15,7 +15,8 @@ export interface TicketTimes {
    */
   grace: number
   /**
-   * Longest pause between two reads of the tickets, which cost more than a verdict; see `slowdown`.
+   * Longest pause between two reads of the tickets, three times that between two reads of the
+   * verdict, which cost less; see `slowdown`.
    */
   interval: number
 }
@@ -32,13 +33,15 @@ export interface Tickets {
   isPublished(): boolean
 }
 
-interface TicketOptions {
+/** A landing, as far as tickets depend on it. */
+export interface TicketOptions {
   git: Git
   remote: Remote
+  /** Name of the target. */
   branch: string
   commit: string
   times: TicketTimes
-  /** Returns the refs of the server, tickets included. */
+  /** Returns the target, the topics and the tickets on the server. */
   look(): Promise<Refs>
   /** Milliseconds until the landing times out. */
   left(): number
@@ -48,17 +51,17 @@ interface TicketOptions {
 /** Returns the folder of the tickets for a branch. */
 export const ticketFolder = (branch: string) => `refs/landing/${branch}/`
 
-/** Returns the folder of the topics for a branch: what CI builds for landings. */
+/** Returns the folder of what CI builds for a branch. */
 export const topicFolder = (branch: string) => `refs/heads/land/${branch}/`
 
-/** Returns the digits of the commit, which end the names of its topic and its tickets. */
+/** Returns the digits that end the names of the topic and the tickets of a commit. */
 export const digitsOf = (commit: string) => commit.slice(0, 12)
 
 /** Returns those refs that are the topic and the tickets of a commit. */
 export function refsOf(refs: Refs, commit: string, branch: string): string[] {
-  const [topic, folder] = [topicFolder(branch) + digitsOf(commit), ticketFolder(branch)]
-  const isTicket = (ref: string) => ref.startsWith(folder) && ref.endsWith(`-${digitsOf(commit)}`)
-  return [...refs.keys()].filter((ref) => ref === topic || isTicket(ref))
+  const isTicket = (ref: string) =>
+    ref.startsWith(ticketFolder(branch)) && ref.endsWith(`-${digitsOf(commit)}`)
+  return [...refs.keys()].filter((ref) => ref === topicFolder(branch) + digitsOf(commit) || isTicket(ref))
 }
 
 /**
