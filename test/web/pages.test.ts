@@ -45,9 +45,12 @@ t.test('an unknown path gets an error page when the client accepts HTML', async 
   const broken = await startServer(t)
   await broken.store.close()
   const cookie = `session=${'x'.repeat(43)}`
-  const away = await openPageClient(broken.url).get('/docs/ui', { headers: { accept, cookie } })
+  const away = await openPageClient(broken.url).get('/no/such/path', { headers: { accept, cookie } })
   t.equal(away.status, 404, 'without the database the page lacks only the user name')
-  t.equal((await openPageClient(server.url).get('/docs/ui', { headers: { accept, cookie } })).status, 404)
+  t.equal(
+    (await openPageClient(server.url).get('/no/such/path', { headers: { accept, cookie } })).status,
+    404,
+  )
 })
 
 t.test('a wrong method is 405 with Allow', async (t) => {
@@ -187,6 +190,8 @@ t.test('the page of an owner lists what the user may see', async (t) => {
     t.same(await missing(path, client), await missing('/nope', client), path)
     t.same(await missing(path, anonymous), [303, `/login?next=${encodeURIComponent(path)}`, ''], path)
   }
+  const long = `/bob?${'%'.repeat(2_000)}`
+  t.same(await missing(long, anonymous), [303, '/login', ''], 'clients refuse long headers')
   for (const path of ['/api', '/API', '/robots.txt', '/Docs', '/settings', '/nope/'])
     t.equal((await anonymous.get(path)).status, 404, path)
 })

@@ -14,7 +14,7 @@ import { sendPage } from '../../parts/layout.ts'
 import type { PageContext } from '../../parts/page-context.ts'
 import { firstOf, type Query } from '../../parts/query.ts'
 import { type BranchVerdict, verdictsOn } from '../../parts/verdicts.ts'
-import { sessionOf } from '../../session/session-auth.ts'
+import { sessionOf, signInPath } from '../../session/session-auth.ts'
 import { type Candidate, type Condition, placeOf, Ranking } from './ranking.ts'
 import { type Problem, type RepositoriesView, type RepositoryRow, repositoriesView } from './view.ts'
 
@@ -57,7 +57,7 @@ export async function repositoriesPage(app: FastifyInstance, options: PageContex
     const list = isOwnerName(owner) ? await named(request, owner) : undefined
     if (list && list.repositories.length > 0) return send(request, reply, list, timeLimit())
     if (sessionOf(request).user) throw new ServiceError('repository_unknown')
-    return reply.redirect(`/login?next=${encodeURIComponent(request.url)}`, 303)
+    return reply.redirect(signInPath(request.url), 303)
   })
 
   /** Lists what begins with a text. */
