@@ -124,6 +124,9 @@ function stateOf(socket: Socket): 'unread' | 'working' | 'idle' | 'over' {
   return last && !socket.writableEnded ? 'idle' : 'over'
 }
 
+/** Connections whose error is known. Node reports it again for whatever else arrives. */
+const rejected = new WeakSet<Socket>()
+
 /**
  * Answers a request that the HTTP parser rejected, after all earlier requests of the connection.
  */
@@ -152,8 +155,9 @@ export function answerParserError(error: NodeJS.ErrnoException, socket: Socket):
     )
     lingeringClose(socket)
   }
-  if (earlier && !earlier.writableFinished && !earlier.destroyed) earlier.once('finish', send)
-  else send()
+  if (!earlier || earlier.writableFinished || earlier.destroyed) send()
+  else if (!rejected.has(socket)) earlier.once('finish', send)
+  rejected.add(socket)
 }
 
 function parserErrorCode(error: NodeJS.ErrnoException): ErrorCode {

@@ -44,6 +44,31 @@ t.test('requests after "Connection: close" are ignored', async (t) => {
   t.same(handled, ['/1', '/2'])
 })
 
+t.test(
+  'after a request that cannot be read the connection keeps nothing, and ends with one 400',
+  async (t) => {
+    const warnings: Error[] = []
+    const onWarning = (warning: Error) => warnings.push(warning)
+    process.on('warning', onWarning)
+    t.teardown(() => process.off('warning', onWarning))
+    const answer = Promise.withResolvers<void>()
+    const { url, server } = await serve(t, (_request, response) => {
+      answer.promise.then(() => response.end('done'))
+    })
+    const socket = await dial(t, url)
+    socket.setNoDelay(true).write(getBytes('/1'))
+    let errors = 0
+    server.on('clientError', () => errors++)
+    while (errors < 20) {
+      socket.write('no request\r\n\r\n')
+      await setTimeout(2)
+    }
+    answer.resolve()
+    t.same((await text(socket)).match(/HTTP\/1.1 .../g), ['HTTP/1.1 200', 'HTTP/1.1 400'])
+    t.same(warnings, [], 'one listener waits')
+  },
+)
+
 t.test('what follows a request with "Upgrade" is neither lost nor split', async (t) => {
   const handled: string[] = []
   const { url } = await serve(t, (request, response) => {
