@@ -175,9 +175,10 @@ export function describeVariables(): { name: string; default: string; meaning: s
 /**
  * Reads the configuration. A variable that is set but empty counts as not set.
  *
- * @throws ConfigError naming the variable that is wrong
+ * @throws ConfigError naming the variable that is wrong or misspelled
  */
 export function readConfig(environment: NodeJS.ProcessEnv) {
+  refuseMisspelled(environment)
   const get = <Name extends keyof Values>(name: Name): Values[Name] => {
     const variable = typed[name]
     const text = variable.isSecret ? secretOf(name, environment) : environment[name]
@@ -229,6 +230,36 @@ export function readConfig(environment: NodeJS.ProcessEnv) {
           ]
         : [],
   }
+}
+
+/**
+ * Refuses names that resemble a variable, which would otherwise keep its default without notice.
+ * Similar is a name of as many words of which one differs, in less than half of its letters, or
+ * whose letters are the same: `TRUSTED_PROXY` and `LOGLEVEL`, but not `DATABASE_PORT`, which
+ * Kubernetes sets for a service `database`.
+ */
+function refuseMisspelled(environment: NodeJS.ProcessEnv): void {
+  const names = describeVariables().map(({ name }) => name)
+  for (const given of Object.keys(environment)) {
+    if (names.includes(given)) continue
+    const similar = names.find((name) => resembles(given.toUpperCase(), name))
+    if (similar) throw new ConfigError(`${given}: unknown variable (do you mean ${similar}?)`)
+  }
+}
+
+function resembles(given: string, name: string): boolean {
+  if (given.replaceAll('_', '') === name.replaceAll('_', '')) return true
+  const [words, expected] = [given.split('_'), name.split('_')]
+  if (words.length !== expected.length) return false
+  const different = expected.findIndex((word, index) => word !== words[index])
+  const [word = '', other = ''] = [words[different], expected[different]]
+  if (words.with(different, other).join('_') !== name) return false
+  const shorter = Math.min(word.length, other.length)
+  let start = 0
+  while (start < shorter && word[start] === other[start]) start++
+  let end = 0
+  while (start + end < shorter && word.at(-1 - end) === other.at(-1 - end)) end++
+  return 2 * (start + end) > Math.max(word.length, other.length)
 }
 
 /** Returns a secret of the environment, or of its file without white space at its end. */

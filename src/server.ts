@@ -56,6 +56,10 @@ async function serve(): Promise<void> {
   const store = await openStore({ ...config, onEvent }).catch((error: unknown) => {
     throw startError(config.databaseUrl ? 'DATABASE_URL' : 'DATA_DIR', error)
   })
+  if (await store.sharesSessions())
+    throw new ConfigError(
+      'DATABASE_URL: a pooler mixes up the sessions of its clients; with PgBouncer, set pool_mode = session',
+    )
   const gitError = await gitChecked
   if (gitError instanceof GitTooOld) throw gitError
   if (gitError) logger.error({ err: gitError }, 'git cannot be run; /readyz returns 503 until it can')

@@ -61,6 +61,34 @@ t.test('defaults', async (t) => {
   t.same(readConfig({ UNRELATED: 'x' }), readConfig({}))
 })
 
+t.test('a name that resembles a variable', async (t) => {
+  for (const [given, name] of [
+    ['TRUSTED_PROXY', 'TRUSTED_PROXIES'],
+    ['TOKEN_MAX_LIFETME', 'TOKEN_MAX_LIFETIME'],
+    ['LOGLEVEL', 'LOG_LEVEL'],
+    ['database_url', 'DATABASE_URL'],
+    ['DATABASE_URI', 'DATABASE_URL'],
+    ['METRIC_TOKEN_FILE', 'METRICS_TOKEN_FILE'],
+    ['GIT_MAX_CHILD', 'GIT_MAX_CHILDREN'],
+    ['PORTS', 'PORT'],
+  ])
+    t.throws(() => readConfig({ [`${given}`]: 'x' }), {
+      name: 'ConfigError',
+      message: `${given}: unknown variable (do you mean ${name}?)`,
+    })
+  const others = [
+    'DATABASE_PORT',
+    'DATABASE_HOST',
+    'HOSTNAME',
+    'GIT_DIR',
+    'XDG_DATA_DIRS',
+    'LOG_FILE',
+    'DATA',
+    '',
+  ]
+  for (const name of others) t.same(readConfig({ [name]: 'x' }), readConfig({}), name)
+})
+
 t.test('values', async (t) => {
   t.match(readConfig({ HOST: '::1', PORT: '0', DATA_DIR: '/srv/x', LOG_LEVEL: 'silent' }), {
     host: '::1',

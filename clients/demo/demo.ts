@@ -7,8 +7,9 @@ import { startServer } from './server-process.ts'
 import { printCommit, say } from './table.ts'
 
 /**
- * Shows the main job on real input: a git repository is created and pushed to, a CI job reports on its commits through
- * the typed client, and the combined states are read back. Everything lies in a temporary folder.
+ * Shows the main job on real input: a git repository is created and pushed to, a CI job reports on
+ * its commits through the typed client, and the combined states are read back. Everything lies in a
+ * temporary folder.
  *
  * `--once` ends it instead of leaving the server running.
  */

@@ -19,7 +19,9 @@ export interface Setup {
 
 const SUBJECTS = ['Build the engine', 'Light the engine', 'Name the rocket']
 
-/** Creates a user, a token and a repository with pushed commits, through the command line and git. */
+/**
+ * Creates a user, a token and a repository with pushed commits, through the command line and git.
+ */
 export async function prepare(): Promise<Setup> {
   const folder = await mkdtemp(join(tmpdir(), 'commit-status-demo-'))
   try {
@@ -75,7 +77,8 @@ async function run(
   input?: string,
 ): Promise<string> {
   const running = promisify(execFile)(command, args, { env, cwd })
-  // Only a command that is given something reads it; another one may have ended before a write reaches it.
+  // Only a command that is given something reads it; another one may have ended before a write
+  // reaches it.
   if (input === undefined) running.child.stdin?.destroy()
   else running.child.stdin?.on('error', () => {}).end(input)
   return (await running).stdout.trimEnd()

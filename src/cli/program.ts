@@ -24,7 +24,7 @@ export function createProgram(environment: NodeJS.ProcessEnv, args: readonly str
     .description('Administers the commit status server, also while it is running.')
     .option(
       '--env-file <file>',
-      'read the variables of the service from a file; variables that are already set take precedence',
+      'read the variables of the service from a file, as systemd does; variables that are already set take precedence',
     )
     .version(
       versionText(args),

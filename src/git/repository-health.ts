@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { isSystemError } from '../errors.ts'
 import { emptyWhenMissing, isMissing } from '../util/missing.ts'
 import { cannotOpen, RepositoryUnavailable, unavailable } from './errors.ts'
+import { statIfExists } from './file-state.ts'
 
 const { R_OK, W_OK, X_OK } = constants
 /** Names of the folders of loose objects. */
@@ -95,6 +96,11 @@ export async function packState(path: string): Promise<string> {
 export async function isPartialClone(path: string): Promise<boolean> {
   const names = await readdir(join(path, 'objects', 'pack')).catch(emptyWhenMissing)
   return names.some((name) => name.endsWith('.promisor'))
+}
+
+/** Returns whether the history of the repository was cut off when it was cloned. */
+export async function isShallowClone(path: string): Promise<boolean> {
+  return (await statIfExists(join(path, 'shallow'))) !== null
 }
 
 async function checkFiles(objects: string): Promise<void> {

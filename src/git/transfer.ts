@@ -1,12 +1,14 @@
-import { readdir, rm, writeFile } from 'node:fs/promises'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { pipeline } from 'node:stream/promises'
 import { isDeepStrictEqual } from 'node:util'
+import { insteadOf } from '../errors.ts'
 import { syncPath, writeDurably } from '../util/durable.ts'
 import { shellQuote } from '../util/shell-quote.ts'
 import { FIXED_SETTINGS, gitEnvironment } from './environment.ts'
 import { GitFailed, RepositoryUnavailable, unavailable } from './errors.ts'
 import { type OpenedRepository, openRepository, type RepositoryFiles } from './opened-repository.ts'
-import { symbolicFiles } from './refs/head.ts'
+import { symbolicFiles, symbolicTarget } from './refs/head.ts'
 import { decodeLatin1, startGit } from './run-git.ts'
 
 /**
@@ -37,8 +39,6 @@ const SETTINGS = {
 }
 /** Exit code of `git symbolic-ref --quiet` for a ref that is none. */
 const NOT_SYMBOLIC = 1
-/** What git leaves among the packs when it is killed. */
-const LEFTOVER = /^\.?tmp[-_]|\.(?:lock|keep)$/
 
 /**
  * Lists the refs of a repository.
@@ -59,8 +59,12 @@ export async function listRefs(repository: OpenedRepository): Promise<RefList> {
     if (error instanceof GitFailed && error.code === NOT_SYMBOLIC) return null
     throw error
   })
+  // git follows a chain to its end. HEAD of a reftable is a file too, which names an invalid ref.
+  const target = await symbolicTarget(join(repository.path, 'HEAD'))
   // Not trimmed: a byte of a name may be white space in another encoding.
-  if (head) symbolic.set('HEAD', head.stdout.replace(/\n$/, ''))
+  const end = head?.stdout.replace(/\n$/, '')
+  if (end !== undefined)
+    symbolic.set('HEAD', target === undefined || target === 'refs/heads/.invalid' ? end : target)
   else refs.push(`${(await runUnlimited(repository, ['rev-parse', '--verify', 'HEAD'])).stdout.trim()} HEAD`)
 
   // Git lists no symbolic ref that dangles, and of a chain only its end.
@@ -98,36 +102,98 @@ export async function unreachedCommits(
 
 /**
  * Copies objects, and all that they refer to, into another repository, which must have all that its
- * own refs reach. Then makes sure that everything is there.
+ * own refs reach. Then makes sure that everything is there, except for what `known` refer to.
  */
 export async function fetchObjects(
   from: OpenedRepository,
   to: OpenedRepository,
   ids: readonly string[],
+  known: readonly string[] = [],
 ): Promise<void> {
   if (ids.length === 0) return
   const input = ids.join('\n')
   const options = ['--no-tags', '--no-write-fetch-head', '--no-auto-maintenance', '--quiet', '--stdin']
   await runUnlimited(to, ['fetch', ...options, `--upload-pack=${UPLOAD_PACK}`, from.path], input)
-  await runUnlimited(to, ['rev-list', '--objects', '--quiet', '--stdin'], input)
+  await checkConnected(to, ids, known)
 }
 
 /**
- * Adds objects to a repository that nobody else uses, and replaces its refs by one for each id,
- * from which the next call knows what is there. Combines small packs, with all that they contain.
+ * Replaces the refs of a repository that nobody else uses by one for each id, from which a fetch
+ * knows what is there.
  */
-export async function addObjects(
-  from: OpenedRepository,
+export async function writeTips({ path }: OpenedRepository, ids: readonly string[]): Promise<void> {
+  await syncPath(join(path, 'objects', 'pack'))
+  const lines = [...new Set(ids)].sort().map((id) => `${id} refs/tips/${id}\n`)
+  await writeDurably(join(path, 'packed-refs'), lines.join(''))
+}
+
+/** Combines small packs of a repository, with all that they contain. */
+export async function combinePacks(repository: OpenedRepository): Promise<void> {
+  await runUnlimited(repository, ['repack', '--geometric=2', '-d', '-n', '--quiet'])
+}
+
+/** Writes the index of a pack. @throws GitFailed */
+export async function indexPack(repository: OpenedRepository, pack: string): Promise<void> {
+  await runUnlimited(repository, ['index-pack', pack])
+}
+
+/**
+ * Returns whether a repository has all that `ids` refer to, except for what `known` refer to, which
+ * is not followed.
+ */
+export function hasObjects(
+  repository: OpenedRepository,
+  ids: readonly string[],
+  known: readonly string[] = [],
+): Promise<boolean> {
+  return checkConnected(repository, ids, known).then(() => true, insteadOf(GitFailed, false))
+}
+
+/** Returns whether a repository has all that its refs lead to. */
+export function isComplete(repository: OpenedRepository): Promise<boolean> {
+  const ended = runUnlimited(repository, ['rev-list', '--objects', '--quiet', '--all'])
+  return ended.then(() => true, insteadOf(GitFailed, false))
+}
+
+/** @throws GitFailed */
+async function checkConnected(
+  repository: OpenedRepository,
+  ids: readonly string[],
+  known: readonly string[],
+): Promise<void> {
+  const input = [...ids, ...known.map((id) => `^${id}`)].join('\n')
+  await runUnlimited(repository, ['rev-list', '--objects', '--quiet', '--stdin'], input)
+}
+
+/**
+ * Adds all that `ids` refer to, from wherever it can be read: from the repository itself or from
+ * other folders of objects. Every object is read, so one that is damaged in a place is taken from
+ * another.
+ *
+ * @returns whether the repository has all of it now
+ */
+export async function gatherObjects(
   to: OpenedRepository,
   ids: readonly string[],
-): Promise<void> {
-  const packs = join(to.path, 'objects', 'pack')
-  for (const name of await readdir(packs)) if (LEFTOVER.test(name)) await rm(join(packs, name))
-  await fetchObjects(from, to, ids)
-  await runUnlimited(to, ['repack', '--geometric=2', '-d', '-n', '--quiet'])
-  await syncPath(packs)
-  const lines = [...ids].sort().map((id) => `${id} refs/tips/${id}\n`)
-  await writeDurably(join(to.path, 'packed-refs'), lines.join(''))
+  known: readonly string[],
+  folders: readonly string[],
+): Promise<boolean> {
+  if (await hasObjects(to, ids, known)) return true
+  const env = gitEnvironment(SETTINGS, '0')
+  // git reads a quoted path as a string of C.
+  const alternates = folders.map((folder) => JSON.stringify(folder)).join(':')
+  const source = startGit(to, ['pack-objects', '--revs', '--stdout', '--no-reuse-object', '--quiet'], {
+    env: { ...env, GIT_ALTERNATE_OBJECT_DIRECTORIES: alternates },
+    stdio: 'pipe',
+  })
+  const target = startGit(to, ['index-pack', '--stdin'], { env, stdio: 'pipe' })
+  source.child.stdin?.end([...ids, ...known.map((id) => `^${id}`)].join('\n'))
+  target.child.stdout?.resume()
+  // However both end: what matters is whether everything is there.
+  if (source.child.stdout && target.child.stdin)
+    await pipeline(source.child.stdout, target.child.stdin).catch(() => {})
+  await Promise.all([source.ended, target.ended])
+  return hasObjects(to, ids, known)
 }
 
 /** Gives a draft of a repository its refs. */

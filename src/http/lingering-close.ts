@@ -114,6 +114,8 @@ export function lingeringClose(socket: Socket): void {
   }, 20)
   socket.once('close', () => clearInterval(timer))
   socket.once('end', () => socket.destroy())
+  // Node's parser would keep each request that it finds in what is discarded.
+  socket.removeAllListeners('data').on('data', () => {})
   socket.end(() => {
     if (socket.readableEnded) socket.destroy()
   })

@@ -1,8 +1,14 @@
 import type { RequestListener, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import { lingeringClose } from './lingering-close.ts'
 
 /** Requests of one connection that may wait for an earlier answer. Each takes about 2 KB. */
 export const MAX_WAITING = 128
+/**
+ * Connections that may have sent more at once. One read brings up to 3,600 requests, and Node keeps
+ * what is not answered until the connection closes: 9 MB.
+ */
+export const MAX_OVERFULL = 8
 
 /** The pipelined requests of one connection. */
 interface Pipeline {
@@ -10,6 +16,8 @@ interface Pipeline {
   last: ServerResponse
   /** Number of requests that have not been started. */
   waiting: number
+  /** Whether more arrived than may wait. Then the connection is closed after `last`. */
+  isOverfull: boolean
 }
 
 const pipelines = new WeakMap<Socket, Pipeline>()
@@ -22,17 +30,37 @@ export function lastResponseOf(socket: Socket): ServerResponse | undefined {
 /**
  * Returns a listener that starts a pipelined request after the answer to the one before it has been
  * sent: RFC 9112, 9.3.2 allows only safe methods to run side by side, and a client that reads
- * nothing has one answer in memory. Nothing more is read from a connection on which requests wait;
- * it is closed if there are too many in what was read.
+ * nothing has one answer in memory. Nothing more is read from a connection on which requests wait.
+ * If there are too many in what was read, the excess is ignored: the last answer before it has
+ * `Connection: close`, from which the client knows what to send again (RFC 9112, 9.6).
  */
 export function servePipelinedInTurn(start: RequestListener): RequestListener {
+  let overfull = 0
+
+  function ignoreExcess(socket: Socket, pipeline: Pipeline): void {
+    pipeline.isOverfull = true
+    if (overfull === MAX_OVERFULL) {
+      socket.destroy()
+      return
+    }
+    overfull++
+    socket.once('close', () => overfull--)
+    pipeline.last.shouldKeepAlive = false
+    // The excess is unread.
+    socket.destroySoon = () => lingeringClose(socket)
+  }
+
   return (request, response) => {
     const { socket } = request
-    if (!socket.writable) return
     const pipeline = pipelines.get(socket)
+    if (!socket.writable || pipeline?.isOverfull) return
     if (pipeline === undefined) {
-      pipelines.set(socket, { last: response, waiting: 0 })
+      pipelines.set(socket, { last: response, waiting: 0, isOverfull: false })
       start(request, response)
+      return
+    }
+    if (pipeline.waiting === MAX_WAITING) {
+      ignoreExcess(socket, pipeline)
       return
     }
     const earlier = pipeline.last
@@ -42,17 +70,13 @@ export function servePipelinedInTurn(start: RequestListener): RequestListener {
       return
     }
     pipeline.waiting++
-    if (pipeline.waiting > MAX_WAITING) {
-      socket.destroy()
-      return
-    }
     // Node's parser resumes the connection at the end of each request.
     process.nextTick(() => {
       if (pipeline.waiting > 0) socket.pause()
     })
     earlier.once('finish', () => {
       pipeline.waiting--
-      if (pipeline.waiting === 0) socket.resume()
+      if (pipeline.waiting === 0 && !pipeline.isOverfull) socket.resume()
       // The earlier answer may have closed the connection.
       if (socket.writable) start(request, response)
     })

@@ -27,6 +27,11 @@ export interface Timeouts {
 
 export const DEFAULT_TIMEOUTS: Timeouts = { headers: 10_000, body: 20_000, idle: 65_000, write: 20_000 }
 
+/**
+ * Milliseconds in which requests are still answered after their client has ended its half of the
+ * connection. One that has disconnected looks the same until it gets an answer.
+ */
+const HALF_OPEN = 2_000
 /** Milliseconds between two sweeps that close idle connections while the server stops. */
 const SWEEP = 50
 const MAX_HEADER_BYTES = 16 * 1024
@@ -60,6 +65,14 @@ export function createHttpServer(handle: RequestListener, timeouts: Timeouts): S
       response.shouldKeepAlive = false
     if (error) answer(response, error)
     else handle(withOriginForm(request), response)
+  })
+  // Otherwise Node ends the connection at once, and a report would be stored without an answer.
+  Object.assign(server, { httpAllowHalfOpen: true })
+  server.on('connection', (socket: Socket) => {
+    socket.once('end', () => {
+      const timer = setTimeout(() => socket.end(), HALF_OPEN)
+      socket.once('close', () => clearTimeout(timer))
+    })
   })
   // Node's `close` closes only the connections that are idle at that moment.
   const close = server.close
@@ -111,6 +124,9 @@ function stateOf(socket: Socket): 'unread' | 'working' | 'idle' | 'over' {
   return last && !socket.writableEnded ? 'idle' : 'over'
 }
 
+/** Connections whose error is known. Node reports it again for whatever else arrives. */
+const rejected = new WeakSet<Socket>()
+
 /**
  * Answers a request that the HTTP parser rejected, after all earlier requests of the connection.
  */
@@ -139,8 +155,9 @@ export function answerParserError(error: NodeJS.ErrnoException, socket: Socket):
     )
     lingeringClose(socket)
   }
-  if (earlier && !earlier.writableFinished && !earlier.destroyed) earlier.once('finish', send)
-  else send()
+  if (!earlier || earlier.writableFinished || earlier.destroyed) send()
+  else if (!rejected.has(socket)) earlier.once('finish', send)
+  rejected.add(socket)
 }
 
 function parserErrorCode(error: NodeJS.ErrnoException): ErrorCode {

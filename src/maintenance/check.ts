@@ -108,11 +108,11 @@ async function reportOwner(
  * folder before its row.
  */
 async function orphanedFolders({ repositoryFolders }: Store): Promise<string[]> {
-  const found = await repositoryFolders.orphaned()
-  if (found.length === 0) return []
+  const orphans = await repositoryFolders.orphaned()
+  if (orphans.length === 0) return []
   await setTimeout(SECOND_READING)
   const again = await repositoryFolders.orphaned()
-  return found.filter((folder) => again.includes(folder))
+  return orphans.filter((folder) => again.includes(folder))
 }
 
 async function checkCommits(
@@ -126,8 +126,8 @@ async function checkCommits(
   for await (const commits of reportedCommits(store.engine, id)) {
     // A commit keeps its statuses if it is reported on from now on.
     const now = nowInSeconds()
-    const known = await Promise.all(commits.map(({ sha }) => lookup.has(repository, sha)))
-    const gone = commits.filter((_commit, index) => !known[index]).map(({ sha }) => sha)
+    const inGit = await Promise.all(commits.map(({ sha }) => lookup.has(repository, sha)))
+    const gone = commits.filter((_commit, index) => !inGit[index]).map(({ sha }) => sha)
     const list = prune ? result.pruned : result.findings
     list.push(...gone.map((sha) => `commit ${owner}/${name} ${sha}: no longer in git`))
     if (prune) await removeCommits(store.engine, id, gone, now)

@@ -189,6 +189,9 @@ const migrations: Record<string, (dialect: DialectSql) => string[]> = {
     // actor.
     `create index audit_events_by_subject on audit_events (subject_key, time, id) where subject_key <> user_key`,
   ],
+  '012-repositories-by-name': () => [
+    'create index repositories_by_name on repositories (name_key, owner_key)',
+  ],
 }
 
 /** The database has a schema that this version cannot use. The message says why, and what to do. */

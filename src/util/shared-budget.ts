@@ -55,11 +55,11 @@ export class SharedBudget {
         return own
       },
       take: (amount) => {
-        const wanted = this.heldBy(client) + amount
+        const total = this.heldBy(client) + amount
         // What one holder alone has of its client is not bounded by the share.
-        if (wanted > this.#share && wanted - amount !== own) return false
+        if (total > this.#share && total - amount !== own) return false
         while (this.#taken + amount > this.#total) {
-          const largest = this.#largest(wanted)
+          const largest = this.#largest(total)
           if (!largest) return false
           largest.yield()
         }

@@ -47,6 +47,7 @@ export class SharedRuns<T> {
   #create(key: string, work: Work<T>, previous: Run<T> | undefined): Run<T> {
     const abort = new AbortController()
     const result = async () => {
+      // Whoever waits for that run learns why it failed.
       await previous?.result.catch(() => {})
       try {
         abort.signal.throwIfAborted()

@@ -1,15 +1,14 @@
 import { once } from 'node:events'
 import { get, type IncomingMessage } from 'node:http'
-import { Writable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { setTimeout } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import type { AppOptions } from '../../src/app.ts'
 import { parseCidr } from '../../src/http/address.ts'
-import { createLogger } from '../../src/ops/logger.ts'
 import { databases, sqlite, type TestDatabase } from '../helpers/databases.ts'
 import { startInstance } from '../helpers/instance.ts'
 import { drain, fillCommit, openAnswer } from '../helpers/large-commit.ts'
+import { recordLog } from '../helpers/log.ts'
 import { longestStretch, measured } from '../helpers/loop-stretch.ts'
 import { startServer } from '../helpers/server.ts'
 
@@ -72,14 +71,8 @@ for (const database of databases) {
 }
 
 t.test('a client that disconnects before its answer has ended is no error', async (t) => {
-  const lines: string[] = []
-  const destination = new Writable({
-    write(chunk, _encoding, done) {
-      lines.push(String(chunk))
-      done()
-    },
-  })
-  const { server, id, sha, read } = await setUp(t, sqlite, { logger: createLogger('warn', destination) })
+  const { logger, lines } = recordLog('warn')
+  const { server, id, sha, read } = await setUp(t, sqlite, { logger })
   await fillCommit(server.options, { repositoryId: id, sha, kind: 'ascii' })
   const path = `/api/v1/repos/acme/rocket/commits/${sha}/statuses`
   for (let round = 0; round < 3; round++) {

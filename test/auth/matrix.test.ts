@@ -93,6 +93,7 @@ const ROUTES: Record<string, Sample[]> = {
   ],
   'POST /:owner/:name([^]*).git/git-upload-pack': [gitCall('git-upload-pack', 'read')],
   'POST /:owner/:name([^]*).git/git-receive-pack': [gitCall('git-receive-pack', 'write')],
+  'GET /:owner': [{ path: '/acme', expected: always(200) }],
   'GET /:owner/:repo': [{ path: '/acme/{repo}', expected: repositoryPage }],
   // These redirect to the page of the repository or of a commit, whether or not it exists.
   'GET /:owner/:repo/': [{ path: '/acme/{repo}/', expected: always(303) }],

@@ -1,23 +1,17 @@
-import { Writable } from 'node:stream'
 import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
 import { createTokenUseTracker } from '../../src/auth/token-use.ts'
 import { createLogger } from '../../src/ops/logger.ts'
 import { openTestStore, sqlite } from '../helpers/databases.ts'
+import { recordLog } from '../helpers/log.ts'
 import { startServer } from '../helpers/server.ts'
 import { until } from '../helpers/until.ts'
 
 const DAY = 86_400_000
 
 t.test('a token in use that expires within a week is logged once a day', async (t) => {
-  const lines: string[] = []
-  const destination = new Writable({
-    write(chunk, _encoding, done) {
-      lines.push(String(chunk))
-      done()
-    },
-  })
-  const server = await startServer(t, { database: sqlite, logger: createLogger('warn', destination) })
+  const { logger, lines } = recordLog('warn')
+  const server = await startServer(t, { database: sqlite, logger })
   const { commits } = await server.createRepository('alice/rocket')
   const use = (token: string) => server.read('alice/rocket', commits[0] ?? '', token)
   const create = (name: string, days: number) =>

@@ -73,6 +73,10 @@ export const sideRequests: SideRequest[] = [
       others.map((sha) => report('public', sha, token, { context: `ci/${UNIQUE}` })),
     status: 201,
   },
+  page('home', () => '/'),
+  page('repository', () => '/alice/public'),
+  page('commit', ({ commits: [sha] }) => `/alice/public/commits/${sha}`),
+  page('checks', () => '/alice/public/checks'),
 ]
 
 /** Creates a branch with rules. Only its path is counted: the load generators send text. */
@@ -180,4 +184,12 @@ export async function answerTo(
   })
   await answer.arrayBuffer()
   return { status: answer.status, etag: answer.headers.get('etag') ?? '' }
+}
+
+/** Returns the request of an anonymous browser for a page. */
+function page(name: string, pathOf: (side: Side) => string): SideRequest {
+  const requestsOf = (side: Side): LoadRequest[] => [
+    { method: 'GET', path: pathOf(side), headers: { accept: 'text/html' } },
+  ]
+  return { name: `page: ${name}`, requestsOf, status: 200 }
 }

@@ -167,7 +167,18 @@ t.test('imports', async (t) => {
   for (const path of ['empty', 'file', 'gone', '.']) {
     await refused(1, /is not a git repository that can be opened/, 'repo', 'import', 'acme/x', path)
   }
-  const [sha = ''] = createCommits(join(folder, 'bare.git'), 1)
+  const [, sha = ''] = createCommits(join(folder, 'bare.git'), 2)
+  git(
+    folder,
+    'clone',
+    '--quiet',
+    '--bare',
+    '--depth=1',
+    '--branch=main',
+    `file://${folder}/bare.git`,
+    'shallow.git',
+  )
+  await refused(1, /shallow\.git is a shallow clone/, 'repo', 'import', 'acme/x', 'shallow.git')
   const token = await server.createToken('acme')
   t.equal((await server.report('acme/bare', sha, { state: 'success' }, token)).status, 201)
   await done('repo', 'delete', 'acme/bare')

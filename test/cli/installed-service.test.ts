@@ -16,6 +16,7 @@ import { join } from 'node:path'
 import Sqlite from 'better-sqlite3'
 import t from 'tap'
 import { parse } from 'yaml'
+import { parseEnvironmentFile } from '../../src/cli/parts/environment-file.ts'
 import { checkAccount } from '../../src/ops/data-directory.ts'
 import { openStore } from '../../src/store/store.ts'
 import { accountName } from '../../src/util/account-name.ts'
@@ -125,6 +126,35 @@ t.test('reads the environment file of the service', async (t) => {
   t.match(await runCli(['--env-file', `${file}.x`, 'user', 'list'], {}), {
     code: 2,
     stderr: /^error: --env-file: ENOENT: .*commit-status\.env\.x'\n$/,
+  })
+})
+
+t.test('a value of the environment file is what systemd makes of it', async (t) => {
+  // Compared with systemd 252, whose generator of environment.d reads the same syntax.
+  for (const [line, value] of [
+    ['A=/tmp/a#b', '/tmp/a#b'],
+    ['A = x ', 'x'],
+    ['A=a  "b" # c ; d', 'a  "b" # c ; d'],
+    [String.raw`A=a\\b\ \"c\#\   `, String.raw`a\b "c# `],
+    ['A=one \\\n two', 'one  two'],
+    ['A=one\r\nB=two', 'one'],
+    [`A='a\\b "c"\n#d' `, 'a\\b "c"\n#d'],
+    [String.raw`A="a\"b\\c\$d\e #f"`, String.raw`a"b\c$d\e #f`],
+    ['A="one\\\n two\nthree"', 'one two\nthree'],
+    [`A='a' "b"c 'd'`, "abc 'd'"],
+    ['A=', ''],
+    ['# A=x\n; A=y\n\nA\nA=z', 'z'],
+    ['A="not closed', 'not closed'],
+  ] as const)
+    t.equal(parseEnvironmentFile(line).A, value, line)
+})
+
+t.test('a misspelled variable in the environment file is refused', async (t) => {
+  const file = join(temporaryFolder(t), 'commit-status.env')
+  writeFileSync(file, 'TRUSTED_PROXY=127.0.0.1\n')
+  t.match(await runCli(['--env-file', file, 'migrate'], {}), {
+    code: 1,
+    stderr: 'error: TRUSTED_PROXY: unknown variable (do you mean TRUSTED_PROXIES?)\n',
   })
 })
 

@@ -28,11 +28,13 @@ t.test('backs up, restores, checks and prunes', async (t) => {
   const folder = temporaryFolder(t)
   const here = { DATA_DIR: options.dataDir, INIT_CWD: folder }
   const backup = await runCliProcess(here, 'backup', 'backups')
-  t.same([backup.code, backup.stdout, backup.stderr], [0, '', ''], 'no progress unless at a terminal')
+  t.same([backup.code, backup.stderr], [0, ''], 'no progress unless at a terminal')
+  t.match(backup.stdout, /^verified 0 bytes of the folder in 0\.0 s\n$/)
   const backups = join(folder, 'backups')
   const database = readdirSync(backups).find((name) => name.endsWith('.database')) ?? ''
   for (const keep of ['0', 'all', '1.5'])
     t.equal((await runCli(['backup', backups, '--keep', keep], here)).code, 2)
+  t.equal((await runCli(['backup', backups, '--verify', 'some'], here)).code, 2)
   const all = { DATA_DIR: temporaryFolder(t), INIT_CWD: folder }
   const programs = temporaryFolder(t)
   const interrupt =

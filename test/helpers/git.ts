@@ -31,7 +31,7 @@ export function git(folder: string, ...args: string[]): string {
 }
 
 /** Runs git with `input` on stdin. */
-export function gitWith(folder: string, input: string, ...args: string[]): string {
+export function gitWith(folder: string, input: string | Buffer, ...args: string[]): string {
   const options: ExecFileSyncOptionsWithStringEncoding = {
     cwd: folder,
     env: ENVIRONMENT,

@@ -132,6 +132,9 @@ export const requests: Record<string, (store: Store) => Promise<unknown>> = {
   'the latest part of the audit log': (store) => drain(store.auditLog.list({ since: 19_990 })),
   'a session': (store) => store.sessions.use('session9', BROWSER),
   'a repository on a page': (store) => store.listing.find(7, 'user500', 'repo'),
+  'the repositories of an owner': (store) => store.listing.list(7, 30, { owner: 'user500' }),
+  'repositories by the beginning of a name': (store) => store.listing.search(7, 'repo', 30),
+  'repositories of an owner by the beginning of a name': (store) => store.listing.search(7, 'user500/re', 30),
   'a batch of pruning': (store) => removeCommits(store.engine, 500, [SHA, NEW_SHA], 1),
   'a user signing in': (store) => store.users.find('user9'),
 }

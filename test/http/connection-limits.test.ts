@@ -1,9 +1,8 @@
 import { connect, type Socket } from 'node:net'
-import { Writable } from 'node:stream'
 import t, { type Test } from 'tap'
 import { parseCidr } from '../../src/http/address.ts'
 import { defaultConnectionLimits } from '../../src/http/connection-limits.ts'
-import { createLogger } from '../../src/ops/logger.ts'
+import { recordLog } from '../helpers/log.ts'
 import { startServer } from '../helpers/server.ts'
 import { until } from '../helpers/until.ts'
 
@@ -12,17 +11,11 @@ const TOTAL = 18
 const PROXY = '127.0.0.9'
 
 async function setUp(t: Test) {
-  const lines: string[] = []
-  const destination = new Writable({
-    write(chunk, _encoding, done) {
-      lines.push(String(chunk))
-      done()
-    },
-  })
+  const { logger, lines } = recordLog('warn')
   const server = await startServer(t, {
     connections: { total: TOTAL, perClient: PER_CLIENT },
     trustedProxies: [parseCidr(PROXY)],
-    logger: createLogger('warn', destination),
+    logger,
   })
   const port = Number(new URL(server.url).port)
   /** Opens connections from an address and returns those that the server answers on. */

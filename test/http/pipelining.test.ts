@@ -2,7 +2,7 @@ import type { RequestListener } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
-import { MAX_WAITING } from '../../src/http/pipelining.ts'
+import { MAX_OVERFULL, MAX_WAITING } from '../../src/http/pipelining.ts'
 import { until } from '../helpers/until.ts'
 import { connectionsOf, dial, getBytes, LARGE, serve } from './connections.ts'
 
@@ -43,6 +43,31 @@ t.test('requests after "Connection: close" are ignored', async (t) => {
   t.equal((await text(socket)).match(/done/g)?.length, 2)
   t.same(handled, ['/1', '/2'])
 })
+
+t.test(
+  'after a request that cannot be read the connection keeps nothing, and ends with one 400',
+  async (t) => {
+    const warnings: Error[] = []
+    const onWarning = (warning: Error) => warnings.push(warning)
+    process.on('warning', onWarning)
+    t.teardown(() => process.off('warning', onWarning))
+    const answer = Promise.withResolvers<void>()
+    const { url, server } = await serve(t, (_request, response) => {
+      answer.promise.then(() => response.end('done'))
+    })
+    const socket = await dial(t, url)
+    socket.setNoDelay(true).write(getBytes('/1'))
+    let errors = 0
+    server.on('clientError', () => errors++)
+    while (errors < 20) {
+      socket.write('no request\r\n\r\n')
+      await setTimeout(2)
+    }
+    answer.resolve()
+    t.same((await text(socket)).match(/HTTP\/1.1 .../g), ['HTTP/1.1 200', 'HTTP/1.1 400'])
+    t.same(warnings, [], 'one listener waits')
+  },
+)
 
 t.test('what follows a request with "Upgrade" is neither lost nor split', async (t) => {
   const handled: string[] = []
@@ -117,14 +142,52 @@ t.test('nothing more is read while requests wait, and all are answered', async (
   t.equal(received.match(/<\/\d+>/g)?.length, 600)
 })
 
-t.test('a connection on which too many requests wait is closed', async (t) => {
+t.test('what has arrived is answered although the client has ended its half', async (t) => {
+  const started = Promise.withResolvers<void>()
+  const { server, url } = await serve(t, async (request, response) => {
+    if (request.url === '/slow') started.resolve()
+    else await setTimeout(2).then(() => response.end('done'))
+  })
+  for (const requests of [1, 50]) {
+    const socket = await dial(t, url)
+    socket.end(getBytes('/', 'Content-Length: 2').replace('GET', 'POST').concat('hi').repeat(requests))
+    t.equal((await text(socket)).match(/done/g)?.length, requests)
+  }
+  const slow = await dial(t, url)
+  slow.end(getBytes('/slow'))
+  await started.promise
+  t.equal(await text(slow), '', 'but not for longer than what a client that has disconnected may cost')
+  await until(async () => (await connectionsOf(server)) === 0)
+})
+
+t.test('of too many requests those that may wait are answered', async (t) => {
+  let [parsed, answered] = [0, 0]
+  const { server, url } = await serve(t, async (_request, response) => {
+    await setTimeout(1)
+    answered++
+    response.end('done')
+  })
+  server.on('request', () => parsed++)
+  const socket = await dial(t, url)
+  socket.write(getBytes('/').repeat(50_000))
+  await until(() => answered === 1 + MAX_WAITING)
+  await setTimeout(100)
+  const answers = await text(socket)
+  t.equal(answers.match(/done/g)?.length, answered, 'also of a client that reads late')
+  t.equal(answers.match(/connection: close/gi)?.length, 1)
+  t.match(answers, /connection: close.{0,200}done$/is, 'the last one says so')
+  t.ok(parsed < 5_000, 'what is discarded is not parsed')
+})
+
+t.test('few connections may have sent too many requests', async (t) => {
   const { handle, handled } = counting()
   const { server, sockets, url } = await serve(t, handle)
   const modest = await dial(t, url)
   modest.write(getBytes('/').repeat(1 + MAX_WAITING))
   await until(() => handled.length === 1)
-  for (let index = 0; index < 3; index++) (await dial(t, url)).write(getBytes('/').repeat(2 + MAX_WAITING))
-  await until(async () => (await connectionsOf(server)) === 1)
+  for (let index = 0; index < 3 + MAX_OVERFULL; index++)
+    (await dial(t, url)).write(getBytes('/').repeat(2 + MAX_WAITING))
+  await until(async () => (await connectionsOf(server)) === 1 + MAX_OVERFULL)
   t.notOk(sockets[0]?.destroyed)
-  t.equal(handled.length, 4, 'requests that wait are not started')
+  t.equal(handled.length, 4 + MAX_OVERFULL, 'requests that wait are not started')
 })

@@ -1,22 +1,9 @@
-import { Writable } from 'node:stream'
 import t from 'tap'
 import { createToken } from '../../src/auth/token.ts'
-import { createLogger } from '../../src/ops/logger.ts'
-
-/** Creates a logger that writes to memory. */
-function openLog(level = 'info') {
-  const lines: string[] = []
-  const destination = new Writable({
-    write(chunk, _encoding, done) {
-      lines.push(String(chunk))
-      done()
-    },
-  })
-  return { log: createLogger(level, destination), lines }
-}
+import { recordLog } from '../helpers/log.ts'
 
 t.test('redacts secrets at any depth', async (t) => {
-  const { log, lines } = openLog()
+  const { logger, lines } = recordLog('info')
   const token = createToken()
   const secrets = {
     authorization: `token ghp_somebodyelse0123456789`,
@@ -35,9 +22,9 @@ t.test('redacts secrets at any depth', async (t) => {
     command:
       'git -c http.extraHeader="Authorization: Bearer  aaaaaaaaaaaaaaaa" fetch https://x:hunter4@5@example.org/',
   }
-  log.info(secrets, `and ${token} in the message`)
-  log.error({ err: Object.assign(new Error(`no way with ${token}`), { config: secrets }) }, 'failed')
-  log.child({ token }).warn('of a child')
+  logger.info(secrets, `and ${token} in the message`)
+  logger.error({ err: Object.assign(new Error(`no way with ${token}`), { config: secrets }) }, 'failed')
+  logger.child({ token }).warn('of a child')
 
   t.equal(lines.length, 3)
   for (const line of lines) {

@@ -35,7 +35,7 @@ t.test('counts requests, reports and failures', async (t) => {
   await server.report('alice/rocket', sha, { state: 'success', context: 'other' }, token)
   await server.read('alice/rocket', sha)
   await server.read('alice/rocket', MISSING_SHA)
-  await server.call('GET', '/nowhere')
+  await server.call('GET', '/no/such/path')
   await server.call('GET', '/login')
   await server.call('GET', '/alice/rocket.git/info/refs?service=git-upload-pack')
   await server.call('GET', '/alice/rocket.git/info/refs')

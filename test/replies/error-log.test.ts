@@ -7,6 +7,7 @@ import { openSpool } from '../../src/git-http/spool.ts'
 import { createLogger } from '../../src/ops/logger.ts'
 import { StoreUnavailable } from '../../src/store/engine.ts'
 import { openTestStore, sqlite } from '../helpers/databases.ts'
+import { recordLog } from '../helpers/log.ts'
 import { startServer } from '../helpers/server.ts'
 import { until } from '../helpers/until.ts'
 
@@ -83,12 +84,8 @@ t.test('at level debug each request is logged without its query', async (t) => {
 })
 
 t.test('lines say whose token a request was authorized with', async (t) => {
-  const lines: string[] = []
-  const write = (chunk: unknown, _encoding: unknown, done: () => void) => {
-    lines.push(String(chunk))
-    done()
-  }
-  const server = await startServer(t, { logger: createLogger('debug', new Writable({ write })) })
+  const { logger, lines } = recordLog('debug')
+  const server = await startServer(t, { logger })
   const { path: folder, commits } = await server.createRepository('alice/rocket', { private: true })
   const token = await server.createToken('alice', { name: 'CI of rocket' })
   t.equal((await server.read('alice/rocket', commits[0] ?? '', token)).status, 200)

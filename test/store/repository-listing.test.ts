@@ -38,9 +38,34 @@ for (const database of databases) {
       let [last] = await store.listing.list(alice.id, 1)
       while (last) {
         names.push(`${last.owner}/${last.name}`)
-        ;[last] = await store.listing.list(alice.id, 1, last)
+        ;[last] = await store.listing.list(alice.id, 1, { after: last })
       }
       t.same(names, ['acme/Open', 'alice/open', 'Alice/secret'])
+    })
+
+    t.test('lists repositories of an owner', async (t) => {
+      const names = async (userId: number | null, owner: string) =>
+        (await store.listing.list(userId, 9, { owner })).map(({ name }) => name)
+      t.same(await names(null, 'ALICE'), ['open'])
+      t.same(await names(alice.id, 'alice'), ['open', 'secret'])
+      t.same(await names(alice.id, 'zoe'), [])
+      t.same(await names(null, 'ali'), [])
+    })
+
+    t.test('finds repositories by the beginning of a name', async (t) => {
+      const found = async (text: string, userId: number | null = null, count = 9) =>
+        (await store.listing.search(userId, text, count)).map(({ owner, name }) => `${owner}/${name}`)
+      t.same(await found('OPE'), ['acme/Open', 'alice/open'])
+      t.same(await found('a'), ['acme/Open', 'alice/open'])
+      t.same(await found('a', bob.id), ['acme/Open', 'acme/shared', 'alice/open'])
+      t.same(await found('alice/'), ['alice/open'])
+      t.same(await found('Alice/S', alice.id), ['Alice/secret'])
+      t.same(await found('o', null, 1), ['acme/Open'])
+      await store.repositories.create({ owner: 'bob', name: 'a', visibility: 'public', objectFormat: 'sha1' })
+      t.same(await found('a'), ['bob/a', 'acme/Open', 'alice/open'], 'by their own name first')
+      await store.repositories.delete('bob', 'a')
+      for (const text of ['pen', 'zoe', 'secret', 'a_', 'a%', 'acm/', '/open', 'a/b/c', 'a\0', '', '/'])
+        t.same(await found(text), [], text)
     })
 
     t.test('lists repositories that the user may write to', async (t) => {

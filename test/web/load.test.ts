@@ -3,15 +3,14 @@ import { existsSync, readFileSync } from 'node:fs'
 import { type IncomingMessage, request } from 'node:http'
 import { connect } from 'node:net'
 import { join } from 'node:path'
-import { Writable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import { parseCidr } from '../../src/http/address.ts'
-import { createLogger } from '../../src/ops/logger.ts'
 import { isRunning } from '../git/sample-repository.ts'
 import { temporaryFolder } from '../helpers/databases.ts'
 import { replaceGit } from '../helpers/git.ts'
 import { fillCommit, openAnswer } from '../helpers/large-commit.ts'
+import { recordLog } from '../helpers/log.ts'
 import { openPageClient } from '../helpers/page-client.ts'
 import { startServer } from '../helpers/server.ts'
 import { turnsOf } from '../helpers/turns.ts'
@@ -20,15 +19,9 @@ import { until } from '../helpers/until.ts'
 const STATUSES = 1_000
 
 async function setUp(t: Test) {
-  const lines: string[] = []
-  const destination = new Writable({
-    write(chunk, _encoding, done) {
-      lines.push(String(chunk))
-      done()
-    },
-  })
+  const { logger, lines } = recordLog('warn')
   const server = await startServer(t, {
-    logger: createLogger('warn', destination),
+    logger,
     trustedProxies: [parseCidr('127.0.0.1')],
   })
   return { server, lines, client: openPageClient(server.url) }

@@ -1,6 +1,7 @@
 import { rm } from 'node:fs/promises'
 import t, { type Test } from 'tap'
 import { postgres } from '../helpers/databases.ts'
+import { git } from '../helpers/git.ts'
 import { createAccount, csrfOf, openPageClient } from '../helpers/page-client.ts'
 import { startServer } from '../helpers/server.ts'
 
@@ -23,7 +24,7 @@ async function setUp(t: Test) {
 t.test('an unknown path gets an error page when the client accepts HTML', async (t) => {
   const { server, anonymous, client } = await setUp(t)
   const accept = 'text/html,application/xhtml+xml,*/*;q=0.8'
-  const unknown = ['/nope', '/alice//', '//alice', '/docs/ui', '/assets/nope.css', '/api/v2']
+  const unknown = ['/alice//', '//alice', '/docs/ui', '/assets/nope.css', '/api/v2']
   for (const path of [...unknown, '/Settings/tokens', '/LOGIN/x', '/alice/rocket/commits/', '/favicon.ico']) {
     const json = await anonymous.get(path)
     t.equal(json.status, 404, path)
@@ -44,9 +45,12 @@ t.test('an unknown path gets an error page when the client accepts HTML', async 
   const broken = await startServer(t)
   await broken.store.close()
   const cookie = `session=${'x'.repeat(43)}`
-  const away = await openPageClient(broken.url).get('/nope', { headers: { accept, cookie } })
+  const away = await openPageClient(broken.url).get('/no/such/path', { headers: { accept, cookie } })
   t.equal(away.status, 404, 'without the database the page lacks only the user name')
-  t.equal((await openPageClient(server.url).get('/nope', { headers: { accept, cookie } })).status, 404)
+  t.equal(
+    (await openPageClient(server.url).get('/no/such/path', { headers: { accept, cookie } })).status,
+    404,
+  )
 })
 
 t.test('a wrong method is 405 with Allow', async (t) => {
@@ -58,6 +62,8 @@ t.test('a wrong method is 405 with Allow', async (t) => {
     '/settings/tokens': 'GET, HEAD, POST',
     '/settings/tokens/1/revoke': 'GET, HEAD, POST',
     '/docs': 'GET, HEAD',
+    '/alice': 'GET, HEAD',
+    '/nobody': 'GET, HEAD',
     '/alice/rocket': 'GET, HEAD',
     '/alice/rocket/commits/feature/x': 'GET, HEAD',
     '/alice/rocket/checks': 'GET, HEAD',
@@ -166,9 +172,81 @@ t.test('pages are not cached, and assets are revalidated', async (t) => {
   }
 })
 
+t.test('the page of an owner lists what the user may see', async (t) => {
+  const { server, client, anonymous } = await setUp(t)
+  await server.createRepository('alice/plans', { private: true })
+  await server.createRepository('alicia/other')
+  const names = async (who: typeof client, path: string) =>
+    [...(await who.get(path)).body.matchAll(/<a href="\/([^"/]+\/[^"/]+)"><strong>/g)].map(([, name]) => name)
+  t.same(await names(anonymous, '/alice'), ['alice/rocket'])
+  t.same(await names(client, '/ALICE'), ['alice/plans', 'alice/rocket'])
+  t.match((await client.get('/ALICE')).body, '<h1><a href="/">Repositories</a> of alice</h1>')
+  const missing = async (path: string, who: typeof client) => {
+    const { status, headers, body } = await who.get(path)
+    return [status, headers.get('location'), body.replace(/value="[^"]*"/, '')]
+  }
+  for (const path of ['/bob', '/x.git', '/%00', `/${'n'.repeat(101)}`]) {
+    t.equal((await client.get(path)).status, 404, path)
+    t.same(await missing(path, client), await missing('/nope', client), path)
+    t.same(await missing(path, anonymous), [303, `/login?next=${encodeURIComponent(path)}`, ''], path)
+  }
+  const long = `/bob?${'%'.repeat(2_000)}`
+  t.same(await missing(long, anonymous), [303, '/login', ''], 'clients refuse long headers')
+  for (const path of ['/api', '/API', '/robots.txt', '/Docs', '/settings', '/nope/'])
+    t.equal((await anonymous.get(path)).status, 404, path)
+})
+
+t.test('repositories are found by the beginning of the owner or the name', async (t) => {
+  const { anonymous } = await setUp(t)
+  for (const q of ['ROCK', 'ali', ' alice/r ', 'alice/'])
+    t.match((await anonymous.get(`/?q=${encodeURIComponent(q)}`)).body, 'href="/alice/rocket"', q)
+  const { body } = await anonymous.get('/?q=bo%22%00%3C')
+  t.match(body, /begins with “<bdi>bo&quot;␀&lt;<\/bdi>”.*/)
+  t.match(body, 'value="bo&quot;')
+  t.notMatch((await anonymous.get('/?q=bob')).body, 'secret')
+  t.match((await anonymous.get('/?q=+&q=x')).body, 'href="/alice/rocket"', 'nothing is searched for')
+})
+
+t.test('the start page has own repositories first, then broken ones, and empty ones last', async (t) => {
+  const { server, client, anonymous, path } = await setUp(t)
+  const create = async (owner: string, name: string, state?: 'success' | 'failure') => {
+    const { id, commits } = await server.createRepository(`${owner}/${name}`, { commits: state ? 1 : 0 })
+    const status = { context: 'ci', description: null, target_url: null }
+    if (state)
+      await server.store.statuses.report({ repositoryId: id, sha: commits[0] ?? '', state, ...status })
+    return id
+  }
+  await create('alice', 'empty')
+  await create('alice', 'zz', 'failure')
+  await create('many', 'aaa-empty')
+  await create('many', 'green', 'success')
+  await create('many', 'red', 'failure')
+  const names = async (who: typeof client, path = '/') =>
+    [...(await who.get(path)).body.matchAll(/<a href="\/([^"/]+\/[^"/]+)"><strong>/g)].map(([, name]) => name)
+  const expected = ['alice/zz', 'alice/rocket', 'many/red', 'many/green', 'alice/empty', 'many/aaa-empty']
+  t.same(await names(client), expected)
+  t.same(await names(anonymous), ['alice/zz', 'many/red', 'alice/rocket', ...expected.slice(3)])
+  t.same(await names(client, '/many'), ['many/red', 'many/green', 'many/aaa-empty'])
+
+  const add = (index: number) =>
+    server.store.repositories.create({
+      owner: 'many',
+      name: `r${String(index).padStart(3, '0')}`,
+      visibility: 'public',
+      objectFormat: 'sha1',
+      path,
+    })
+  for (let index = 0; index < 40; index++) await add(index)
+  git(path, 'pack-refs', '--all')
+  await create('zoe', 'reftable', 'failure')
+  const first = [...expected.slice(0, 3), 'zoe/reftable', 'many/green', 'many/r000']
+  t.same((await names(client)).slice(0, 6), first, 'of more than a page shows')
+  t.equal((await names(client)).length, 30)
+})
+
 t.test('the list of repositories is paged', async (t) => {
   const { server, anonymous, path } = await setUp(t)
-  for (let index = 0; index < 65; index++) {
+  for (let index = 0; index < 265; index++) {
     const name = `r${String(index).padStart(3, '0')}`
     await server.store.repositories.create({
       owner: 'many',
@@ -180,13 +258,18 @@ t.test('the list of repositories is paged', async (t) => {
   }
   const counts: number[] = []
   let next: string | undefined = '/'
+  const seen = new Set<string>()
   while (next !== undefined) {
     const { body } = await anonymous.get(next)
+    for (const [row] of body.matchAll(/id="r-\d+"/g)) seen.add(row)
     t.notMatch(body, 'secret')
     counts.push(body.match(/<li class="commit"[^>]*>/g)?.length ?? 0)
-    next = /href="(\/\?after=[^"]+)"/.exec(body)?.[1]
+    next = /href="(\/\?after=[^"]*)"/.exec(body)?.[1]
   }
-  t.same(counts, [30, 30, 6])
+  t.same(counts, [30, 200, 66], 'by name from the second page on')
+  t.equal(seen.size, 266)
+  t.match((await anonymous.get('/many')).body, 'href="/many?after=many%2Fr199"')
+  t.equal((await anonymous.get('/many?after=many%2Fr199')).body.match(/id="r-/g)?.length, 65)
   for (const after of ['', 'x', '%00/%00', 'a/b/c', 'a&after=b']) {
     t.equal((await anonymous.get(`/?after=${after}`)).status, 200, after)
   }

@@ -63,14 +63,14 @@ for (const database of [sqlite, postgres]) {
     const rows = items(body, 'commit')
     t.equal(rows.length, 6)
     t.match(rows[0], /^unavailable alice \/ damaged The files of this repository cannot be opened/)
-    t.equal(rows[1], 'empty alice / empty Nothing has been pushed yet.')
-    t.match(rows[2], /^unavailable alice \/ gone The files/)
+    t.match(rows[1], /^unavailable alice \/ gone The files/)
+    t.match(rows[2], /^failure alice \/ red Failed: a, b, c and 1 more · Subject 1 of red · Test/)
     t.match(rows[3], /^success alice \/ green Subject 1 of green · Test · \d+ years? ago$/)
-    t.match(rows[4], /^failure alice \/ red Failed: a, b, c and 1 more · Subject 1 of red · Test/)
-    t.match(rows[5], /^no status alice \/ silent Subject 0 of silent/)
+    t.match(rows[4], /^no status alice \/ silent Subject 0 of silent/)
+    t.equal(rows[5], 'empty alice / empty Nothing has been pushed yet.')
     t.notMatch(body, /hidden|secret/)
     t.match(
-      items((await client.get('/')).body, 'commit')[4],
+      items((await client.get('/')).body, 'commit')[2],
       /^failure alice \/ hidden private Failed: secret/,
     )
     t.equal((await fetch(`${server.url}/alice/gone`)).status, 503)

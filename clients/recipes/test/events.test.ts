@@ -12,7 +12,8 @@ t.setTimeout(300_000)
 const codes = ({ test, close }: Awaited<ReturnType<typeof runRecipe>>) => [test.code, close?.code]
 
 for (const [name, { required, events }] of Object.entries(systems)) {
-  // Jenkins reports its build as a whole. Its jobs end as the build does, and its reports change no exit code.
+  // Jenkins reports its build as a whole. Its jobs end as the build does, and its reports change no
+  // exit code.
   const isWhole = name === 'Jenkinsfile'
   const [pull = '', push = '', ...others] = Object.keys(events)
 

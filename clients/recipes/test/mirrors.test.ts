@@ -17,7 +17,10 @@ const blocks = [...read('README.md').matchAll(/^```(\w+)\n([\s\S]*?)^```$/gm)].m
 const block = (start: string | RegExp) => blocks.find((text) => text.search(start) >= 0) ?? 'no such lines'
 t.setTimeout(180_000)
 
-/** The status server as the README's lines set it up, and another git server with a repository on `git daemon`. */
+/**
+ * The status server as the README's lines set it up, and another git server with a repository on
+ * `git daemon`.
+ */
 async function startBoth() {
   const server = await startServer(t)
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'mirror-')))

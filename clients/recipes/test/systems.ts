@@ -14,7 +14,10 @@ export const read = (name: string) => readFileSync(join(recipes, name), 'utf8')
 /** How the jobs before the closing one have ended. */
 type Result = 'success' | 'failure' | 'cancelled'
 
-/** What a system does with a recipe. `SHA` stands for the commit, `MERGE` for its merge with another branch. */
+/**
+ * What a system does with a recipe. `SHA` stands for the commit, `MERGE` for its merge with another
+ * branch.
+ */
 interface System {
   /** The context of the closing job of the first event, which rules require. */
   required: string
@@ -22,9 +25,15 @@ interface System {
   test: string
   /** The shell script of the closing job. */
   close: string
-  /** The variables of the closing job by how the other has ended; undefined where the system starts none. */
+  /**
+   * The variables of the closing job by how the other has ended; undefined where the system starts
+   * none.
+   */
   closing(result: Result, env: Record<string, string>): Record<string, string> | undefined
-  /** What the system documents for each event that it has, a pull request first: the job's variables. */
+  /**
+   * What the system documents for each event that it has, a pull request first: the job's
+   * variables.
+   */
   events: Record<string, Record<string, string>>
   /** The variables of every event. */
   always: Record<string, string>
@@ -241,7 +250,10 @@ export const systems: Record<string, System> = {
   },
 }
 
-/** Clones the service's repository, with a Makefile whose tests are `$CHECK`, and with the committed client. */
+/**
+ * Clones the service's repository, with a Makefile whose tests are `$CHECK`, and with the committed
+ * client.
+ */
 export function checkout(t: Test, { path }: Service): string {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'recipe-')))
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))

@@ -1,13 +1,19 @@
 import { statSync } from 'node:fs'
-import type { Command } from 'commander'
+import { type Command, Option } from 'commander'
 import { RuleViolation } from '../../domain/rule-violation.ts'
 import { checkGit } from '../../git/git-version.ts'
 import { backUp } from '../../maintenance/backup/back-up.ts'
 import { findBackup, restoreAll } from '../../maintenance/backup/restore.ts'
 import { callerPath, UsageError } from '../parts/arguments.ts'
-import { count, say } from '../parts/output.ts'
+import { count, print, say } from '../parts/output.ts'
 import { showProgress } from '../parts/progress.ts'
 import { readingStore, type Settings } from '../parts/with-store.ts'
+
+interface BackupFlags {
+  keep: string
+  imported?: boolean
+  verify?: 'all'
+}
 
 export function addBackupCommands(program: Command, settings: Settings): void {
   program
@@ -15,19 +21,23 @@ export function addBackupCommands(program: Command, settings: Settings): void {
     .description('back up the database and the repositories to a folder; the server may be running')
     .option('--keep <number>', 'how many backups to keep in the folder', '7')
     .option('--imported', 'also back up imported repositories')
+    .addOption(new Option('--verify <what>', 'also read the other backups in the folder').choices(['all']))
     .addHelpText(
       'after',
       `
 Each backup contains users, repositories, access, tokens (as hashes), the audit log, statuses, and the refs and objects of repositories.
 Backups in one folder share objects. A backup that does not end leaves those before it complete.`,
     )
-    .action((path: string, { keep, imported = false }: { keep: string; imported?: boolean }) =>
+    .action((path: string, { keep, imported = false, verify }: BackupFlags) =>
       readingStore(settings, async (store) => {
         if (!/^[1-9]\d{0,3}$/.test(keep))
           throw new UsageError(`--keep: "${keep}" is not a number of at least 1`)
         await checkGit()
-        const options = { keep: Number(keep), imported }
-        const { left, problems } = await backUp(store, callerPath(path), options, showProgress())
+        const options = { keep: Number(keep), imported, verifyAll: verify === 'all' }
+        const report = await backUp(store, callerPath(path), options, showProgress())
+        const { left, problems, notes, verified } = report
+        print(`verified ${count(verified.bytes, 'byte')} of the folder in ${verified.seconds.toFixed(1)} s`)
+        for (const note of notes) say(note)
         for (const name of left) say(`not included: ${name} is imported (--imported includes it)`)
         for (const problem of problems) say(problem)
         if (problems.length > 0)

@@ -11,6 +11,7 @@ import { openRepository } from '../../git/opened-repository.ts'
 import { setDefaultBranch } from '../../git/refs/default-branch.ts'
 import { isRefName, readRef, readRefs } from '../../git/refs/read-refs.ts'
 import { createBareRepository, inspectRepository } from '../../git/repository.ts'
+import { isShallowClone } from '../../git/repository-health.ts'
 import { explainOwnerProblem, findOwnerProblem } from '../../git/repository-owner.ts'
 import { StoreUnavailable } from '../../store/engine.ts'
 import type { NewRepository, Repository } from '../../store/repositories/repositories.ts'
@@ -99,6 +100,10 @@ export function addRepositoryCommands(program: Command, settings: Settings): voi
         const existing = await store.repositories.find(owner, name)
         if (trustOwner && existing?.path === inspected.path && !existing.managed)
           return store.repositories.trustOwner(existing.id)
+        if (await isShallowClone(inspected.path))
+          throw new RuleViolation(
+            `${inspected.path} is a shallow clone, without older commits. Fetch those with: git fetch --unshallow`,
+          )
         const created = await store.repositories.create({
           owner,
           name,

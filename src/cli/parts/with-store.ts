@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs'
-import { parseEnv } from 'node:util'
 import type { Command } from 'commander'
 import { type Config, readConfig } from '../../config.ts'
 import { checkAccount, commandToClose } from '../../ops/data-directory.ts'
 import { openStore, type Store, type StoreOptions } from '../../store/store.ts'
 import { accountName } from '../../util/account-name.ts'
 import { callerPath, UsageError } from './arguments.ts'
+import { parseEnvironmentFile } from './environment-file.ts'
 import { say } from './output.ts'
 
 type Work = (store: Store, config: Config) => Promise<unknown>
@@ -61,15 +61,14 @@ export const creatingStore = (settings: Settings, work: Work) => withStore(setti
 export const readingStore = (settings: Settings, work: Work) => withStore(settings, work, { migrate: false })
 
 /**
- * Returns the environment with the variables of a file like systemd's `EnvironmentFile`. As with
- * Node's `--env-file`, a variable that is set already keeps its value.
+ * Returns the environment with the variables of a file; one that is set already keeps its value.
  *
  * @throws UsageError when the file cannot be read
  */
 function readEnvironment(file: string | undefined, environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   if (file === undefined) return environment
   try {
-    return { ...parseEnv(readFileSync(callerPath(file), 'utf8')), ...environment }
+    return { ...parseEnvironmentFile(readFileSync(callerPath(file), 'utf8')), ...environment }
   } catch (error) {
     throw new UsageError(`--env-file: ${error instanceof Error ? error.message : error}`)
   }

@@ -56,6 +56,20 @@ export async function readDefaultBranch(path: string): Promise<string | null> {
 }
 
 /**
+ * Returns the commit that `HEAD` leads to, by files alone; null if there is none, or if only git can
+ * tell.
+ */
+export async function readHeadId(path: string): Promise<string | null> {
+  const files = await headPaths(path)
+  const [packed = '', file = ''] = [files[0], files.at(-1)]
+  const loose = await readStart(file).catch(nullOnSystemError)
+  const name = Buffer.from(relative(path, file)).toString('latin1')
+  const lines = (await readStart(packed).catch(nullOnSystemError))?.split('\n').slice(0, -1) ?? []
+  const line = loose ?? lines.find((line) => line.endsWith(` ${name}`))
+  return /^([0-9a-f]{40,64})(?:[ \n]|$)/.exec(line ?? '')?.[1] ?? null
+}
+
+/**
  * Resolves `HEAD` to a ref and returns all files in which git looks for that ref, which is the last
  * of them.
  */
@@ -92,7 +106,7 @@ export async function* symbolicFiles(
 }
 
 /** Returns the ref that a file or a symbolic link names, decoded as Latin-1; undefined if none. */
-async function symbolicTarget(file: string): Promise<string | undefined> {
+export async function symbolicTarget(file: string): Promise<string | undefined> {
   const link = await readlink(file, 'latin1').catch(nullOnSystemError)
   if (link?.startsWith('refs/')) return link
   const text = await readStart(file).catch(nullOnSystemError)

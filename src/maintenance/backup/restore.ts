@@ -139,6 +139,7 @@ async function restoreInto(
   let locked = 0
   const frame = await restoreBackup(engine, source.file, onRows, async (db, { created_at, sha256 }) => {
     if (source.sha256 && sha256 !== source.sha256) throw damagedBackup()
+    if (source.sha256) await removeUnnamed(db, source.repositories)
     const moved = source.repositories.filter((copy) => copy.imported !== null && copy.content)
     for (const { id } of moved)
       await db.updateTable('repositories').set({ path: null }).where('id', '=', id).execute()
@@ -152,6 +153,14 @@ async function restoreInto(
     await publishAll(drafts)
   })
   return { ...frame, locked }
+}
+
+/** Removes repositories that the server created and that were deleted while the backup was made. */
+async function removeUnnamed(db: Kysely<Tables>, copies: readonly RepositoryCopy[]): Promise<void> {
+  const named = new Set(copies.map(({ id }) => id))
+  const managed = await db.selectFrom('repositories').select('id').where('path', 'is', null).execute()
+  for (const { id } of managed)
+    if (!named.has(id)) await db.deleteFrom('repositories').where('id', '=', id).execute()
 }
 
 /** Returns the repositories that are not in place. @throws RuleViolation if anything else is */

@@ -1,9 +1,12 @@
 import { sql } from 'kysely'
-import { nameKey } from '../../domain/names.ts'
+import { isName, nameKey } from '../../domain/names.ts'
 import type { Engine } from '../engine.ts'
 import { accessQuery, accessRules, type ReadableRepository, repositoryKeys, repositoryOf } from './access.ts'
 
 const { mayRead, permission } = accessRules()
+
+/** A repository of a list. */
+export type ListedRepository = ReadableRepository & { hasRules: boolean }
 
 /**
  * Returns functions that find the repositories that a signed-in user or an anonymous user may read.
@@ -30,7 +33,18 @@ export function createRepositoryListing(engine: Engine, folder: string) {
         'repositories.trust_owner',
         permission.as('permission'),
       ])
+      .select((eb) => {
+        const rules = eb.selectFrom('branch_rules').whereRef('repository_id', '=', 'repositories.id')
+        // For a long list PostgreSQL would scan the whole table to know what `exists`.
+        return eb(rules.select('id').limit(1), 'is not', null).as('hasRules')
+      })
       .where(mayRead)
+  const listed = (rows: Awaited<ReturnType<ReturnType<typeof visibleTo>['execute']>>): ListedRepository[] =>
+    rows.flatMap((row) => {
+      const repository = repositoryOf(row, folder)
+      // SQLite answers with a number.
+      return repository ? [{ ...repository, hasRules: Boolean(row.hasRules) }] : []
+    })
 
   return {
     /**
@@ -46,7 +60,7 @@ export function createRepositoryListing(engine: Engine, folder: string) {
     },
 
     /** Returns up to `count` repositories that the user may write to, newest first. */
-    async writable(userId: number, count: number): Promise<ReadableRepository[]> {
+    async writable(userId: number, count: number): Promise<ListedRepository[]> {
       const rows = await visibleTo(userId)
         .where((eb) =>
           eb.or([
@@ -57,40 +71,65 @@ export function createRepositoryListing(engine: Engine, folder: string) {
         .orderBy('repositories.id', 'desc')
         .limit(count)
         .execute()
-      return rows.flatMap((row) => repositoryOf(row, folder) ?? [])
+      return listed(rows)
     },
 
     /**
-     * Returns a page of repositories ordered by name, and whether they have branch rules.
+     * Returns a page of repositories ordered by name.
      *
      * @param after the last repository of the previous page
+     * @param owner of all repositories; default: any
      */
     async list(
       userId: number | null,
       count: number,
-      after?: { owner: string; name: string },
-    ): Promise<(ReadableRepository & { hasRules: boolean })[]> {
+      {
+        after,
+        owner,
+      }: { after?: { owner: string; name: string } | undefined; owner?: string | undefined } = {},
+    ): Promise<ListedRepository[]> {
       let query = visibleTo(userId)
-        .select(({ exists, selectFrom }) =>
-          exists(
-            selectFrom('branch_rules').select('id').whereRef('repository_id', '=', 'repositories.id'),
-          ).as('hasRules'),
-        )
         .orderBy('repositories.owner_key')
         .orderBy('repositories.name_key')
         .limit(count)
+      if (owner !== undefined) query = query.where('repositories.owner_key', '=', nameKey(owner))
       if (after) {
         const [owner, name] = [nameKey(after.owner), nameKey(after.name)]
         query = query.where(
           sql<boolean>`(repositories.owner_key, repositories.name_key) > (${owner}, ${name})`,
         )
       }
-      const rows = await query.execute()
-      // SQLite answers with a number.
-      return rows.flatMap((row) => {
-        const repository = repositoryOf(row, folder)
-        return repository ? [{ ...repository, hasRules: Boolean(row.hasRules) }] : []
-      })
+      return listed(await query.execute())
+    },
+
+    /**
+     * Returns up to `count` repositories by the beginning of a name: of theirs or, after those, of
+     * their owner's. With a slash, the owner is exact. Each query is a range of an index.
+     */
+    async search(userId: number | null, text: string, count: number): Promise<ListedRepository[]> {
+      const [first = '', second] = nameKey(text).split('/')
+      if (![first, second || 'x'].every(isName)) return []
+      const startingWith = (column: 'owner_key' | 'name_key', start: string) =>
+        visibleTo(userId)
+          .where(`repositories.${column}`, '>=', start)
+          // Comes after all characters of names.
+          .where(`repositories.${column}`, '<', `${start}~`)
+          .limit(count)
+      if (second !== undefined) {
+        const ofOwner = startingWith('name_key', second).where('repositories.owner_key', '=', first)
+        return listed(await ofOwner.orderBy('repositories.name_key').execute())
+      }
+      const named = startingWith('name_key', first)
+        .orderBy('repositories.name_key')
+        .orderBy('repositories.owner_key')
+      const owned = startingWith('owner_key', first)
+        .orderBy('repositories.owner_key')
+        .orderBy('repositories.name_key')
+      const repositories = [...listed(await named.execute()), ...listed(await owned.execute())]
+      return [...new Map(repositories.map((repository) => [repository.id, repository])).values()].slice(
+        0,
+        count,
+      )
     },
   }
 }

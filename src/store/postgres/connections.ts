@@ -133,6 +133,33 @@ export class Connections {
   }
 }
 
+/**
+ * Returns whether two clients that are connected at the same time reach the same process of the
+ * server, or one client two of them: so it is behind PgBouncer with `pool_mode = transaction`.
+ *
+ * @throws StoreUnavailable
+ */
+export async function sharesSessions(url: string): Promise<boolean> {
+  const connections = new Connections(url, 2, CONNECT_TIMEOUT)
+  const sessions: Session[] = []
+  const processes: (number | undefined)[][] = [[], []]
+  try {
+    while (sessions.length < 2) sessions.push(await connections.connect('read'))
+    // A pooler gives out the connection that was used last, or takes turns: then the same client
+    // gets another one the second time.
+    for (const index of [0, 1, 1, 0, 0, 1]) {
+      const query = { text: 'select pg_backend_pid() as pid' }
+      const result: QueryResult<{ pid: number }> | undefined = await sessions[index]?.run(query)
+      processes[index]?.push(result?.rows[0]?.pid)
+    }
+  } finally {
+    for (const session of sessions) session.release()
+    await connections.end()
+  }
+  const [first = [], second = []] = processes
+  return first[0] === second[0] || [first, second].some((pids) => new Set(pids).size > 1)
+}
+
 /** Returns a queue in order of arrival: all callers count as one client. */
 function queueFor(slots: number): FairQueue {
   return new FairQueue({

@@ -69,7 +69,7 @@ export const reporting: DialectSql['reporting'] = (kysely, maxContexts) =>
 
 /** Returns statements for many commits, because each is a round trip. */
 export function ofCommits(kysely: Kysely<Tables>): ReturnType<NonNullable<DialectSql['ofCommits']>> {
-  const asked = (commits: string) =>
+  const keys = (commits: string) =>
     sql<{ n: number; repository_id: number; sha: string }>`json_to_recordset(cast(${commits} as json))`
   const failed = sql<FailedContext[] | null>`
     (array_agg(json_build_object('context', context, 'targetUrl', target_url) order by context)
@@ -77,16 +77,16 @@ export function ofCommits(kysely: Kysely<Tables>): ReturnType<NonNullable<Dialec
   return {
     summaries: prepare<{ commits: string }>()((p) =>
       kysely
-        .selectFrom(asked(p.commits).as<'asked'>(sql`asked (n integer, repository_id bigint, sha text)`))
+        .selectFrom(keys(p.commits).as<'keys'>(sql`keys (n integer, repository_id bigint, sha text)`))
         .crossJoinLateral(
           countsOf(kysely.selectFrom('statuses'))
             .select(failed.as('failed'))
-            .whereRef('statuses.repository_id', '=', sql.ref('asked.repository_id'))
-            .whereRef('statuses.sha', '=', sql.ref('asked.sha'))
+            .whereRef('statuses.repository_id', '=', sql.ref('keys.repository_id'))
+            .whereRef('statuses.sha', '=', sql.ref('keys.sha'))
             .as('summary'),
         )
         .selectAll('summary')
-        .orderBy('asked.n'),
+        .orderBy('keys.n'),
     ),
     // To receive 30,000 rows takes most of the time of a page.
     states: prepare<{ repositoryId: number; shas: string }>()((p) =>
@@ -109,4 +109,4 @@ export function ofCommits(kysely: Kysely<Tables>): ReturnType<NonNullable<Dialec
  * the repository.
  */
 export const isOneOf: DialectSql['isOneOf'] = (texts) =>
-  sql`= any(array(select value from json_array_elements_text(${texts}) as asked))`
+  sql`= any(array(select value from json_array_elements_text(${texts})))`

@@ -87,7 +87,7 @@ export function createPushStore(engine: Engine, repositories: string, audit: Aud
         'pusher',
         'commands',
         'repository_id',
-        'repositories.id as found',
+        'repositories.id as present_id',
         'path',
         'trust_owner',
       ])
@@ -95,10 +95,10 @@ export function createPushStore(engine: Engine, repositories: string, audit: Aud
       .orderBy('push_intents.id')
       .limit(BATCH)
       .execute()
-    return rows.map(({ id, pusher, commands, repository_id, found, path, trust_owner }) => ({
+    return rows.map(({ id, pusher, commands, repository_id, present_id, path, trust_owner }) => ({
       id,
       ...readIntent({ pusher, commands }),
-      repository: found === null ? null : locate(repositories, { id: repository_id, path, trust_owner }),
+      repository: present_id === null ? null : locate(repositories, { id: repository_id, path, trust_owner }),
     }))
   }
 

@@ -23,7 +23,7 @@ const dialect: DialectSql = {
   greatest: 'max',
   now: NOW,
   clock: NOW,
-  isOneOf: (texts) => sql`in (select value from json_each(${texts}) as asked)`,
+  isOneOf: (texts) => sql`in (select value from json_each(${texts}))`,
   functions: () => [],
   reporting,
 }

@@ -5,7 +5,7 @@ import type { GitClient } from '../../git/history/cached-reads.ts'
 import { connectionSignal } from '../../http/connection-signal.ts'
 import { recheckAccess } from '../../replies/recheck-access.ts'
 import type { ReadableRepository } from '../../store/access/access.ts'
-import { sessionOf } from '../session/session-auth.ts'
+import { sessionOf, signInPath } from '../session/session-auth.ts'
 import type { PageContext } from './page-context.ts'
 
 export interface RepositoryRoute {
@@ -36,7 +36,7 @@ export function createRepositoryFinder(app: FastifyInstance, { store, sendErrorP
     const repository = await store.listing.find(user?.id ?? null, owner, repo)
     if (repository) return repository
     if (user) throw new ServiceError('repository_unknown')
-    reply.redirect(`/login?next=${encodeURIComponent(request.url)}`, 303)
+    reply.redirect(signInPath(request.url), 303)
     return null
   }
   // Access is rechecked only on routes that open a repository, which have its parameters.

@@ -1,7 +1,7 @@
 import type { FastifyReply } from 'fastify'
 import type { Session } from '../../auth/session.ts'
 import { etagOf, matchesEtag } from '../../http/etag.ts'
-import { sessionOf } from '../session/session-auth.ts'
+import { sessionOf, signInPath } from '../session/session-auth.ts'
 import { type Html, html } from './html.ts'
 
 /** Options of the layout that all pages share. */
@@ -77,7 +77,7 @@ ${head ?? ''}
   <nav aria-label="Site">
     <a class="brand" href="/"><img src="/assets/icon.svg" alt="" width="24" height="24">Commit Status</a>
     <a href="/docs">API docs</a>
-    ${session.user ? accountLinks(session) : html`<a class="end" href="${signInPath(session)}">Sign in</a>`}
+    ${session.user ? accountLinks(session) : html`<a class="end" href="${signInLink(session)}">Sign in</a>`}
   </nav>
 </header>
 ${wide ? html`<div id="content">${content}</div>` : html`<main id="content">${content}</main>`}
@@ -87,11 +87,11 @@ ${wide ? html`<div id="content">${content}</div>` : html`<main id="content">${co
 }
 
 /** Returns the path of the sign-in page that returns to the user's page. */
-function signInPath({ path }: Session): string {
+function signInLink({ path }: Session): string {
   if (path.startsWith('/login?')) return path
   // The query of the other paths is not for the history and the header Referer.
   if (path === '/' || /^\/login(?:\/|$)/.test(path)) return '/login'
-  return `/login?next=${encodeURIComponent(path)}`
+  return signInPath(path)
 }
 
 function accountLinks(session: Session): Html {

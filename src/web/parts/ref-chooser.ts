@@ -18,7 +18,7 @@ export function branchOf(ref: Ref | null): string | null {
 
 /** Renders the choice of a branch or tag. @param labelled whether the label is visible */
 export function refChooser(path: string, refs: Refs, ref: Ref | null, labelled: boolean): Html {
-  const named = (kind: Ref['kind'], list: readonly Ref[]) => {
+  const choices = (kind: Ref['kind'], list: readonly Ref[]) => {
     const newest = list.slice(0, CHOICES)
     const others =
       ref?.name && ref.kind === kind && !newest.some(({ name }) => name === ref.name) ? [ref] : []
@@ -33,7 +33,7 @@ export function refChooser(path: string, refs: Refs, ref: Ref | null, labelled: 
   return html`<form class="choose" action="${path}">
     <label for="ref"${labelled ? '' : html` class="sr"`}>Branch or tag</label>
     <select id="ref" name="ref">${ref?.name ? '' : html`<option value="">HEAD</option>`}
-      ${group('Branches', named('branch', refs.branches))}${group('Tags', named('tag', refs.tags))}</select>
+      ${group('Branches', choices('branch', refs.branches))}${group('Tags', choices('tag', refs.tags))}</select>
     <button class="quiet" type="submit">Show</button>
   </form>`
 }

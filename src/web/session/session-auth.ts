@@ -14,6 +14,8 @@ export type SessionAuth = ReturnType<typeof createSessionAuth>
 const csrf = Tokens()
 /** Characters of a `User-Agent` that are stored. Browsers send up to 200. */
 const MAX_USER_AGENT = 255
+/** Characters of a path to which sign-in returns. */
+const MAX_RETURN_PATH = 2_000
 
 /**
  * Authenticates users by session cookies. A cookie holds only a random secret. Before sign-in it
@@ -158,8 +160,14 @@ export function actorOf(request: FastifyRequest, user: SessionUser): Actor {
 /** Returns a hook that sends anonymous users to the sign-in page. @param path to return to */
 export function requireSignIn(path: string) {
   return async (request: FastifyRequest, reply: FastifyReply) => {
-    if (!sessionOf(request).user) return reply.redirect(`/login?next=${encodeURIComponent(path)}`, 303)
+    if (!sessionOf(request).user) return reply.redirect(signInPath(path), 303)
   }
+}
+
+/** Returns the path of the sign-in page that returns to `path`, or to the start page if it is long. */
+export function signInPath(path: string): string {
+  // Encoded, it may be three times as long, and clients refuse headers of more than 16 KB.
+  return path.length > MAX_RETURN_PATH ? '/login' : `/login?next=${encodeURIComponent(path)}`
 }
 
 /** Returns the session of a page. */

@@ -23,7 +23,9 @@ import type { Repository } from '../../../src/store/repositories/repositories.ts
 import { openStore, type Store, type StoreOptions } from '../../../src/store/store.ts'
 import { databases, openTestStore, postgres, sqlite, temporaryFolder } from '../../helpers/databases.ts'
 import { listEvents } from '../../helpers/events.ts'
-import { createCommits, git } from '../../helpers/git.ts'
+import { flipBit } from '../../helpers/flip-bit.ts'
+import { createCommits, git, gitWith } from '../../helpers/git.ts'
+import { createRandom } from '../../helpers/random.ts'
 
 const quiet = () => {}
 const defaults = { keep: 7, imported: false }
@@ -97,7 +99,7 @@ for (const from of databases) {
     await report(store, rocket, '0'.repeat(40))
     git(rocket.path, 'update-ref', '-d', 'refs/heads/gone')
     const folder = join(temporaryFolder(t), 'a', 'backups')
-    t.same(await backUp(store, folder, defaults, quiet), { left: [], problems: [] })
+    t.match(await backUp(store, folder, defaults, quiet), { left: [], problems: [], notes: [] })
     t.match((await listEvents(store)).at(-1)?.details, { repositories: 2, refs: 12 })
     const before = await refsOf(store)
     const first = readdirSync(folder).find((name) => name.endsWith('.manifest')) ?? ''
@@ -289,4 +291,135 @@ t.test('a restore that is refused or interrupted leaves the place as it was', as
       (await (await restore(t, folder, { options })).store.repositories.get('alice', 'rocket')).path,
     ),
   )
+})
+
+for (const part of ['.pack', '.idx', '/config', '/HEAD', '/packed-refs', '.manifest', '.database'])
+  t.test(`a flipped bit in ${part} of the folder is noticed and healed`, async (t) => {
+    const { store } = await openTestStore(t, sqlite)
+    const { path } = await create(store, 'rocket')
+    createCommits(path, 3)
+    git(path, 'tag', 'old')
+    const folder = temporaryFolder(t)
+    await backUp(store, folder, defaults, quiet)
+    createCommits(path, 3)
+    await backUp(store, folder, defaults, quiet)
+    const where = flipBit(folder, createRandom(1), new RegExp(`${part.replace('.', '\\.')}$`))
+    const isLost = part === '.manifest' || part === '.database'
+
+    const options = { ...defaults, verifyAll: true }
+    const { notes, problems, verified } = await backUp(store, folder, options, quiet)
+    t.same(problems, [], 'the repository is not blamed')
+    t.equal(notes.length, 1, where)
+    t.match(notes[0], isLost ? /^the backup 00000[12]-\w+ is lost: .* damaged/ : /damaged/, where)
+    t.ok(verified.bytes > 0)
+    t.same(await refsOf((await restore(t, folder)).store), await refsOf(store))
+    const [first = ''] = await listBackups(folder)
+    if (!isLost) await restore(t, folder, { time: first })
+    t.equal((await backUp(store, folder, options, quiet)).notes.length, isLost ? 1 : 0, 'while it is there')
+  })
+
+t.test('earlier backups are kept from what was set aside, or are named as lost', async (t) => {
+  const { store } = await openTestStore(t, sqlite)
+  const { path } = await create(store, 'rocket')
+  createCommits(path, 3)
+  const child = git(path, 'commit-tree', '-p', 'main', '-m', 'gone', 'main^{tree}')
+  git(path, 'update-ref', 'refs/heads/gone', child)
+  const folder = temporaryFolder(t)
+  await backUp(store, folder, defaults, quiet)
+  const before = await refsOf(store)
+  git(path, 'update-ref', '-d', 'refs/heads/gone')
+  git(path, 'gc', '--quiet', '--prune=now')
+  await backUp(store, folder, defaults, quiet)
+  const repositories = join(folder, 'repositories')
+  const packs = join(repositories, '1.sha1.git', 'objects', 'pack')
+  const damage = (offset: (bytes: Buffer, file: string) => number) => {
+    const file = join(packs, readdirSync(packs).find((name) => name.endsWith('.pack')) ?? '')
+    const bytes = readFileSync(file)
+    const at = offset(bytes, file)
+    bytes.writeUInt8(bytes.readUInt8(at) ^ 1, at)
+    rmSync(file)
+    writeFileSync(file, bytes)
+  }
+
+  // The digest at the end.
+  damage((bytes) => bytes.length - 1)
+  t.match((await backUp(store, folder, defaults, quiet)).notes, [
+    /pack-\w+\.pack was damaged; it was repaired$/,
+  ])
+  const [first = ''] = await listBackups(folder)
+  t.same(await refsOf((await restore(t, folder, { time: first })).store), before)
+
+  // The tree that all commits share, which the served repository has.
+  const tree = git(path, 'rev-parse', 'main^{tree}')
+  damage((_bytes, file) => {
+    const index = gitWith(path, readFileSync(file.replace(/pack$/, 'idx')), 'show-index')
+    return Number(new RegExp(`^(\\d+) ${tree}`, 'm').exec(index)?.[1]) + 3
+  })
+  t.match((await backUp(store, folder, defaults, quiet)).notes, [
+    /pack-\w+\.pack is damaged; set aside as .*\.damaged-000004-/,
+  ])
+  t.same(await refsOf((await restore(t, folder, { time: first })).store), before)
+
+  for (const name of readdirSync(repositories)) rmSync(join(repositories, name), { recursive: true })
+  const { notes, problems } = await backUp(store, folder, defaults, quiet)
+  t.same(problems, [])
+  t.match(notes, [/^the backup 000001-\w+ is lost: objects of alice\/rocket exist nowhere any more$/])
+  t.same(await refsOf((await restore(t, folder)).store), await refsOf(store))
+})
+
+t.test('an incomplete repository of the folder is replaced', async (t) => {
+  const { store } = await openTestStore(t, sqlite)
+  const { path } = await create(store, 'rocket')
+  createCommits(path, 3)
+  const folder = temporaryFolder(t)
+  await backUp(store, folder, defaults, quiet)
+  const before = await refsOf(store)
+  const packs = join(folder, 'repositories', '1.sha1.git', 'objects', 'pack')
+  for (const name of readdirSync(packs)) rmSync(join(packs, name))
+  createCommits(path, 1)
+  const { notes, problems } = await backUp(store, folder, defaults, quiet)
+  t.same(problems, [], 'the served one is not blamed')
+  t.match(notes, [/1\.sha1\.git is incomplete; set aside as /])
+  t.same(await refsOf((await restore(t, folder)).store), await refsOf(store))
+  const [first = ''] = await listBackups(folder)
+  t.same(await refsOf((await restore(t, folder, { time: first })).store), before, 'git has its commits')
+})
+
+t.test('reported commits that git has pruned in part do not stop the backup', async (t) => {
+  const { store } = await openTestStore(t, sqlite)
+  const rocket = await create(store, 'rocket')
+  createCommits(rocket.path, 2)
+  const [parent = '', child = ''] = createCommits(rocket.path, 2, 'gone')
+  const [good = ''] = createCommits(rocket.path, 1, 'kept')
+  git(rocket.path, 'update-ref', '-d', 'refs/heads/gone')
+  git(rocket.path, 'update-ref', '-d', 'refs/heads/kept')
+  for (const sha of [child, good]) await report(store, rocket, sha)
+  rmSync(join(rocket.path, 'objects', parent.slice(0, 2), parent.slice(2)))
+  const folder = temporaryFolder(t)
+  const { problems, notes } = await backUp(store, folder, defaults, quiet)
+  t.same(problems, [])
+  t.match(notes, [/^alice\/rocket: 1 reported commit that no ref reaches /])
+  const [copy] = (await findBackup(folder)).repositories
+  t.same(copy?.content?.commits, [good])
+})
+
+t.test('a repository that is deleted while the backup is made is not restored', async (t) => {
+  const { store } = await openTestStore(t, sqlite)
+  const [kept, deleted] = [await create(store, 'kept'), await create(store, 'deleted')]
+  for (const { path } of [kept, deleted]) createCommits(path, 1)
+  await report(store, deleted, '0'.repeat(40))
+  git(kept.path, 'symbolic-ref', 'refs/heads/stable', 'refs/heads/main')
+  git(kept.path, 'symbolic-ref', 'HEAD', 'refs/heads/stable')
+  const folder = temporaryFolder(t)
+  let deletion: Promise<unknown> | undefined
+  await backUp(store, folder, defaults, (what) => {
+    if (what === 'statuses') deletion = store.repositories.delete('alice', 'deleted')
+  })
+  await deletion
+  const { store: restored } = await restore(t, folder)
+  t.same(
+    (await restored.repositories.list()).map(({ name }) => name),
+    ['kept'],
+  )
+  t.same(await refsOf(restored), await refsOf(store), 'a chain of symbolic refs is restored as one')
 })

@@ -1,5 +1,6 @@
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
 import { freePort } from '../../../../test/helpers/free-port.ts'
 import { git, gitWith } from '../../../../test/helpers/git.ts'
@@ -52,9 +53,14 @@ t.test('fast-forward, then a merge, from a dirty checkout with a detached HEAD',
     'Ann <ann@example.org>',
     git(checkout, 'show', '--no-patch', '--format=%ct', elsewhere),
   ])
-  await report(merge, 'success')
+  const later = git(path, 'commit-tree', 'main^{tree}', '-p', 'main', '-m', 'Pushed while checks ran')
+  git(path, 'update-ref', 'refs/heads/main', later)
+  await until(() => ![merge, ''].includes(ref(`refs/heads/land/main/${beside.slice(0, 12)}`)))
+  const again = await topic(beside)
+  t.equal(git(checkout, 'show', '--no-patch', '--format=%P', again), `${later} ${beside}`)
+  await report(again, 'success')
   t.match(JSON.parse((await second.finished).stdout), { outcome: 'success', commit: beside, branch: 'main' })
-  t.equal(main(), merge)
+  t.equal(main(), again)
   t.strictSame(stateOf(), before, 'the checkout is as it was')
   t.strictSame(leftovers(), [])
 })
@@ -172,14 +178,30 @@ t.test(
     const forge = (name: string, object = blob) =>
       git(path, 'update-ref', `refs/landing/main/${name}`, object)
     forge('20200101T000000000Z-000000000000')
+    git(path, 'update-ref', 'refs/heads/land/main/000000000000', main())
+    git(path, 'update-ref', 'refs/heads/land/main/111111111111', main())
     const start = performance.now()
     const commit = write(main(), { 'h.txt': 'h\n' })
     const dead = land([commit])
     await topic(commit)
+    const ticket = (of: string) => {
+      const isTicket = (name: string) => name.startsWith('refs/landing/') && name.endsWith(of.slice(0, 12))
+      return ref(leftovers().find(isTicket) ?? 'none')
+    }
+    const untilRefreshed = (of: string) => {
+      const value = ticket(of)
+      return until(() => !['', value].includes(ticket(of)))
+    }
+    await untilRefreshed(commit)
     await report(commit, 'success')
     t.match(await dead.finished, { code: 0, stderr: /waiting for older tickets on main: 1/ })
     t.ok(performance.now() - start > 1_000, 'after the grace time')
-    t.strictSame(leftovers(), [], 'and the dead ticket is gone')
+    t.strictSame(
+      leftovers(),
+      ['refs/heads/land/main/111111111111'],
+      'the dead ticket is gone, with its topic',
+    )
+    git(path, 'update-ref', '-d', 'refs/heads/land/main/111111111111')
 
     const forged = setInterval(
       () =>
@@ -193,6 +215,9 @@ t.test(
     const second = write(main(), { 'i.txt': 'i\n' })
     const began = performance.now()
     const delayed = land([second])
+    await until(() => ticket(second) !== '')
+    await untilRefreshed(second)
+    t.equal(ref(`refs/heads/land/main/${second.slice(0, 12)}`), '', 'a ticket is refreshed while it waits')
     await topic(second)
     const waited = performance.now() - began
     t.ok(waited > 2_000 && waited < 8_000, `${waited} ms`)
@@ -201,3 +226,103 @@ t.test(
     clearInterval(forged)
   },
 )
+
+/**
+ * Creates a git for the PATH that records its arguments, and holds back those pushes that `hold`
+ * names, a pattern of the shell, until `release`. As on a server, a push goes on if the git that
+ * sent it is killed.
+ */
+function spyGit(name: string, hold: string) {
+  const folder = join(checkout, `../${name}`)
+  const [calls, held] = [join(folder, 'calls'), join(folder, 'held')]
+  mkdirSync(folder)
+  writeFileSync(held, '')
+  const program = `#!/bin/sh
+PATH='${process.env.PATH}'
+case $* in ${hold}) ;; *) echo "$*" >>'${calls}'; exec git "$@" ;; esac
+(
+  trap '' HUP INT TERM
+  echo "held: $*" >>'${calls}'
+  while [ -e '${held}' ]; do sleep 0.05; done
+  git "$@"
+  code=$?
+  echo done >>'${calls}'
+  exit $code
+) & wait $!
+`
+  writeFileSync(join(folder, 'git'), program, { mode: 0o755 })
+  const read = () => (existsSync(calls) ? readFileSync(calls, 'utf8') : '')
+  return {
+    options: { env: { PATH: folder }, detached: true },
+    calls: read,
+    untilHeld: () => until(() => read().includes('held: ')),
+    /** Resolves when all that was held has been carried out. */
+    release() {
+      rmSync(held, { force: true })
+      return until(() => read().split('held: ').length === read().split('done\n').length)
+    },
+  }
+}
+
+t.test('interrupted at each step, it leaves nothing behind', async (t) => {
+  await server.store.rules.set(repository, { branchPattern: 'stop/*', required: ['ci/test'], bypass: [] })
+  const base = main()
+  const secrets = [place.token, Buffer.from(`x:${place.token}`).toString('base64')]
+  const steps = [
+    { step: 'ticket', hold: '*:refs/landing/*', inGroup: true },
+    { step: 'topic', hold: '*:refs/heads/land/*', inGroup: false },
+    { step: 'cleanup', hold: "*' :refs/'*", inGroup: true },
+    { step: 'landing', hold: '*--atomic*:refs/heads/stop/*', inGroup: true },
+  ]
+  const stop = async ({ step, hold, inGroup }: (typeof steps)[number]) => {
+    const branch = `refs/heads/stop/${step}`
+    const commit = write(base, { 'stop.txt': `${step}\n` })
+    git(path, 'update-ref', branch, base)
+    const spy = spyGit(step, hold)
+    const { child, finished } = land([commit, '--onto', `stop/${step}`], spy.options)
+    const kill = () => process.kill(inGroup ? -(child.pid ?? 0) : (child.pid ?? 0), 'SIGTERM')
+    const own = () => leftovers().filter((ref) => ref.includes(commit.slice(0, 12)))
+    if (step === 'cleanup' || step === 'landing') await until(() => own().length === 2)
+    if (step === 'cleanup') kill()
+    if (step === 'landing') await report(commit, 'success')
+    await spy.untilHeld()
+    kill()
+    // One that does not wait for its push ends before that.
+    await Promise.race([finished, setTimeout(1_500)])
+    await spy.release()
+    const { code, stderr } = await finished
+    const hasLanded = step === 'landing'
+    t.match(
+      { code, own: own(), tip: ref(branch) },
+      { code: hasLanded ? 0 : 143, own: [], tip: hasLanded ? commit : base },
+      step,
+    )
+    t.notMatch(stderr, /left a ticket|did not end/)
+    t.notOk(
+      secrets.some((secret) => spy.calls().includes(secret)),
+      'no token in arguments',
+    )
+  }
+  await Promise.all(steps.map(stop))
+})
+
+t.test('what the server refuses to land stays where it was', async (t) => {
+  const before = main()
+  const commit = write(before, { 'refused.txt': 'r\n' })
+  const spy = spyGit('refused', "*--atomic*:refs/heads/main' '*")
+  const landing = land([commit], spy.options)
+  await topic(commit)
+  await report(commit, 'success')
+  await spy.untilHeld()
+  await report(commit, 'failure')
+  await spy.release()
+  const stderr = new RegExp(`the server refused to move main to ${commit}: .*ci/test`)
+  t.match(await landing.finished, { code: 5, stderr })
+  t.equal(main(), before)
+  t.match(
+    spy.calls(),
+    / --no-verify \S+ .*:refs\/heads\/land\/main\/\S+.*\n.*$/,
+    'the refused push removed no topic',
+  )
+  t.strictSame(leftovers(), [])
+})

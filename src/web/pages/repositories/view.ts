@@ -1,7 +1,12 @@
+import { schemas } from '../../../../generated/schemas.ts'
 import type { ReadableRepository } from '../../../store/access/access.ts'
 import { authorship, failures, pill, type SummarizedCommit, subjectOf } from '../../parts/commit-row.ts'
 import { type Html, html } from '../../parts/html.ts'
+import { shownText } from '../../parts/text.ts'
 import { type BranchVerdict, verdictWords } from '../../parts/verdicts.ts'
+
+/** Characters of OWNER/NAME. */
+const MAX_TEXT = 2 * schemas.Name.maxLength + 1
 
 /** Why a row has no commit. */
 export type Problem = 'empty' | 'unavailable' | 'slow'
@@ -13,20 +18,40 @@ export type RepositoryRow = { repository: ReadableRepository } & (
 /** A page of the repositories that a user may see. */
 export interface RepositoriesView {
   rows: readonly RepositoryRow[]
-  /** The last repository of this page, if there are more. */
-  last: ReadableRepository | undefined
   isSignedIn: boolean
+  /** Of all rows, on the page of an owner. */
+  owner?: string
+  /** What was searched for. */
+  q?: string
+  /** Where there are more. */
+  next?: { path: string; text: string }
 }
 
 /** Renders repositories with the state of their default branches. */
-export function repositoriesView({ rows, last, isSignedIn }: RepositoriesView): Html {
-  const empty = isSignedIn
-    ? html`<p class="empty">You do not have access to any repositories. An administrator creates one with
-        <code>repo create OWNER/NAME</code>.</p>`
-    : html`<p class="empty">There are no public repositories. <a href="/login">Sign in</a> to see yours.</p>`
-  return html`<h1>Repositories</h1>
-${rows.length === 0 ? empty : html`<ul class="list">${rows.map(repositoryItem)}</ul>`}
-${last ? html`<p><a href="/?after=${encodeURIComponent(`${last.owner}/${last.name}`)}">More repositories</a></p>` : ''}`
+export function repositoriesView(view: RepositoriesView): Html {
+  const { rows, owner, q, next } = view
+  return html`<h1>${owner === undefined ? 'Repositories' : html`<a href="/">Repositories</a> of ${owner}`}</h1>
+${owner === undefined && (rows.length > 0 || q !== undefined) ? searchForm(q) : ''}
+${rows.length === 0 ? html`<p class="empty">${emptyView(view)}</p>` : html`<ul class="list">${rows.map(repositoryItem)}</ul>`}
+${next ? html`<p><a href="${next.path}">${next.text}</a></p>` : ''}`
+}
+
+function searchForm(q = ''): Html {
+  return html`<form class="filter" role="search" aria-label="Repositories" action="/">
+  <label class="sr" for="q">Owner or name begins with</label>
+  <input id="q" name="q" type="search" value="${q}" placeholder="Owner or name" maxlength="${MAX_TEXT}" autocomplete="off">
+  <button class="quiet" type="submit">Find</button>
+  ${q === '' ? '' : html`<a href="/">Clear</a>`}
+</form>`
+}
+
+function emptyView({ isSignedIn, q = '' }: RepositoriesView): Html {
+  if (q !== '')
+    return html`No repository that you may see has an owner or a name that begins with “${shownText(q)}”.`
+  return isSignedIn
+    ? html`You do not have access to any repositories. An administrator creates one with
+        <code>repo create OWNER/NAME</code>.`
+    : html`There are no public repositories. <a href="/login">Sign in</a> to see yours.`
 }
 
 const PROBLEMS: Record<Problem, Html | string> = {
@@ -43,7 +68,7 @@ function repositoryItem(row: RepositoryRow): Html {
       : html`<span class="badge unreported">${row.problem === 'slow' ? 'unknown' : row.problem}</span>`
   return html`<li class="commit" id="r-${row.repository.id}">
   ${badge}
-  <span><a href="/${owner}/${name}"><span class="faint">${owner} /</span> <strong>${name}</strong></a>
+  <span><a class="faint" href="/${owner}">${owner}</a> / <a href="/${owner}/${name}"><strong>${name}</strong></a>
     ${visibility === 'private' ? html`<span class="badge">private</span>` : ''}</span>
   ${
     'commit' in row

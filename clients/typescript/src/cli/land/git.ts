@@ -1,11 +1,19 @@
-import { execFile } from 'node:child_process'
+import { spawn } from 'node:child_process'
+import { text } from 'node:stream/consumers'
+import { say } from '../terminal.ts'
 
 export interface GitResult {
-  /** -1 for a git that did not start or was ended. */
+  /** Negative for a git that did not start or was ended. */
   code: number
   stdout: string
   stderr: string
 }
+
+/**
+ * Milliseconds for a push to end after the signal. What was sent, the server may carry out at any
+ * time, so it is not known before its answer what to remove.
+ */
+const LAST_PUSH = 10_000
 
 /** Runs git in the checkout of the current folder. Rejects only with the reason of the signal. */
 export type Git = (
@@ -59,21 +67,40 @@ export function createGit(env: NodeJS.ProcessEnv, { url, token, signal, timeout 
     GIT_NO_REPLACE_OBJECTS: '1',
     LC_ALL: 'C',
   }
-  return (args, { input, env: more } = {}) =>
-    new Promise((resolve, reject) => {
-      const options = {
-        env: { ...env, ...own, ...more },
-        maxBuffer: 2 ** 26,
-        timeout: Math.ceil(timeout()),
-        signal,
-      }
-      const child = execFile('git', args, options, (error, stdout, stderr) => {
-        if (signal?.aborted) return reject(signal.reason)
-        const code = error ? (typeof error.code === 'number' ? error.code : -1) : 0
-        resolve({ code, stdout, stderr: stderr || (error?.message ?? '') })
-      })
-      child.stdin?.on('error', () => {}).end(input ?? '')
+  return async (args, { input = '', env: more } = {}) => {
+    signal?.throwIfAborted()
+    const isPush = args[0] === 'push'
+    // In a process group of its own, since Ctrl+C ends the whole group.
+    const child = spawn('git', args, { env: { ...env, ...own, ...more }, detached: true })
+    let problem = ''
+    const end = () => {
+      problem = 'it took too long'
+      if (isPush) say('a push did not end in time; it may still create a ticket or a branch on the server')
+      child.kill()
+      // A process that git started may keep them open.
+      child.stdout.destroy()
+      child.stderr.destroy()
+    }
+    let timer = setTimeout(end, timeout())
+    const interrupt = () => {
+      clearTimeout(timer)
+      timer = setTimeout(end, isPush ? LAST_PUSH : 0)
+    }
+    signal?.addEventListener('abort', interrupt)
+    child.on('error', ({ message }) => {
+      problem = message
     })
+    child.stdin.on('error', () => {}).end(input)
+    const closed = new Promise<number | null>((resolve) => child.on('close', resolve))
+    const [stdout, stderr] = await Promise.all(
+      [child.stdout, child.stderr].map((stream) => text(stream).catch(() => '')),
+    )
+    const code = await closed
+    clearTimeout(timer)
+    signal?.removeEventListener('abort', interrupt)
+    if (code === null) signal?.throwIfAborted()
+    return { code: code ?? -1, stdout: stdout ?? '', stderr: stderr || problem }
+  }
 }
 
 /** Returns what git says went wrong, without what it says while it works. */

@@ -8,13 +8,13 @@ import { findReportTarget, targetOptions, totalTimeoutOf } from '../target.ts'
 import { hasColors, plain, print, printJson, say } from '../terminal.ts'
 import { checkCheckout } from './checkout.ts'
 import { createGit } from './git.ts'
-import { landCommit, topicOf } from './landing.ts'
+import { landCommit } from './landing.ts'
 import { LandingEnd } from './landing-end.ts'
 import { createRemote } from './remote.ts'
-import { createTickets, type TicketTimes, ticketFolder } from './tickets.ts'
+import { createTickets, refsOf, type TicketTimes, ticketFolder, topicFolder } from './tickets.ts'
 
 const SIGNALS: readonly NodeJS.Signals[] = ['SIGINT', 'SIGTERM', 'SIGHUP']
-/** Milliseconds to remove what the landing leaves on the server. */
+/** Milliseconds of a command that removes what the landing leaves on the server. */
 const CLEANUP = 10_000
 
 export const landOptions = {
@@ -54,34 +54,35 @@ export async function land(args: string[], env: NodeJS.ProcessEnv, timesOf = tic
 
   const cancelled = new AbortController()
   const { signal } = cancelled
+  let interruptedBy: NodeJS.Signals | undefined
   const cancel = (name: NodeJS.Signals) => {
-    interruptedBy = name
+    interruptedBy ??= name
     cancelled.abort(new LandingEnd('interrupted', `interrupted by ${name}`))
   }
-  let interruptedBy: NodeJS.Signals = 'SIGINT'
-  for (const name of SIGNALS) process.once(name, cancel)
+  for (const name of SIGNALS) process.on(name, cancel)
   const git = createGit(env, { url, token, signal, timeout: () => Math.max(left(), CLEANUP) })
   const readTimeout = totalTimeoutOf(env)
   const remote = createRemote(git, url, readTimeout ?? 30_000, signal)
+  const folders = [topicFolder(branch), ticketFolder(branch)]
+  const look = () => remote.list(`refs/heads/${branch}`, ...folders)
   const times = timesOf(timeout)
-  const names = [`refs/heads/${branch}`, topicOf({ commit, branch }), ticketFolder(branch)]
-  const look = () => remote.list(...names)
-  const tickets = createTickets({ git, remote, branch, commit, times, look, left, signal })
-  const place = { client, owner, repo, commit, branch, git, remote, tickets }
-  const landing = { ...place, look, left, readTimeout, signal, interval: times.interval / 3 }
-  let end: LandingEnd
+  const place = { client, owner, repo, commit, branch, git, remote, look, times, left, readTimeout, signal }
+  const tickets = createTickets(place)
+  let end: LandingEnd | undefined
   try {
     await checkCheckout(git, url, commit, branch)
     say(`if you may bypass the rules of ${branch}, this command alone checks them, not the server`)
-    end = await landCommit(landing)
+    end = await landCommit({ ...place, tickets })
   } catch (error) {
     if (!(error instanceof LandingEnd)) throw error
     end = error
   } finally {
-    await tickets.stop()
+    await cleanUp(end?.outcome).catch(({ message }: Error) =>
+      say(`left a ticket or a branch on the server: ${message}`),
+    )
+    // Not before: another signal would end the removal.
     for (const name of SIGNALS) process.off(name, cancel)
   }
-  await cleanUp().catch(({ message }: Error) => say(`left a ticket or a branch on the server: ${message}`))
   const { outcome, message, decisive } = end
   if (values.json) printJson({ outcome, message, commit, branch, decisive })
   else if (['unanswered', 'noRules', 'interrupted'].includes(outcome)) say(message)
@@ -89,19 +90,21 @@ export async function land(args: string[], env: NodeJS.ProcessEnv, timesOf = tic
     print(plain(message))
     for (const row of statusRows(decisive, hasColors(process.stdout, env))) print(row)
   }
-  return outcome === 'interrupted' ? 128 + constants.signals[interruptedBy] : exitCodes[outcome]
+  return outcome === 'interrupted' ? 128 + constants.signals[interruptedBy ?? 'SIGINT'] : exitCodes[outcome]
 
   /** Removes the ticket, and the topic unless its checks are still running. */
-  async function cleanUp(): Promise<void> {
-    // A refused token is not sent again: it is counted. The last push of a landing has removed
-    // both.
-    if (!tickets.isPublished() && end.outcome === 'unanswered') return
-    const cleaner = createRemote(createGit(env, { url, token, timeout: () => CLEANUP }), url, 0)
-    const refs = await cleaner.list(...names)
-    const isRunning = end.outcome === 'pending' || end.outcome === 'missing'
-    const left = [...tickets.own(refs), ...names.slice(1).filter((name) => refs.has(name) && !isRunning)]
-    const deletions = left.map((ref) => `:${ref}`)
-    const reason = left.length > 0 && (await cleaner.push(['--no-verify'], deletions))
+  async function cleanUp(outcome: LandingEnd['outcome'] = 'unanswered'): Promise<void> {
+    // A refused token is not sent again: it is counted.
+    if (!tickets.isPublished() && outcome === 'unanswered') return
+    const cleaner = createRemote(createGit(env, { url, token, timeout: () => CLEANUP }), url, CLEANUP)
+    const own = refsOf(await cleaner.list(...folders), commit, branch)
+    const isRunning = outcome === 'pending' || outcome === 'missing'
+    const gone = own.filter((ref) => !(isRunning && ref.startsWith('refs/heads/')))
+    if (gone.length === 0) return
+    const reason = await cleaner.push(
+      ['--no-verify'],
+      gone.map((ref) => `:${ref}`),
+    )
     if (reason) throw new Error(reason)
   }
 }

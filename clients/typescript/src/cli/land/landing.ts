@@ -1,42 +1,22 @@
 import type { Client, CommitVerdict, GetVerdictResult } from '../../index.ts'
 import { timeOf } from '../../poll.ts'
+import { sleep } from '../../sleep.ts'
 import { unmetChecks } from '../describe-verdict.ts'
 import { say } from '../terminal.ts'
 import { UsageError } from '../usage-error.ts'
 import { noRuleMatches } from '../wait-for-branch.ts'
 import { waitForVerdict } from '../wait-for-verdict.ts'
-import type { Git } from './git.ts'
 import { LandingEnd } from './landing-end.ts'
 import { isAncestor, mergeOf } from './merge.ts'
-import type { Refs, Remote } from './remote.ts'
-import type { Tickets } from './tickets.ts'
+import type { Refs } from './remote.ts'
+import { digitsOf, refsOf, type TicketOptions, type Tickets, topicFolder } from './tickets.ts'
 
-export interface Landing {
+export interface Landing extends TicketOptions {
   client: Client
   owner: string
   repo: string
-  commit: string
-  /** Name of the target branch. */
-  branch: string
-  git: Git
-  remote: Remote
   tickets: Tickets
-  /** Returns the target, the topic and the tickets on the server. */
-  look(): Promise<Refs>
-  /** Milliseconds until the landing times out. */
-  left(): number
-  /** Longest pause between two reads of the verdict, in milliseconds; see `slowdown`. */
-  interval: number
   readTimeout: number | undefined
-  signal: AbortSignal
-}
-
-/**
- * Returns the ref of the branch that CI builds for a landing. It is the same when the landing runs
- * again.
- */
-export function topicOf({ commit, branch }: Pick<Landing, 'commit' | 'branch'>): string {
-  return `refs/heads/land/${branch}/${commit.slice(0, 12)}`
 }
 
 /** Returns what a verdict requires. @throws LandingEnd if there is none */
@@ -67,12 +47,10 @@ export async function landCommit(landing: Landing): Promise<LandingEnd> {
     const merge = await mergeOf(git, commit, tip, branch)
     refs = await tickets.turn(refs, timeOf(answer.headers))
     if (refs.get(target) !== tip) continue
-    await passChecks(landing, merge, tip, refs)
-
-    await tickets.stop()
+    const hasPassed = await passChecks(landing, merge, tip, refs)
     refs = await look()
-    if (refs.get(target) === tip) {
-      const own = [topicOf(landing), ...tickets.own(refs)].filter((ref) => refs.has(ref))
+    if (hasPassed && refs.get(target) === tip) {
+      const own = refsOf(refs, commit, branch)
       const options = ['--no-verify', '--atomic', `--force-with-lease=${target}:${tip}`]
       const reason = await remote.push(options, [`${merge}:${target}`, ...own.map((ref) => `:${ref}`)])
       const name = merge === commit ? '' : ` as ${merge}`
@@ -88,21 +66,59 @@ export async function landCommit(landing: Landing): Promise<LandingEnd> {
 
 /**
  * Pushes a commit to where CI builds it, unless that has been done, and waits for its checks.
+ * Returns false as soon as the branch has another tip, for which they would be pointless.
  *
  * @throws LandingEnd if they do not pass
  */
-async function passChecks(landing: Landing, merge: string, tip: string, refs: Refs): Promise<void> {
-  const { client, owner, repo, branch, remote, left, interval, readTimeout, signal } = landing
+async function passChecks(landing: Landing, merge: string, tip: string, refs: Refs): Promise<boolean> {
+  const over = new AbortController()
+  const watching = watchBranch(landing, tip, over)
+  try {
+    await build(landing, merge, tip, refs)
+    await waitForChecks(landing, merge, over.signal)
+    return true
+  } catch (error) {
+    if (error === over.signal.reason) return false
+    throw error
+  } finally {
+    over.abort()
+    await watching
+  }
+}
+
+/** Refreshes the ticket until `over` is aborted, or aborts it once the branch has moved. */
+async function watchBranch(landing: Landing, tip: string, over: AbortController): Promise<void> {
+  const { branch, tickets, look, times, signal } = landing
+  for (;;) {
+    await sleep(times.heartbeat, over.signal, signal)
+    if (over.signal.aborted || signal.aborted) return
+    try {
+      await tickets.refresh()
+      const refs = await look()
+      if (refs.get(`refs/heads/${branch}`) !== tip) over.abort()
+    } catch {
+      // After a failure, the next one may succeed.
+    }
+  }
+}
+
+async function build(landing: Landing, merge: string, tip: string, refs: Refs): Promise<void> {
+  const { client, owner, repo, branch, remote, signal } = landing
   const topic = topicOf(landing)
   const known = await client.getVerdict({ owner, repo, sha: merge, branch }, { signal })
   const hasReports = known.status === 200 && known.body.required.every(({ state }) => state !== null)
-  if (!hasReports && refs.get(topic) !== merge) {
-    const reason = await remote.push(['--force'], [`${merge}:${topic}`])
-    if (reason !== undefined) throw new LandingEnd('unanswered', await explainTopic(landing, tip, reason))
-    say(`pushed ${merge} to ${topic.replace('refs/heads/', '')}`)
-  }
-  const times = { timeout: Math.max(0, left()), interval, readTimeout, signal }
-  const result = await waitForVerdict(client, { owner, repo, sha: merge, branch }, times)
+  if (hasReports || refs.get(topic) === merge) return
+  const reason = await remote.push(['--force'], [`${merge}:${topic}`])
+  if (reason !== undefined) throw new LandingEnd('unanswered', await explainTopic(landing, tip, reason))
+  say(`pushed ${merge} to ${topic.replace('refs/heads/', '')}`)
+}
+
+async function waitForChecks(landing: Landing, merge: string, over: AbortSignal): Promise<void> {
+  const { client, owner, repo, branch, left, readTimeout } = landing
+  const signal = AbortSignal.any([landing.signal, over])
+  const interval = landing.times.interval / 3
+  const options = { timeout: Math.max(0, left()), interval, readTimeout, signal }
+  const result = await waitForVerdict(client, { owner, repo, sha: merge, branch }, options)
   if (result.outcome === 'unanswered')
     throw new LandingEnd('unanswered', `cannot read the verdict: ${result.answer.body.error}`)
   if (result.outcome === 'noRules') throw new LandingEnd('noRules', noRuleMatches(branch))
@@ -110,6 +126,11 @@ async function passChecks(landing: Landing, merge: string, tip: string, refs: Re
   const unmet = `${unmetChecks(result.verdict.required).join(', ')} on ${merge}`
   const sentence = result.outcome === 'failure' ? unmet : `timed out: ${unmet}; run it again to go on waiting`
   throw new LandingEnd(result.outcome, sentence, result.decisive)
+}
+
+/** Returns the ref that CI builds. It is the same when the landing runs again. */
+function topicOf({ branch, commit }: Landing): string {
+  return topicFolder(branch) + digitsOf(commit)
 }
 
 /**

@@ -24,15 +24,7 @@ export async function mergeOf(git: Git, commit: string, tip: string, branch: str
     throw new LandingEnd('conflict', await describeConflict(git, commit, tip, branch, files))
   if (merged.code !== 0) throw new UsageError(`git merge-tree: ${reasonOf(merged)}`)
   const format = '--format=%ct%x00%an%x00%ae%x00%s'
-  const shown = await git([
-    'show',
-    '--no-patch',
-    '--no-show-signature',
-    '--encoding=UTF-8',
-    format,
-    commit,
-    tip,
-  ])
+  const shown = await git(['show', '-s', '--no-show-signature', '--encoding=UTF-8', format, commit, tip])
   const [[time = '', name = '', email = '', subject = ''] = [], [tipTime = ''] = []] = shown.stdout
     .split('\n')
     .map((line) => line.split('\0'))

@@ -48,14 +48,12 @@ export function createRemote(git: Git, url: string, patience: number, signal?: A
 
   return {
     async list(...refs) {
-      const lines = (
-        await succeed(['ls-remote', '--quiet', url, ...refs.map((ref) => ref.replace(/\/$/, '/*'))])
-      )
-        .split('\n')
-        .map((line) => line.split('\t'))
+      // A pattern also matches the end of other names.
+      const patterns = refs.map((ref) => ref.replace(/\/$/, '/*'))
+      const listed = (await succeed(['ls-remote', '--quiet', url, ...patterns])).matchAll(/^(\w+)\t(.+)$/gm)
       const isAsked = (name: string) =>
         refs.some((ref) => (ref.endsWith('/') ? name.startsWith(ref) : name === ref))
-      return new Map(lines.flatMap(([id = '', name = '']) => (isAsked(name) ? [[name, id]] : [])))
+      return new Map([...listed].flatMap(([, id = '', name = '']) => (isAsked(name) ? [[name, id]] : [])))
     },
     async fetch(ref, commit) {
       if ((await git(['cat-file', '-e', `${commit}^{commit}`])).code === 0) return

@@ -15,7 +15,8 @@ export interface TicketTimes {
    */
   grace: number
   /**
-   * Longest pause between two reads of the tickets, which cost more than a verdict; see `slowdown`.
+   * Longest pause between two reads of the tickets, three times that between two reads of the
+   * verdict, which cost less; see `slowdown`.
    */
   interval: number
 }
@@ -27,20 +28,20 @@ export interface Tickets {
    * `time` is the server's.
    */
   turn(refs: Refs, time: Date): Promise<Refs>
-  /** Stops refreshing the ticket until the next turn. */
-  stop(): Promise<void>
+  /** Shows others that the landing goes on. Returns why the server refused, or undefined. */
+  refresh(): Promise<string | undefined>
   isPublished(): boolean
-  /** Returns those refs that are tickets of this commit. */
-  own(refs: Refs): string[]
 }
 
-interface TicketOptions {
+/** A landing, as far as tickets depend on it. */
+export interface TicketOptions {
   git: Git
   remote: Remote
+  /** Name of the target. */
   branch: string
   commit: string
   times: TicketTimes
-  /** Returns the refs of the server, tickets included. */
+  /** Returns the target, the topics and the tickets on the server. */
   look(): Promise<Refs>
   /** Milliseconds until the landing times out. */
   left(): number
@@ -49,6 +50,19 @@ interface TicketOptions {
 
 /** Returns the folder of the tickets for a branch. */
 export const ticketFolder = (branch: string) => `refs/landing/${branch}/`
+
+/** Returns the folder of what CI builds for a branch. */
+export const topicFolder = (branch: string) => `refs/heads/land/${branch}/`
+
+/** Returns the digits that end the names of the topic and the tickets of a commit. */
+export const digitsOf = (commit: string) => commit.slice(0, 12)
+
+/** Returns those refs that are the topic and the tickets of a commit. */
+export function refsOf(refs: Refs, commit: string, branch: string): string[] {
+  const isTicket = (ref: string) =>
+    ref.startsWith(ticketFolder(branch)) && ref.endsWith(`-${digitsOf(commit)}`)
+  return [...refs.keys()].filter((ref) => ref === topicFolder(branch) + digitsOf(commit) || isTicket(ref))
+}
 
 /**
  * Creates the ticket of one landing. Without turns, one whose checks take long never lands under
@@ -60,7 +74,7 @@ export const ticketFolder = (branch: string) => `refs/landing/${branch}/`
  * ```
  * publish ──▶ wait ──▶ turn ──▶ landed, failed, conflict, timed out, interrupted: the ticket is removed
  *              ▲  │      │
- *              │  │      └─ killed: the ticket no longer changes; the next one skips it after the grace time, and removes it
+ *              │  │      └─ killed: the ticket no longer changes; the next one skips it after the grace time, and removes it with the topic
  *              └──┘ an older ticket changes, for at most two grace times in all
  * ```
  *
@@ -71,27 +85,17 @@ export const ticketFolder = (branch: string) => `refs/landing/${branch}/`
 export function createTickets(options: TicketOptions): Tickets {
   const { git, remote, branch, commit, times, look, left, signal } = options
   const folder = ticketFolder(branch)
-  const suffix = `-${commit.slice(0, 12)}`
+  const suffix = `-${digitsOf(commit)}`
   const seen = new Map<string, { value: string; since: number }>()
   let name = ''
+  let refreshed = 0
   let waited = 0
-  let heart: { stop: AbortController; stopped: Promise<void> } | undefined
-
-  const own = (refs: Refs) => [...refs.keys()].filter((ref) => ref.startsWith(folder) && ref.endsWith(suffix))
 
   async function refresh(): Promise<string | undefined> {
+    refreshed = performance.now()
     const input = `${commit} ${process.pid} ${Date.now()}\n`
     const blob = (await git(['hash-object', '-w', '--stdin'], { input })).stdout.trim()
     return remote.push(['--no-verify', '--force'], [`${blob}:${name}`])
-  }
-
-  async function beat(stop: AbortSignal): Promise<void> {
-    for (;;) {
-      await sleep(times.heartbeat, stop, signal)
-      if (stop.aborted || signal.aborted) return
-      // After a failure, the next one may succeed.
-      await refresh().catch(() => {})
-    }
   }
 
   /**
@@ -106,49 +110,48 @@ export function createTickets(options: TicketOptions): Tickets {
     return { ahead: tickets.filter((ticket) => !isStale(ticket)).length, stale: tickets.filter(isStale) }
   }
 
+  /** Removes a ticket with its topic, unless somebody has refreshed it meanwhile. */
+  async function remove(ticket: string, refs: Refs): Promise<void> {
+    const topic = topicFolder(branch) + ticket.slice(ticket.lastIndexOf('-') + 1)
+    const gone = [ticket, topic].filter((ref) => refs.has(ref))
+    const leases = gone.map((ref) => `--force-with-lease=${ref}:${refs.get(ref)}`)
+    await remote.push(
+      ['--no-verify', '--atomic', ...leases],
+      gone.map((ref) => `:${ref}`),
+    )
+  }
+
   return {
     async turn(refs, time) {
       let current = refs
       if (name === '') {
-        name = own(refs).sort()[0] ?? `${folder}${time.toISOString().replace(/[-:.]/g, '')}${suffix}`
+        const own = refsOf(refs, commit, branch).filter((ref) => ref.startsWith(folder))
+        name = own.sort()[0] ?? `${folder}${time.toISOString().replace(/[-:.]/g, '')}${suffix}`
         const refused = await refresh()
         if (refused) throw new LandingEnd('unanswered', `the server refused the ticket ${name}: ${refused}`)
         // One that was published meanwhile may be older.
         current = await look()
       }
-      if (!heart) {
-        const stop = new AbortController()
-        heart = { stop, stopped: beat(stop.signal) }
-      }
       let announced = 0
       for (const start = performance.now(); ; ) {
         const now = performance.now()
         const { ahead, stale } = older(current, now)
-        // Unless somebody has refreshed it meanwhile.
-        const leases = stale.map(([ref, value]) => `--force-with-lease=${ref}:${value}`)
-        if (stale.length > 0)
-          await remote.push(
-            ['--no-verify', ...leases],
-            stale.map(([ref]) => `:${ref}`),
-          )
+        for (const [ticket] of stale) await remove(ticket, current)
         if (ahead === 0 || waited >= 2 * times.grace) return current
         if (left() <= 0)
           throw new LandingEnd('pending', `timed out while waiting for ${ahead} older tickets on ${branch}`)
         if (ahead !== announced) say(`waiting for older tickets on ${branch}: ${ahead}`)
         announced = ahead
         const pause = pauseAfter(now - start, times.interval) * Math.min(ahead, 3)
-        await sleep(Math.min(pause, 2 * times.grace - waited, left()), signal)
+        await sleep(Math.min(pause, times.heartbeat, 2 * times.grace - waited, left()), signal)
         signal.throwIfAborted()
+        // After a failure, the next one may succeed.
+        if (performance.now() - refreshed >= times.heartbeat) await refresh().catch(() => {})
         current = await look()
         waited += performance.now() - now
       }
     },
-    async stop() {
-      heart?.stop.abort()
-      await heart?.stopped
-      heart = undefined
-    },
+    refresh,
     isPublished: () => name !== '',
-    own,
   }
 }
