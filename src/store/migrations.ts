@@ -29,13 +29,15 @@ const addMissingOwners = [
   `insert into owners (name, name_key, created_at) select name, name_key, created_at from users
     where name_key not in (select name_key from owners) order by id`,
   `insert into owners (name, name_key, created_at) select min(owner), owner_key, min(created_at) from repositories
-    where owner_id is null and owner_key not in (select name_key from owners) group by owner_key order by min(id)`,
+    where owner_key not in (select name_key from owners) group by owner_key order by min(id)`,
   `update repositories set owner_id = (select owners.id from owners where owners.name_key = repositories.owner_key)
-    where owner_id is null`,
+    where owner_id is null or owner_key <> (select owners.name_key from owners where owners.id = owner_id)`,
   `insert into members (owner_id, user_id, permission) select owners.id, users.id, 'admin'
     from users join owners on owners.name_key = users.name_key and owners.created_at >= users.created_at
     where owners.id not in (select owner_id from members)`,
-  'update collaborators set granted = permission where granted is null',
+  // `admin` is stored as `write` for them.
+  `update collaborators set granted = permission
+    where granted is null or granted <> permission and (granted <> 'admin' or permission <> 'write')`,
 ]
 
 /**

@@ -77,6 +77,25 @@ for (const database of databases) {
         ['Alice/two', 'alice', 'admin', 'owner'],
       ])
       t.match(await again.groups.list(), [{ name: 'acme' }])
+
+      // What they change later counts as well: a right that they take away, an owner they replace.
+      const alice = await again.users.get('alice')
+      await again.collaborators.set('acme', 'one', id, 'admin')
+      await again.collaborators.set('acme', 'one', alice.id, 'admin')
+      const rows = again.engine.kysely
+      await rows.updateTable('collaborators').set({ permission: 'read' }).where('user_id', '=', id).execute()
+      await rows
+        .updateTable('repositories')
+        .set({ owner_key: 'acme' })
+        .where('name_key', '=', 'two')
+        .execute()
+      const last = await openStore(options)
+      t.teardown(() => last.close())
+      const rights = (await last.collaborators.listAll()).map(({ user, permission }) => [user, permission])
+      t.same(rights, [
+        ['acme-bot', 'read'],
+        ['alice', 'admin'],
+      ])
     })
 
     t.test('of two admins who remove each other, one stays', async (t) => {
