@@ -285,6 +285,8 @@ test("operator's guide: variables and commands are those of the programs", async
   const known = [
     ...describeVariables().map(({ name }) => name),
     'NODE_ENV',
+    'NODE_OPTIONS',
+    'NODE_EXTRA_CA_CERTS',
     'BASE_URL',
     // Not variables of the environment.
     'ON_ERROR_STOP',

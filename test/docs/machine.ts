@@ -47,14 +47,16 @@ PORT="$SERVER_PORT" LOG_LEVEL=error "$NODE" "$ROOT/src/server.ts" >"$FOLDER/log"
 until grep -qs ^Listening "$FOLDER/log"; do kill -0 $! || exit 1; sleep 0.1; done`,
   systemctl: `case "$*" in
 daemon-reload) ;;
-"enable --now commit-status"|"start commit-status"|"restart commit-status") service start;;
-"stop commit-status") service stop;;
+"enable --now commit-status"|"enable --now commit-status@3000 commit-status@3001") service start;;
+"start commit-status"|"restart commit-status") service start;;
+"stop commit-status"|"disable --now commit-status") service stop;;
 *) exit 1;; esac`,
   // The soak `container` runs the real one.
   docker: `case "$1" in build) [ -e "$ROOT/$3" ];; run|exec) ;; *) exit 1;; esac`,
   // The soak `fresh-machine` runs the real ones.
   sha256sum: `[ "$*" = "--check --ignore-missing SHA256SUMS" ]`,
-  tar: `[ "$1 $2" = "--extract --file" ] && mkdir -p "\${5#*=}/bin" && cp "$FOLDER"/bin/commit-status-* "\${5#*=}/bin"`,
+  tar: `[ "$1 $2" = "--extract --file" ] || exit 1
+[ -d "\${5#*=}" ] || { mkdir -p "\${5#*=}/bin" && cp "$FOLDER"/bin/commit-status-* "\${5#*=}/bin"; }`,
   npm: `case "$*" in
 ci|test) ;;
 start) service start;;
@@ -90,6 +92,7 @@ export async function createMachine(t: Test): Promise<Machine> {
     ['/var/backups/commit-status', join(folder, 'backups')],
     ['/var/tmp/commit-status-drill', join(folder, 'drill')],
     ['/etc/commit-status.env', join(folder, 'commit-status.env')],
+    ['/etc/systemd/system/', join(folder, '/')],
     ['/opt/', join(folder, 'opt/')],
     ['/usr/local/bin/', join(bin, '/')],
     ['127.0.0.1:3000', `127.0.0.1:${port}`],

@@ -112,9 +112,14 @@ tap.test('a fresh Debian goes from the packed file to a first report', async (t)
   const before = show('MainPID')
   sh(`kill -KILL ${before}; while [ "$(systemctl is-active commit-status)" != active ]; do sleep 0.1; done`)
   t.not(show('MainPID'), before, 'a killed server is started again')
-  t.match(sh(codeBlock(guide, '--retry-connrefused').split('\n').at(-2) ?? ''), /ready/)
+  const askReady = codeBlock(guide, '--retry-connrefused').split('\n').at(-2) ?? ''
+  t.match(sh(askReady), /ready/)
   sh('systemctl stop commit-status')
   t.same([show('Result'), show('ExecMainStatus')], ['success', '0'], 'SIGTERM stops the server')
+
+  sh(codeBlock(guide, 'commit-status@3001'))
+  for (const port of [3000, 3001]) t.match(sh(askReady.replace('3000', `${port}`)), /ready/, `port ${port}`)
+  sh('systemctl disable --now commit-status@3000 commit-status@3001')
 
   sh('npm uninstall --global --offline commit-status-server')
   t.notOk(existsSync(join(machine, program)))

@@ -1,10 +1,10 @@
 import { spawnSync } from 'node:child_process'
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { parseEnv } from 'node:util'
 import { Client } from 'pg'
 import tap from 'tap'
 import { parse } from 'yaml'
+import { parseEnvironmentFile } from '../../src/cli/parts/environment-file.ts'
 import { describeVariables, readConfig } from '../../src/config.ts'
 import { entries, object } from '../contract/json.ts'
 import { codeBlocks, createMachine, type Machine, readDocument } from '../docs/machine.ts'
@@ -29,11 +29,14 @@ tap.test('every block of code runs, or is valid', async (t) => {
   const checks: Record<string, (code: string) => unknown> = {
     async sh(code) {
       await runAsOperator(machine, code.replace(/(?<='DATABASE_URL=)[^']+/, databaseUrl))
-      if (code.includes('admin token create')) tokens = await listTokens()
+      const template = join(machine.folder, 'commit-status@.service')
+      if (code.includes(template))
+        checkUnit(machine, readFileSync(template, 'utf8'), 'commit-status@.service')
       if (code.includes('admin restore')) t.equal(await listTokens(), tokens, 'what was restored')
+      if (/admin (token create|backup)/.test(code)) tokens = await listTokens()
     },
     env(code) {
-      const values = parseEnv(code)
+      const values = parseEnvironmentFile(code)
       t.same(
         Object.keys(values).filter((name) => !describeVariables().some((row) => row.name === name)),
         [],
@@ -43,7 +46,11 @@ tap.test('every block of code runs, or is valid', async (t) => {
     },
     dotenv(code) {
       for (const line of code.trim().split('\n'))
-        t.throws(() => readConfig(parseEnv(line)), { message: /ENOENT.*'\/etc\/ssl\/[\w-]+\.pem'/ }, line)
+        t.throws(
+          () => readConfig(parseEnvironmentFile(line)),
+          { message: /ENOENT.*'\/etc\/ssl\/[\w-]+\.pem'/ },
+          line,
+        )
     },
     ini: (code) => checkUnit(machine, code),
     nginx(code) {
@@ -93,10 +100,10 @@ tap.test('every block of code runs, or is valid', async (t) => {
     await checks[language]?.(machine.localize(code))
   }
 
-  function checkUnit({ folder }: Machine, unit: string): void {
+  function checkUnit({ folder }: Machine, unit: string, service = 'commit-status.service'): void {
     const isService = unit.includes('WantedBy=multi-user.target')
     const backup = unit.includes('[Timer]') ? 'backup.timer' : 'backup.service'
-    const file = join(folder, isService ? 'commit-status.service' : `commit-status-${backup}`)
+    const file = join(folder, isService ? service : `commit-status-${backup}`)
     writeFileSync(file, unit)
     const security = [['security', '--offline=true', '--threshold=30', '--no-pager']]
     for (const args of [['verify'], ...(isService ? security : [])]) {
