@@ -41,6 +41,7 @@ const table = {
     403,
     'You have read access to this repository but not write access. Ask its owner for write access.',
   ],
+  not_admin: [403, 'You may not administer this. Ask someone with the permission "admin" for it.'],
   token_excludes_repository: [
     403,
     'This token is limited to other repositories. Use a token that includes this repository.',

@@ -1,4 +1,5 @@
 import type { Scope } from '../../generated/operations.ts'
+import { allows } from '../domain/permissions.ts'
 import { ServiceError } from '../errors.ts'
 import type { Access, ReadableRepository } from '../store/access/access.ts'
 
@@ -45,7 +46,7 @@ export function applyAccessPolicy(
     if (token === null) throw new ServiceError('credential_missing')
     const { repositories, push } = token.limits
     if (repositories?.includes(repository.id) === false) throw new ServiceError('token_excludes_repository')
-    if (repository.permission !== 'write') throw new ServiceError('read_only')
+    if (!allows(repository.permission, 'write')) throw new ServiceError('read_only')
     if (requirement.push && !push) throw new ServiceError('token_excludes_push')
   }
   return { token, repository }

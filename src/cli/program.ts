@@ -4,6 +4,7 @@ import { addAuditCommands } from './commands/audit.ts'
 import { addBackupCommands } from './commands/backup.ts'
 import { addBlockedCommands } from './commands/blocked.ts'
 import { addCompletionCommand } from './commands/completion.ts'
+import { addGroupCommands } from './commands/group.ts'
 import { addMaintenanceCommands } from './commands/maintenance.ts'
 import { addRepositoryCommands } from './commands/repository.ts'
 import { addRuleCommands } from './commands/rule.ts'
@@ -36,6 +37,7 @@ export function createProgram(environment: NodeJS.ProcessEnv, args: readonly str
     .configureOutput({ writeOut: (text) => process.stdout.write(text) })
   const settings = settingsOf(program, environment)
   addUserCommands(program, settings)
+  addGroupCommands(program, settings)
   addRepositoryCommands(program, settings)
   addRuleCommands(program, settings)
   addTokenCommands(program, settings)

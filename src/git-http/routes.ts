@@ -99,7 +99,14 @@ export async function gitHttp(app: FastifyInstance, options: GitHttpOptions): Pr
       }
       const protocol = protocolOf(request.raw)
       const client = token ? `user ${token.userId}` : request.client.address
-      return reply.send(await runGit({ ...call, request, reply, repository, protocol, client }))
+      const authorizeAgain = async () => {
+        const again = await authorize(request, target, accessTo(call.service))
+        // Another repository may have the name by now.
+        if (again.repository.id !== repository.id) throw new ServiceError('repository_unknown')
+      }
+      return reply.send(
+        await runGit({ ...call, request, reply, repository, protocol, client, authorizeAgain }),
+      )
     } catch (error) {
       throw await recheckAccess(error, () => authorize(request, target, 'read'))
     }

@@ -70,6 +70,8 @@ export interface GitRequest extends GitCall {
   client: string
   /** null unless it is a push. */
   pusher: Pusher | null
+  /** Throws if the caller may not do this any more. */
+  authorizeAgain(): Promise<void>
 }
 
 /** A whole request body. */
@@ -216,6 +218,8 @@ export function createGitServer(options: GitServerOptions): RunGit {
       if (pusher) {
         if (content === null || content instanceof Readable)
           throw new Error('a push was not received into a file')
+        // It may have been arriving or waiting for minutes.
+        await call.authorizeAgain()
         const pushOrRefusal = await beginPush(pushes, pusher, { repository, opened }, content, signal)
         if (Buffer.isBuffer(pushOrRefusal)) {
           await end()

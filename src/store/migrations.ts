@@ -21,9 +21,29 @@ const addMissingSubjects = `update audit_events
   where subject_key is null and user_key is not null and (actor <> 'user' or repository_key is null)`
 
 /**
+ * Adds the owners of users and repositories that have none, and what servers without owners do not
+ * fill. They run whenever the database is opened, because commands of version 0.2.0 may have begun
+ * before the upgrade. A group without members that is older than a user of its name stays a group.
+ */
+const addMissingOwners = [
+  `insert into owners (name, name_key, created_at) select name, name_key, created_at from users
+    where name_key not in (select name_key from owners) order by id`,
+  `insert into owners (name, name_key, created_at) select min(owner), owner_key, min(created_at) from repositories
+    where owner_key not in (select name_key from owners) group by owner_key order by min(id)`,
+  `update repositories set owner_id = (select owners.id from owners where owners.name_key = repositories.owner_key)
+    where owner_id is null or owner_key <> (select owners.name_key from owners where owners.id = owner_id)`,
+  `insert into members (owner_id, user_id, permission) select owners.id, users.id, 'admin'
+    from users join owners on owners.name_key = users.name_key and owners.created_at >= users.created_at
+    where owners.id not in (select owner_id from members)`,
+  // `admin` is stored as `write` for them.
+  `update collaborators set granted = permission
+    where granted is null or granted <> permission and (granted <> 'admin' or permission <> 'write')`,
+]
+
+/**
  * Statements that complete rows of an older version. They run again after its backup was restored.
  */
-export const completeOlderRows = [...addMissingReporters, addMissingSubjects]
+export const completeOlderRows = [...addMissingReporters, addMissingSubjects, ...addMissingOwners]
 
 /** Migrations in the order in which they are applied. Never change a released one; add another. */
 const migrations: Record<string, (dialect: DialectSql) => string[]> = {
@@ -192,6 +212,33 @@ const migrations: Record<string, (dialect: DialectSql) => string[]> = {
   '012-repositories-by-name': () => [
     'create index repositories_by_name on repositories (name_key, owner_key)',
   ],
+  '013-owners': ({ serial, integer, text, clustered }) => [
+    `create table owners (
+      id ${serial},
+      name ${text} not null,
+      name_key ${text} not null unique,
+      created_at ${integer} not null
+    )`,
+    `create table members (
+      owner_id ${integer} not null references owners (id) on delete cascade,
+      user_id ${integer} not null references users (id) on delete cascade,
+      permission ${text} not null check (permission in ('read', 'write', 'admin')),
+      primary key (owner_id, user_id)
+    )${clustered}`,
+    'create index members_by_user on members (user_id)',
+    `create table reserved_names (
+      owner_id ${integer} not null references owners (id) on delete cascade,
+      name ${text} not null,
+      name_key ${text} not null,
+      repository_id ${integer} not null,
+      created_at ${integer} not null,
+      primary key (owner_id, name_key)
+    )${clustered}`,
+    `alter table repositories add column owner_id ${integer} references owners (id)`,
+    'create index repositories_by_owner on repositories (owner_id)',
+    `alter table collaborators add column granted ${text} check (granted in ('read', 'write', 'admin'))`,
+    ...addMissingOwners,
+  ],
 }
 
 /** The database has a schema that this version cannot use. The message says why, and what to do. */
@@ -226,6 +273,7 @@ export async function migrate(engine: Engine, apply = true): Promise<void> {
     }
     if (pending.length > 0)
       for (const statement of engine.dialect.functions()) await sql.raw(statement).execute(db)
+    if (apply) for (const statement of addMissingOwners) await sql.raw(statement).execute(db)
   })
 }
 

@@ -14,9 +14,11 @@ import { ADMINISTRATOR, type AuditLine, createAudit } from './audit/audit.ts'
 import { createAuditLog } from './audit/audit-log.ts'
 import { type Engine, type PoolFigures, StoreUnavailable } from './engine.ts'
 import { appliedMigrations, migrate, UnknownSchema } from './migrations.ts'
+import { createGroupStore } from './owners/groups.ts'
 import { prepare } from './prepared.ts'
 import { createCollaboratorStore } from './repositories/collaborators.ts'
 import { createRepositoryFolders } from './repositories/folders.ts'
+import { createRepositoryMoves } from './repositories/moves.ts'
 import { createPushStore } from './repositories/pushes.ts'
 import { createRepositoryStore } from './repositories/repositories.ts'
 import { createRuleStore } from './repositories/rules.ts'
@@ -172,7 +174,9 @@ export function createStore(
     /** For maintenance, which works on tables. */
     engine,
     users: createUserStore(engine, audit),
+    groups: createGroupStore(engine, audit),
     repositories: repositoryRows,
+    moves: createRepositoryMoves(engine, audit),
     repositoryFolders: createRepositoryFolders(engine, repositories),
     collaborators: createCollaboratorStore(engine, repositoryRows, audit),
     tokens: createTokenStore(engine, audit, signInEvery),

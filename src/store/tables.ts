@@ -1,9 +1,9 @@
 import type { Generated } from 'kysely'
+import type { Permission } from '../domain/permissions.ts'
 import type { StatusRow } from './statuses/columns.ts'
 
 export const VISIBILITIES = ['public', 'private'] as const
 export type Visibility = (typeof VISIBILITIES)[number]
-export type Permission = 'read' | 'write'
 
 /** The tables as Kysely sees them, the same in every dialect. `migrations.ts` creates them. */
 export interface Tables {
@@ -34,9 +34,38 @@ export interface Tables {
     /** Seconds since the epoch, as every `created_at`. */
     created_at: number
   }
+  /**
+   * Who can own repositories: one row for each user, who has its name and is a member with `admin`,
+   * and for each group.
+   */
+  owners: {
+    /** Never used again once deleted. */
+    id: Generated<number>
+    name: string
+    name_key: string
+    created_at: number
+  }
+  /** What users may do with all repositories of an owner, whatever was granted on one of them. */
+  members: {
+    owner_id: number
+    user_id: number
+    permission: Permission
+  }
+  /** Names that repositories had: nobody else's repository gets them until they are released. */
+  reserved_names: {
+    owner_id: number
+    name: string
+    name_key: string
+    /** Not a foreign key: the name stays reserved when the repository is deleted. */
+    repository_id: number
+    created_at: number
+  }
   repositories: {
     /** Never used again once deleted. */
     id: Generated<number>
+    /** null if a server of version 0.2.0 created it: see `completeOlderRows`. */
+    owner_id: number | null
+    /** The name of the owner, by which the repository is found, like `owner_key`. */
     owner: string
     owner_key: string
     name: string
@@ -58,7 +87,10 @@ export interface Tables {
   collaborators: {
     repository_id: number
     user_id: number
-    permission: Permission
+    /** What version 0.2.0 reads: `write` instead of `admin`. */
+    permission: Exclude<Permission, 'admin'>
+    /** null if a server of version 0.2.0 granted it: see `completeOlderRows`. */
+    granted: Permission | null
   }
   /**
    * Who reported: one row for each token. It keeps the names of users and tokens that are gone, and
@@ -214,6 +246,9 @@ type PrimaryKey<Row> = {
  */
 export const primaryKeys = {
   users: { key: ['id'], numbered: true },
+  owners: { key: ['id'], numbered: true },
+  members: { key: ['owner_id', 'user_id'], numbered: false },
+  reserved_names: { key: ['owner_id', 'name_key'], numbered: false },
   repositories: { key: ['id'], numbered: true },
   collaborators: { key: ['repository_id', 'user_id'], numbered: false },
   reporters: { key: ['id'], numbered: true },

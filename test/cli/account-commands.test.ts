@@ -31,12 +31,15 @@ t.test('repo access lists who has access and why', async (t) => {
   await store.repositories.setVisibility('acme', 'rocket', 'public')
   await store.users.setLocked('zoe', true)
   t.match(await list('repo', 'access', 'ACME/rocket'), [
-    { user: 'Acme', access: 'write', reason: 'owner', locked_at: null },
+    { user: 'Acme', access: 'admin', reason: 'owner', locked_at: null },
     { user: 'bob', access: 'write', reason: 'granted', locked_at: null },
     { user: 'zoe', access: 'read', reason: 'granted', locked_at: /^\d{4}-/ },
     { user: 'everyone', access: 'read', reason: 'public', locked_at: null },
   ])
-  t.match(await cli('repo', 'access', 'acme/rocket', 'bob'), { code: 2, stderr: /read, write or none/ })
+  t.match(await cli('repo', 'access', 'acme/rocket', 'bob'), {
+    code: 2,
+    stderr: /read, write, admin or none/,
+  })
   t.match(await cli('repo', 'access', 'acme/rocket', 'nobody', 'read'), {
     code: 1,
     stderr: /no user "nobody"/,
@@ -61,7 +64,7 @@ t.test('user delete --transfer-to moves all repositories, or none', async (t) =>
     'bob',
   )
   await refused(/the user to be deleted; its repositories need another owner/, '--transfer-to', 'ALICE')
-  await refused(/no user "carol"/, '--transfer-to', 'carol')
+  await refused(/no user or group "carol"/, '--transfer-to', 'carol')
   t.same([await names(), (await listEvents(store)).length], before, 'nothing was changed')
   await store.repositories.delete('bob', 'three')
   const { id } = await store.repositories.get('alice', 'one')
@@ -210,7 +213,7 @@ t.test('audit prune removes old events only, and audit list checks its options',
   await store.collaborators.set('acme', 'kit', 2, 'read')
   t.match(
     (await cli('audit', 'list')).stdout,
-    / {2}repository\.access {2}acme\/kit {2}user=new access=read\n/,
+    / {2}repository\.access {2}acme\/kit {2}user=new access=read from=none\n/,
   )
   t.match(await cli('audit', 'prune', '--older-than', '400d'), { code: 0, stderr: 'Removed 1 event.\n' })
   t.same(
@@ -218,6 +221,7 @@ t.test('audit prune removes old events only, and audit list checks its options',
     [
       'user.created new',
       'token.created \x1b]0;x\x07',
+      'group.created acme',
       'repository.created acme/kit',
       'repository.access acme/kit',
       'audit.pruned audit log',

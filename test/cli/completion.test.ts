@@ -47,7 +47,7 @@ t.test('bash offers what fits the place', async (t) => {
     t.equal(stderr, '')
     return stdout.trim()
   }
-  t.match(await offered(''), /^--env-file --version --help user repo .*completion$/)
+  t.match(await offered(''), /^--env-file --version --help user group repo .*completion$/)
   t.equal(await offered('repo', 'de'), 'default-branch delete')
   t.equal(await offered('repo', 'access', 'alice/rocket', 'bob', 'r'), 'read')
   t.equal(await offered('repo', 'create', 'a/b', '--object-format', ''), 'sha1 sha256')

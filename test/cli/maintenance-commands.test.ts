@@ -71,7 +71,7 @@ t.test('backs up, restores, checks and prunes', async (t) => {
     /^Restored from the backup .*\nWhat was done after that time is undone: tokens that were revoked work again/,
   )
   const again = await runCli(['restore', backups], there)
-  t.same([again.code, again.stderr], [1, 'error: the database is not empty: it contains repositories\n'])
+  t.same([again.code, again.stderr], [1, 'error: the database is not empty: it contains owners\n'])
 
   const check = await runCli(['check'], there)
   t.equal(check.code, 1)

@@ -1,6 +1,8 @@
+import { once } from 'node:events'
 import t from 'tap'
 import { startServer, type TestServer } from '../helpers/server.ts'
 import { basic, createCheckout, git, tryGit, workFolder } from './client.ts'
+import { beginRpc } from './raw.ts'
 
 const FETCH = '/info/refs?service=git-upload-pack'
 const PUSH = '/info/refs?service=git-receive-pack'
@@ -103,6 +105,30 @@ t.test('who may fetch and who may push', async (t) => {
     'owner, Bearer': granted,
     'owner, token': granted,
   })
+})
+
+t.test('access to a push is checked again when it has arrived', async (t) => {
+  const server = await startServer(t, { budget: { limit: 1000, window: 300 } })
+  await server.createRepository('owner/one', { private: true })
+  const { store } = server
+  const writer = await server.createUser('writer')
+  const push = async (between: () => Promise<unknown>, name = 'one') => {
+    const token = basic('x', await server.createToken('writer'))
+    await store.collaborators.set('owner', name, writer, 'write')
+    const url = `${server.url}/owner/${name}.git`
+    const { request, answer } = beginRpc(url, 'git-receive-pack', token, { expect: '100-continue' })
+    request.flushHeaders()
+    await once(request, 'continue')
+    await between()
+    request.end('0000')
+    return (await answer).status
+  }
+  t.equal(await push(async () => {}), 200)
+  t.equal(await push(() => store.collaborators.set('owner', 'one', writer, 'read')), 403)
+  t.equal(await push(() => store.collaborators.set('owner', 'one', writer, null)), 404)
+  const two = { owner: 'owner', name: 'two' }
+  t.equal(await push(() => store.moves.rename({ owner: 'owner', name: 'one' }, two)), 404)
+  t.equal(await push(() => store.tokens.revokeAll(writer), 'two'), 401)
 })
 
 t.test('answers for private and missing repositories are identical', async (t) => {

@@ -21,11 +21,15 @@ export function filling(
   return [
     `insert into users (name, name_key, created_at)
       select 'user' || n, 'user' || n, 1 from ${numbers('u', USERS)}`,
-    `insert into repositories (owner, owner_key, name, name_key, visibility, object_format, created_at)
-      select 'user' || n, 'user' || n, 'repo', 'repo', case when n % 2 = 0 then 'public' else 'private' end, 'sha1', 1
+    `insert into owners (name, name_key, created_at)
+      select 'user' || n, 'user' || n, 1 from ${numbers('u', USERS)}`,
+    `insert into members (owner_id, user_id, permission)
+      select o.n, 1 + (o.n + u.n) % ${USERS}, 'admin' from ${numbers('o', USERS)}, ${numbers('u', 5)}`,
+    `insert into repositories (owner_id, owner, owner_key, name, name_key, visibility, object_format, created_at)
+      select n, 'user' || n, 'user' || n, 'repo', 'repo', case when n % 2 = 0 then 'public' else 'private' end, 'sha1', 1
       from ${numbers('r', REPOSITORIES)}`,
-    `insert into collaborators (repository_id, user_id, permission)
-      select r.n, u.n, 'read' from ${numbers('r', REPOSITORIES)}, ${numbers('u', 5)}`,
+    `insert into collaborators (repository_id, user_id, permission, granted)
+      select r.n, u.n, 'read', 'read' from ${numbers('r', REPOSITORIES)}, ${numbers('u', 5)}`,
     `insert into reporters (user_name, token_id, token_name)
       select 'user' || n, 'token' || n, 'ci' from ${numbers('u', USERS)}`,
     `insert into tokens (id, user_id, name, prefix, hash, scopes, created_at, reporter_id, repositories)

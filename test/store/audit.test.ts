@@ -27,7 +27,7 @@ const shared: AuditEvent = {
   action: 'repository.access',
   repository: 'Acme/Rocket',
   subject: alice,
-  details: { user: 'Alice', access: 'read' },
+  details: { user: 'Alice', access: 'read', from: 'none' },
 }
 
 async function record(store: Store, ...events: AuditEvent[]): Promise<void> {

@@ -25,7 +25,7 @@ for (const database of databases) {
       t.equal(await store.repositories.find('acme', 'two'), undefined)
       await t.rejects(store.repositories.create({ ...one, owner: 'ACME', name: 'ONE' }), {
         name: 'AlreadyExists',
-        message: 'there is already a repository ACME/ONE',
+        message: 'there is already a repository Acme/ONE',
       })
       await t.rejects(store.repositories.get('acme', 'two'), {
         name: 'RuleViolation',

@@ -23,12 +23,12 @@ for (const database of databases) {
 
     t.test('lists public repositories, for a user also their own and shared ones', async (t) => {
       t.same(await seen(null), ['acme/Open null', 'alice/open null'])
-      t.same(await seen(alice.id), ['acme/Open null', 'alice/open write', 'Alice/secret write'])
+      t.same(await seen(alice.id), ['acme/Open null', 'alice/open admin', 'Alice/secret admin'])
       t.same(await seen(bob.id), ['acme/Open null', 'acme/shared write', 'alice/open null'])
     })
 
     t.test('finds a repository by name in any case', async (t) => {
-      t.match(await store.listing.find(alice.id, 'ALICE', 'Secret'), { name: 'secret', permission: 'write' })
+      t.match(await store.listing.find(alice.id, 'ALICE', 'Secret'), { name: 'secret', permission: 'admin' })
       t.equal(await store.listing.find(bob.id, 'alice', 'secret'), null)
       t.equal(await store.listing.find(null, 'alice', 'secret'), null)
     })

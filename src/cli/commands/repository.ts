@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { Argument, type Command, Option } from 'commander'
 import type { Config } from '../../config.ts'
 import type { ObjectFormat } from '../../domain/commit-id.ts'
+import type { Permission } from '../../domain/permissions.ts'
 import { RuleViolation } from '../../domain/rule-violation.ts'
 import { checkGit } from '../../git/git-version.ts'
 import { draftPath } from '../../git/leftovers.ts'
@@ -13,15 +14,24 @@ import { isRefName, readRef, readRefs } from '../../git/refs/read-refs.ts'
 import { createBareRepository, inspectRepository } from '../../git/repository.ts'
 import { isShallowClone } from '../../git/repository-health.ts'
 import { explainOwnerProblem, findOwnerProblem } from '../../git/repository-owner.ts'
+import type { AccessEntry } from '../../store/access/access-list.ts'
 import { StoreUnavailable } from '../../store/engine.ts'
 import type { NewRepository, Repository } from '../../store/repositories/repositories.ts'
 import type { Store } from '../../store/store.ts'
-import { type Permission, VISIBILITIES, type Visibility } from '../../store/tables.ts'
+import { VISIBILITIES, type Visibility } from '../../store/tables.ts'
 import { formatTime } from '../../store/time.ts'
 import { publishAll, SyncedDraft } from '../../util/durable.ts'
-import { callerPath, findRepository, splitFullName, UsageError } from '../parts/arguments.ts'
-import { print, printList, say } from '../parts/output.ts'
-import { fromOption, readObjects } from '../parts/read-objects.ts'
+import {
+  ACCESS,
+  ACCESS_RULE,
+  accessOf,
+  callerPath,
+  findRepository,
+  splitFullName,
+  UsageError,
+} from '../parts/arguments.ts'
+import { count, print, printList, say } from '../parts/output.ts'
+import { fromOption, readLines, readObjects } from '../parts/read-objects.ts'
 import { creatingStore, readingStore, type Settings, withStore } from '../parts/with-store.ts'
 
 /** Milliseconds that git may take. */
@@ -183,52 +193,116 @@ export function addRepositoryCommands(program: Command, settings: Settings): voi
 
   repo
     .command('access [owner/name] [user]')
-    .addArgument(new Argument('[permission]').choices(['read', 'write', 'none']))
-    .description('list who has access to a repository and why; with a user, give or remove access')
+    .addArgument(new Argument('[permission]').choices(ACCESS))
+    .description(
+      'list who has access to a repository, or to all, and why; with a user, give or remove access',
+    )
     .option('--user <name>', 'list the repositories to which a user has access instead, and why')
+    .addOption(
+      fromOption('give or remove access, with "repository", "user" and "access"').conflicts(['user', 'json']),
+    )
     .option('--json', 'print the list as one JSON array')
     .action(
       (
         fullName: string | undefined,
         userName: string | undefined,
         permission: Permission | 'none' | undefined,
-        options: { user?: string; json?: boolean },
+        { user, from, json }: { user?: string; from?: string; json?: boolean },
       ) => {
-        const { user } = options
+        if (fullName === undefined && from !== undefined) return grantAll(settings, from)
         if (fullName === undefined && user !== undefined)
-          return readingStore(settings, (store) => listAccessOf(store, user, options.json))
-        if (fullName === undefined || user !== undefined)
-          throw new UsageError('pass either a repository or --user')
+          return readingStore(settings, (store) => listAccessOf(store, user, json))
+        if (fullName === undefined)
+          return readingStore(settings, async (store) => {
+            const rows = (await store.collaborators.listAll()).map((entry) => {
+              return { repository: entry.repository, ...accessRow(entry) }
+            })
+            printList(rows, json, 'Nobody has access.')
+          })
+        if (user !== undefined || from !== undefined)
+          throw new UsageError('pass either a repository or an option')
         const { owner, name } = splitFullName(fullName)
         if (userName === undefined)
-          return readingStore(settings, (store) => listAccess(store, owner, name, options.json))
+          return readingStore(settings, async (store) => {
+            printList(
+              (await store.collaborators.list(owner, name)).map(accessRow),
+              json,
+              'Nobody has access.',
+            )
+          })
         if (permission === undefined)
-          throw new UsageError(`missing access of "${userName}" (expected read, write or none)`)
+          throw new UsageError(`missing access of "${userName}" (expected ${ACCESS_RULE})`)
         return withStore(settings, async (store) => {
           const { id } = await store.users.get(userName)
           await store.collaborators.set(owner, name, id, permission === 'none' ? null : permission)
         })
       },
     )
+
+  repo
+    .command('rename <owner/name> <new-owner/name>')
+    .description('rename a repository, or move it to another owner; the name before stays reserved')
+    .action((from: string, to: string) =>
+      withStore(settings, async (store) => {
+        const names = [splitFullName(from), splitFullName(to)] as const
+        await store.moves.rename(...names)
+        say(`${from} is reserved: nobody else's repository gets this name until "repo release ${from}".`)
+      }),
+    )
+
+  repo
+    .command('reserved [owner]')
+    .description('list the names that repositories had, and that no other repository gets')
+    .option('--json', 'print one JSON array')
+    .action((owner: string | undefined, options: { json?: boolean }) =>
+      readingStore(settings, async (store) => {
+        const rows = (await store.moves.listReserved(owner)).map((row) => ({ ...row }))
+        printList(rows, options.json, 'There are no reserved names.')
+      }),
+    )
+
+  repo
+    .command('release <owner/name>')
+    .description('release a reserved name; clients that still use it may report to its next repository')
+    .action((fullName: string) =>
+      withStore(settings, (store) => store.moves.releaseName(splitFullName(fullName))),
+    )
+}
+
+/** Stores the grants of `--from`. */
+async function grantAll(settings: Settings, from: string): Promise<void> {
+  // As `repo access --json` prints it: what follows from something else than a grant is skipped.
+  const lines = await readLines(from, ['repository', 'user', 'access'], ['reason', 'locked_at'])
+  const granted = lines.filter(({ reason }) => reason === undefined || reason === 'granted')
+  await withStore(settings, async (store) => {
+    const users = new Map<string, number>()
+    for (const name of new Set(granted.map(({ user }) => user)))
+      users.set(name, (await store.users.get(name)).id)
+    const grants = granted.map(({ repository, user, access }) => ({
+      ...splitFullName(repository),
+      userId: users.get(user) ?? 0,
+      permission: accessOf(access, `${repository}: ${user}`),
+    }))
+    say(`Changed ${count(await store.collaborators.setAll(grants), 'grant')}.`)
+  })
 }
 
 async function listAccessOf(store: Store, userName: string, json?: boolean): Promise<void> {
   const user = await store.users.get(userName)
-  const rows = (await store.collaborators.ofUser(user)).map(({ name, permission, reason }) => {
-    return { repository: name, access: permission, reason }
+  const rows = (await store.collaborators.ofUser(user)).map(({ repository, permission, reason }) => {
+    return { repository, access: permission, reason }
   })
   if (user.locked_at !== null) say(`warning: ${user.name} is locked, and has no access until "user unlock"`)
   printList(rows, json, `${user.name} has access to no repository.`)
 }
 
-async function listAccess(store: Store, owner: string, name: string, json?: boolean): Promise<void> {
-  const rows = (await store.collaborators.list(owner, name)).map((entry) => ({
-    user: entry.user ?? 'everyone',
-    access: entry.permission,
-    reason: entry.reason,
-    locked_at: entry.lockedAt === null ? null : formatTime(entry.lockedAt),
-  }))
-  printList(rows, json, 'Nobody has access.')
+function accessRow({ user, permission, reason, lockedAt }: AccessEntry) {
+  return {
+    user: user ?? 'everyone',
+    access: permission,
+    reason,
+    locked_at: lockedAt === null ? null : formatTime(lockedAt),
+  }
 }
 
 function visibilityOf(options: VisibilityOptions, { defaultVisibility }: Config): Visibility {
@@ -278,13 +352,15 @@ async function createRepositories(
   }
 }
 
-/** Says who can see new repositories, and which of them nobody owns. */
+/** Says who can see new repositories, and which of them nobody administers. */
 async function describeCreated(store: Store, repositories: readonly Repository[]): Promise<void> {
   for (const { owner, name, visibility } of repositories) {
     const who = visibility === 'public' ? 'everyone' : 'its owner and users with access'
     say(`${owner}/${name} is ${visibility}: ${who} can see it.`)
   }
   for (const owner of new Set(repositories.map(({ owner }) => owner)))
-    if (!(await store.users.find(owner)))
-      say(`warning: there is no user "${owner}", so only users with access can write to its repositories`)
+    if (!(await store.users.find(owner)) && (await store.groups.members(owner)).length === 0)
+      say(
+        `warning: ${owner} is a group without members. Add one with: commit-status-admin group member ${owner} USER admin`,
+      )
 }

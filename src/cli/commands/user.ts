@@ -30,7 +30,7 @@ export function addUserCommands(program: Command, settings: Settings): void {
     .option('--password-stdin', FROM_STDIN)
     .option(
       '--own-existing',
-      'allow the name of an existing owner, whose repositories the user can then write to',
+      'allow the name of a group without members, whose repositories the user then owns',
     )
     .addOption(fromOption("all users or none, with the fields of 'user list'").conflicts('passwordStdin'))
     .action(async (name: string | undefined, { from, passwordStdin, ownExisting = false }: CreateOptions) => {
@@ -156,13 +156,17 @@ export function addUserCommands(program: Command, settings: Settings): void {
 
   user
     .command('delete <name>')
-    .description("delete a user with the user's tokens, sessions and access; statuses stay")
-    .option('--transfer-to <other>', "give the user's repositories to another user first")
+    .description(
+      "delete a user with the user's tokens, sessions and access, and list who gains and loses access",
+    )
+    .option('--transfer-to <other>', "give the user's repositories to another user or group first")
     .action((name: string, options: { transferTo?: string }) =>
       withStore(settings, async (store) => {
-        const moved = await store.users.delete(name, options.transferTo)
+        const { moved, changes } = await store.users.delete(name, options.transferTo)
         if (moved > 0)
           say(`${options.transferTo} now owns ${count(moved, 'more repository', 'more repositories')}.`)
+        for (const { user, repository, from, to } of changes)
+          say(`${user} has ${to ?? 'no'} access to ${repository} (before: ${from ?? 'none'}).`)
       }),
     )
 }

@@ -1,4 +1,5 @@
 import { resolve } from 'node:path'
+import { PERMISSIONS, type Permission } from '../../domain/permissions.ts'
 import { Expected } from '../../errors.ts'
 import type { Repository } from '../../store/repositories/repositories.ts'
 import type { Store } from '../../store/store.ts'
@@ -19,6 +20,20 @@ export class UsageError extends Expected {
 export function callerPath(path: string): string {
   if (path === '-') throw new UsageError('"-" is not a path (expected for example "./statuses.backup")')
   return resolve(process.env.INIT_CWD ?? process.cwd(), path)
+}
+
+/** Values of arguments and fields that give or remove access. */
+export const ACCESS = [...PERMISSIONS, 'none'] as const
+
+/** The same in words, for messages. */
+export const ACCESS_RULE = 'read, write, admin or none'
+
+/** Returns a permission, null for `none`. @param what it is for @throws UsageError */
+export function accessOf(text: string, what: string): Permission | null {
+  const access = ACCESS.find((known) => known === text)
+  if (access === undefined)
+    throw new UsageError(`${what}: "${text}" is not an access (expected ${ACCESS_RULE})`)
+  return access === 'none' ? null : access
 }
 
 /** Splits OWNER/NAME. @throws UsageError for anything else */

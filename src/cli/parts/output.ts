@@ -1,6 +1,6 @@
 import { characterReplacer, HIDDEN, inLines, replaceHidden } from '../../util/replace-characters.ts'
 
-type Cell = string | boolean | readonly string[] | null
+type Cell = string | number | boolean | readonly string[] | null
 
 /** Prints a list to stdout: one JSON array for scripts, or aligned columns for people. */
 export function printList(

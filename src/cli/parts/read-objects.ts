@@ -23,18 +23,38 @@ export async function readObjects<Field extends string>(
 ): Promise<({ name: string } & { [name in Field]?: string })[]> {
   if (from === undefined) throw new UsageError('missing name (or pass many with --from)')
   if (name !== undefined) throw new UsageError('pass either a name or --from, not both')
+  return readLines(from, ['name'], fields)
+}
+
+/**
+ * Reads the objects of `--from`. A field that is null counts as missing.
+ *
+ * @param required names of fields that each object has; all are texts
+ * @param optional names of the others
+ * @throws UsageError naming the line that is wrong
+ */
+export async function readLines<Required extends string, Optional extends string>(
+  from: string,
+  required: readonly Required[],
+  optional: readonly Optional[],
+): Promise<Fields<Required, Optional>[]> {
   const lines = (await text(from === '-' ? process.stdin : createReadStream(callerPath(from)))).split('\n')
   return lines.flatMap((line, index) => {
     const problem = (what: string) => new UsageError(`line ${index + 1} of --from: ${what}`)
-    return line.trim() === '' ? [] : [readObject(line, ['name', ...fields], problem)]
+    return line.trim() === '' ? [] : [readObject(line, required, optional, problem)]
   })
 }
 
-function readObject<Field extends string>(
+type Fields<Required extends string, Optional extends string> = { [name in Required]: string } & {
+  [name in Optional]?: string
+}
+
+function readObject<Required extends string, Optional extends string>(
   line: string,
-  fields: readonly Field[],
+  required: readonly Required[],
+  optional: readonly Optional[],
   problem: (what: string) => UsageError,
-): { name: string } & { [name in Field]?: string } {
+): Fields<Required, Optional> {
   let value: unknown
   try {
     value = JSON.parse(line)
@@ -42,17 +62,17 @@ function readObject<Field extends string>(
     throw error instanceof SyntaxError ? problem('not JSON') : error
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) throw problem('not a JSON object')
-  const object: { [name in Field]?: string } = {}
-  let name: string | undefined
+  const known: readonly string[] = [...required, ...optional]
+  const object: Record<string, string> = {}
   const entries: [string, unknown][] = Object.entries(value)
   for (const [field, content] of entries) {
-    const key = fields.find((text) => text === field)
-    if (key === undefined) throw problem(`unknown field "${field}" (expected ${fields.join(', ')})`)
+    if (!known.includes(field)) throw problem(`unknown field "${field}" (expected ${known.join(', ')})`)
     if (content === null) continue
     if (typeof content !== 'string') throw problem(`"${field}" is not a text`)
-    if (key === 'name') name = content
-    object[key] = content
+    object[field] = content
   }
-  if (name === undefined) throw problem('"name" is missing')
-  return { ...object, name }
+  const missing = required.find((field) => object[field] === undefined)
+  if (missing !== undefined) throw problem(`"${missing}" is missing`)
+  // All fields are known, and those that are required are there.
+  return object as Fields<Required, Optional>
 }

@@ -93,7 +93,9 @@ export async function backUp(
     // Alerts need not wait until the latest complete backup is old.
     const details = { problems: [error instanceof Error ? error.message : String(error)] }
     const event = { by: ADMINISTRATOR, object: BACKUP, action: 'backup.incomplete', details } as const
-    await store.audit.transaction((_db, record) => record(event)).catch(insteadOf(StoreUnavailable, undefined))
+    await store.audit
+      .transaction((_db, record) => record(event))
+      .catch(insteadOf(StoreUnavailable, undefined))
     throw error
   } finally {
     unlock()

@@ -1,11 +1,12 @@
-import { type RawBuilder, sql } from 'kysely'
+import { type Kysely, sql } from 'kysely'
+import type { ObjectFormat } from '../../domain/commit-id.ts'
 import { isName, isOwnerName, nameKey } from '../../domain/names.ts'
+import type { Permission } from '../../domain/permissions.ts'
 import { memoizeByObject } from '../../util/memoize.ts'
 import type { Engine } from '../engine.ts'
 import { prepare } from '../prepared.ts'
-import { locate } from '../repositories/folders.ts'
-import type { Repository } from '../repositories/repositories.ts'
-import type { Permission } from '../tables.ts'
+import { locate, type OwnerTrust } from '../repository-files.ts'
+import type { Tables, Visibility } from '../tables.ts'
 import { accessKey, type Failures, failureColumns } from './failures.ts'
 import { limitColumns, readLimits, signInDue, type TokenLimits } from './token-limits.ts'
 
@@ -36,27 +37,51 @@ export interface Access {
 }
 
 /** A caller's view of a repository that it may read. */
-export interface ReadableRepository extends Omit<Repository, 'createdAt'> {
+export interface ReadableRepository {
+  /** Never used again once it is deleted. */
+  id: number
+  owner: string
+  name: string
+  visibility: Visibility
+  objectFormat: ObjectFormat
+  /** Its git directory: absolute, without symbolic links. */
+  path: string
+  /** Whether the server created it, in its own folder. */
+  managed: boolean
+  ownerTrust: OwnerTrust
   /**
-   * What the token's user was given, or has as the owner, if the token is not limited to other
-   * repositories; null: may read because the repository is public.
+   * What the user has as a member of the owner or was granted, the greater of both; null: may read
+   * because the repository is public. A token has at most `write`, and nothing if it is limited to
+   * other repositories.
    */
   permission: Permission | null
 }
 
+/** Why a user has a permission: owns the repository, is a member of the group that does, … */
+export type Reason = 'owner' | 'member' | 'granted' | 'public'
+
 /**
- * Returns what the row of `users`, null for an anonymous caller, may do with the repository that
- * `collaborators` is joined to.
+ * Decides what a user may do with a repository, in a query of `repositories` that joins the user's
+ * row of `members` of the owner and of `collaborators`, or null. No other code decides access.
  *
  * @param included whether the caller's credential gives access to the repository, if the user has
  * any
+ * @param highest what `admin` is for the credential
  */
-export function accessRules(included: RawBuilder<boolean> = sql`true`) {
+export function accessRules(included = sql<boolean>`true`, highest = sql<Permission>`'admin'`) {
+  const permission = sql<Permission | null>`case when ${included} then case
+    when 'admin' in (members.permission, collaborators.granted) then ${highest}
+    when 'write' in (members.permission, collaborators.granted) then 'write'
+    else coalesce(members.permission, collaborators.granted) end end`
   return {
+    permission,
     mayRead: sql<boolean>`(repositories.visibility = 'public' or ${included}
-      and (collaborators.permission is not null or users.name_key = repositories.owner_key))`,
-    permission: sql<Permission | null>`case when ${included} then
-      case when users.name_key = repositories.owner_key then 'write' else collaborators.permission end end`,
+      and coalesce(members.permission, collaborators.granted) is not null)`,
+    /** Needs `users`, and `owners` of the repository. */
+    reason: sql<Reason>`case
+      when members.permission = ${permission} then
+        case when owners.name_key = users.name_key then 'owner' else 'member' end
+      when collaborators.granted is not null then 'granted' else 'public' end`,
   }
 }
 
@@ -66,7 +91,8 @@ export function accessRules(included: RawBuilder<boolean> = sql`true`) {
  */
 const included = sql<boolean>`(tokens.repositories is null
   or tokens.repositories like '% ' || repositories.id || ' %')`
-const { mayRead, permission } = accessRules(included)
+const highest = sql<Permission>`case when tokens.id is null then 'admin' else 'write' end`
+const { mayRead, permission } = accessRules(included, highest)
 
 /**
  * Returns a query by names and credentials. Its only row has the failures of the address, the
@@ -108,6 +134,11 @@ export function accessQuery({ kysely, dialect }: Engine) {
           .onRef('repositories.owner_key', '=', 'asked.owner')
           .onRef('repositories.name_key', '=', 'asked.name'),
       )
+      .leftJoin('members', (join) =>
+        join
+          .onRef('members.owner_id', '=', 'repositories.owner_id')
+          .onRef('members.user_id', '=', 'users.id'),
+      )
       .leftJoin('collaborators', (join) =>
         join
           .onRef('collaborators.repository_id', '=', 'repositories.id')
@@ -135,6 +166,34 @@ export function accessQuery({ kysely, dialect }: Engine) {
         permission.as('permission'),
       ]),
   )
+}
+
+const rules = accessRules()
+
+/** Returns a query of the repositories that a user, or an anonymous one, may read. */
+export function repositoriesFor(db: Kysely<Tables>, userId: number | null) {
+  return db
+    .selectFrom('repositories')
+    .leftJoin('users', (join) => join.on('users.id', '=', userId ?? -1).on('users.locked_at', 'is', null))
+    .leftJoin('members', (join) =>
+      join.onRef('members.owner_id', '=', 'repositories.owner_id').onRef('members.user_id', '=', 'users.id'),
+    )
+    .leftJoin('collaborators', (join) =>
+      join
+        .onRef('collaborators.repository_id', '=', 'repositories.id')
+        .onRef('collaborators.user_id', '=', 'users.id'),
+    )
+    .select([
+      'repositories.id as repository_id',
+      'repositories.owner',
+      'repositories.name',
+      'repositories.visibility',
+      'repositories.object_format',
+      'repositories.path',
+      'repositories.trust_owner',
+      rules.permission.as('permission'),
+    ])
+    .where(rules.mayRead)
 }
 
 /** Returns the keys of a repository for `accessQuery`. Those of an invalid name match nothing. */

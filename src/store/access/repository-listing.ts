@@ -1,9 +1,17 @@
 import { sql } from 'kysely'
 import { isName, nameKey } from '../../domain/names.ts'
+import { allows, PERMISSIONS } from '../../domain/permissions.ts'
 import type { Engine } from '../engine.ts'
-import { accessQuery, accessRules, type ReadableRepository, repositoryKeys, repositoryOf } from './access.ts'
+import {
+  accessQuery,
+  accessRules,
+  type ReadableRepository,
+  repositoriesFor,
+  repositoryKeys,
+  repositoryOf,
+} from './access.ts'
 
-const { mayRead, permission } = accessRules()
+const { permission } = accessRules()
 
 /** A repository of a list. */
 export type ListedRepository = ReadableRepository & { hasRules: boolean }
@@ -15,30 +23,11 @@ export function createRepositoryListing(engine: Engine, folder: string) {
   const { kysely } = engine
   const query = accessQuery(engine)
   const visibleTo = (userId: number | null) =>
-    kysely
-      .selectFrom('repositories')
-      .leftJoin('users', (join) => join.on('users.id', '=', userId ?? -1))
-      .leftJoin('collaborators', (join) =>
-        join
-          .onRef('collaborators.repository_id', '=', 'repositories.id')
-          .onRef('collaborators.user_id', '=', 'users.id'),
-      )
-      .select([
-        'repositories.id as repository_id',
-        'repositories.owner',
-        'repositories.name',
-        'repositories.visibility',
-        'repositories.object_format',
-        'repositories.path',
-        'repositories.trust_owner',
-        permission.as('permission'),
-      ])
-      .select((eb) => {
-        const rules = eb.selectFrom('branch_rules').whereRef('repository_id', '=', 'repositories.id')
-        // For a long list PostgreSQL would scan the whole table to know what `exists`.
-        return eb(rules.select('id').limit(1), 'is not', null).as('hasRules')
-      })
-      .where(mayRead)
+    repositoriesFor(kysely, userId).select((eb) => {
+      const rules = eb.selectFrom('branch_rules').whereRef('repository_id', '=', 'repositories.id')
+      // For a long list PostgreSQL would scan the whole table to know what `exists`.
+      return eb(rules.select('id').limit(1), 'is not', null).as('hasRules')
+    })
   const listed = (rows: Awaited<ReturnType<ReturnType<typeof visibleTo>['execute']>>): ListedRepository[] =>
     rows.flatMap((row) => {
       const repository = repositoryOf(row, folder)
@@ -62,11 +51,10 @@ export function createRepositoryListing(engine: Engine, folder: string) {
     /** Returns up to `count` repositories that the user may write to, newest first. */
     async writable(userId: number, count: number): Promise<ListedRepository[]> {
       const rows = await visibleTo(userId)
-        .where((eb) =>
-          eb.or([
-            eb('collaborators.permission', '=', 'write'),
-            eb('users.name_key', '=', eb.ref('repositories.owner_key')),
-          ]),
+        .where(
+          permission,
+          'in',
+          PERMISSIONS.filter((held) => allows(held, 'write')),
         )
         .orderBy('repositories.id', 'desc')
         .limit(count)

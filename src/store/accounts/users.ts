@@ -1,9 +1,11 @@
 import type { Kysely, Selectable } from 'kysely'
 import { isOwnerName, nameKey, OWNER_NAME_RULE } from '../../domain/names.ts'
 import { AlreadyExists, RuleViolation } from '../../domain/rule-violation.ts'
+import { type AccessChange, compareAccess, listAccess } from '../access/access-list.ts'
 import { type Actor, ADMINISTRATOR, type Audit, type Recorder } from '../audit/audit.ts'
 import type { Engine } from '../engine.ts'
-import { moveRepositories } from '../repositories/repositories.ts'
+import { claimOwner, lockOwner, ownsRepositories } from '../owners/owners.ts'
+import { moveRepositories } from '../repositories/moves.ts'
 import type { Tables } from '../tables.ts'
 import { nowInSeconds } from '../time.ts'
 
@@ -27,7 +29,7 @@ export interface NewUser {
   name: string
   passwordHash?: string | undefined
   /**
-   * Allows the name of an owner of existing repositories, to which the user then has write access.
+   * Allows the name of a group without members, whose repositories the user then owns.
    */
   ownExisting?: boolean
   isLocked?: boolean
@@ -91,8 +93,8 @@ export function createUserStore({ kysely }: Engine, audit: Audit) {
      * Creates a user.
      *
      * @throws AlreadyExists if the name is taken
-     * @throws RuleViolation if the name is invalid or reserved, or owns repositories without
-     * `ownExisting`
+     * @throws RuleViolation if the name is invalid or reserved, or that of a group, unless it has no
+     * members and `ownExisting` is set
      */
     create: (name: string, options: Omit<NewUser, 'name'> = {}): Promise<User> =>
       audit.transaction((db, record) => createUser(db, record, { name, ...options })),
@@ -190,40 +192,51 @@ export function createUserStore({ kysely }: Engine, audit: Audit) {
     },
 
     /**
-     * Deletes a user with all tokens, sessions and permissions. Statuses stay.
+     * Deletes a user with all tokens, sessions and permissions. Statuses stay. A name of which
+     * repository names are reserved stays taken: it becomes a group's.
      *
-     * @param transferTo the user who gets the repositories
-     * @returns how many repositories were transferred
+     * @param transferTo the user or group who gets the repositories
+     * @returns how many repositories were transferred, and the access that changed by all of it
      * @throws RuleViolation, and changes nothing, if there is no such user; while the user owns
-     * repositories, which the next user of that name would inherit, without `transferTo`; if that
-     * user already has one of the same name
+     * repositories without `transferTo`; if that owner already has one of the same name
      */
-    delete(name: string, transferTo?: string): Promise<number> {
+    delete(name: string, transferTo?: string): Promise<{ moved: number; changes: AccessChange[] }> {
       return audit.transaction(async (db, record) => {
         const user = await getUser(db, name)
-        const newOwner = transferTo === undefined ? undefined : await getUser(db, transferTo)
-        if (newOwner?.id === user.id)
+        const before = await listAccess(db)
+        const owner = await lockOwner(db, name)
+        const newOwner = transferTo === undefined ? undefined : await lockOwner(db, transferTo)
+        if (transferTo !== undefined && !newOwner)
+          throw new RuleViolation(`there is no user or group "${transferTo}"`)
+        if (newOwner && newOwner.id === owner?.id)
           throw new RuleViolation(`"${name}" is the user to be deleted; its repositories need another owner`)
-        const moved = newOwner ? await moveRepositories(db, user.name, newOwner.name) : []
+        const moved = owner && newOwner ? await moveRepositories(db, owner, newOwner) : []
+        const subject = newOwner && (await findByName(db, newOwner.name))
         for (const { from, to } of moved)
           await record({
             by: ADMINISTRATOR,
             action: 'repository.transferred',
             repository: to,
-            ...(newOwner && { subject: newOwner }),
+            ...(subject && { subject }),
             details: { from },
           })
-        if (await ownsRepositories(db, name)) {
+        if (owner && (await ownsRepositories(db, owner.id))) {
           throw new RuleViolation(
-            `"${name}" owns repositories; delete those first, or give them to another user with --transfer-to`,
+            `"${name}" owns repositories; delete those first, or give them to another owner with --transfer-to`,
           )
         }
         const tokens = await countTokens(db, user.id)
         const sessions = await deleteSessions(db, user.id)
         await db.deleteFrom('users').where('id', '=', user.id).execute()
+        if (owner)
+          await db
+            .deleteFrom('owners')
+            .where('id', '=', owner.id)
+            .where('id', 'not in', db.selectFrom('reserved_names').select('owner_id'))
+            .execute()
         const details = { tokens, sessions, ...(newOwner && { transferred_to: newOwner.name }) }
         await record({ by: ADMINISTRATOR, action: 'user.deleted', subject: user, details })
-        return moved.length
+        return { moved: moved.length, changes: compareAccess(before, await listAccess(db)) }
       })
     },
   }
@@ -253,11 +266,7 @@ async function createUser(
     throw new AlreadyExists(
       `there is already a user "${name}"${identity && address === undefined ? ' or one with the account' : ''}`,
     )
-  if (!ownExisting && (await ownsRepositories(db, name))) {
-    throw new RuleViolation(
-      `"${name}" already owns repositories, which the user could write to; allow this with --own-existing`,
-    )
-  }
+  await claimOwner(db, user, ownExisting)
   const details = { password: passwordHash !== undefined, ...(identity && { issuer: identity.issuer }) }
   const by: Actor = address === undefined ? ADMINISTRATOR : { kind: 'user', user, address }
   await record({ by, action: 'user.created', subject: user, details })
@@ -282,11 +291,6 @@ async function getUser(db: Kysely<Tables>, name: string): Promise<User> {
   const user = await findByName(db, name)
   if (!user) throw new RuleViolation(`there is no user "${name}"`)
   return user
-}
-
-async function ownsRepositories(db: Kysely<Tables>, name: string): Promise<boolean> {
-  const owned = db.selectFrom('repositories').select('id').where('owner_key', '=', nameKey(name)).limit(1)
-  return (await owned.executeTakeFirst()) !== undefined
 }
 
 /** Returns the columns of a user who is linked to an account now, or to none. */

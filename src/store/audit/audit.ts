@@ -86,19 +86,34 @@ interface TokenActions {
   }
 }
 
+/** Actions on a group. The object is its name. */
+interface GroupActions {
+  'group.created': object
+  'group.deleted': object
+  /** `from`: what the subject had before. */
+  'group.member': { user: string; access: string; from: string }
+}
+
 /** Actions on a repository. The object is its name, OWNER/NAME. */
 interface RepositoryActions {
   'repository.created': { visibility: string; object_format: string }
   'repository.imported': { visibility: string; object_format: string; path: string; trust_owner?: true }
   'repository.deleted': object
-  /** `from` is the name before; the object is the name since then. */
+  /** `from` is the name before, of another owner; the object is the name since then. */
   'repository.transferred': { from: string }
-  'repository.visibility': { visibility: string }
-  'repository.access': { user: string; access: string }
+  /** The same for the same owner. */
+  'repository.renamed': { from: string }
+  /** The object is the name that a repository had. */
+  'repository.name-released': object
+  /** `from`: what it was before. */
+  'repository.visibility': { visibility: string; from: string }
+  /** `from`: what the subject was granted before. */
+  'repository.access': { user: string; access: string; from: string }
   /** `from`: the branch that HEAD named before; null if it named none. */
   'repository.default-branch': { from: string | null; to: string }
-  'rule.set': { branches: string; required: readonly string[]; bypass: readonly string[] }
-  'rule.removed': { branches: string }
+  /** `from`: the rule before; null if it is new. */
+  'rule.set': RuleDetails & { branches: string; from: RuleDetails | null }
+  'rule.removed': { branches: string; from: RuleDetails }
   /** `reason`: why it would have been refused. */
   'rule.bypassed': RefUpdate & { reason: string }
   'status.deleted': { sha: string; context: string }
@@ -114,6 +129,11 @@ interface RepositoryActions {
     unreported?: true
     interrupted?: true
   }
+}
+
+interface RuleDetails {
+  required: readonly string[]
+  bypass: readonly string[]
 }
 
 /** Actions on a client's address. */
@@ -164,6 +184,7 @@ type EventsOf<Actions, Object> = {
 export type AuditEvent =
   | EventsOf<UserActions, { subject: NamedUser }>
   | EventsOf<TokenActions, { token: string; subject: NamedUser }>
+  | EventsOf<GroupActions, { group: string; subject?: NamedUser }>
   | EventsOf<RepositoryActions, { repository: string; subject?: NamedUser }>
   | EventsOf<AddressActions, { object: string; subject?: NamedUser }>
   | EventsOf<BackupActions, { object: typeof BACKUP }>
@@ -251,6 +272,7 @@ export async function repositoryNameOf(db: Kysely<Tables>, id: number): Promise<
 
 function objectOf(event: AuditEvent): string {
   if ('repository' in event) return event.repository
+  if ('group' in event) return event.group
   if ('token' in event) return event.token
   if ('object' in event) return event.object
   return 'subject' in event ? event.subject.name : 'audit log'

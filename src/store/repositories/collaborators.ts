@@ -1,22 +1,22 @@
-import { nameKey } from '../../domain/names.ts'
-import { ADMINISTRATOR, type Audit, getUserById } from '../audit/audit.ts'
+import type { Kysely } from 'kysely'
+import type { Permission } from '../../domain/permissions.ts'
+import { type AccessEntry, listAccess } from '../access/access-list.ts'
+import { checkRepositoryAdmin } from '../access/administration.ts'
+import { type Actor, ADMINISTRATOR, type Audit, getUserById, type Recorder } from '../audit/audit.ts'
 import type { Engine } from '../engine.ts'
-import type { Permission } from '../tables.ts'
-import { fullNameOf, type RepositoryStore } from './repositories.ts'
+import type { Tables } from '../tables.ts'
+import { fullNameOf, type Repository, type RepositoryStore } from './repositories.ts'
 
-/** Who has access to a repository. */
-export interface AccessEntry {
-  /** null for everyone. */
-  user: string | null
-  permission: Permission
-  /** Owns it, was granted access, or anyone may read it because it is public. */
-  reason: 'owner' | 'granted' | 'public'
-  /**
-   * When the user was locked, in seconds since the epoch; null: not locked. A locked user has no
-   * access meanwhile.
-   */
-  lockedAt: number | null
+/** A permission to grant to a user on one repository; null removes it. */
+export interface Grant {
+  owner: string
+  name: string
+  userId: number
+  permission: Permission | null
 }
+
+/** Grants that are stored in one transaction, which keeps others from writing to the database. */
+const BATCH = 500
 
 /** Returns functions that manage the access of users to repositories. */
 export function createCollaboratorStore(
@@ -25,96 +25,100 @@ export function createCollaboratorStore(
   audit: Audit,
 ) {
   return {
-    /** Sets a user's access. @param permission null to remove it */
-    set(owner: string, name: string, userId: number, permission: Permission | null): Promise<void> {
+    /**
+     * Sets what a user is granted.
+     *
+     * @param permission null to remove it
+     * @throws ServiceError as `checkRepositoryAdmin`; RuleViolation
+     */
+    set(
+      owner: string,
+      name: string,
+      userId: number,
+      permission: Permission | null,
+      by: Actor = ADMINISTRATOR,
+    ): Promise<void> {
       return audit.transaction(async (db, record) => {
         const repository = await get(owner, name, db)
-        const user = await getUserById(db, userId)
-        const key = { repository_id: repository.id, user_id: user.id }
-        const before = await db
-          .deleteFrom('collaborators')
-          .where('repository_id', '=', key.repository_id)
-          .where('user_id', '=', key.user_id)
-          .returning('permission')
-          .executeTakeFirst()
-        if (permission !== null)
-          await db
-            .insertInto('collaborators')
-            .values({ ...key, permission })
-            .onConflict((conflict) =>
-              conflict.columns(['repository_id', 'user_id']).doUpdateSet({ permission }),
-            )
-            .execute()
-        if ((before?.permission ?? null) === permission) return
-        await record({
-          by: ADMINISTRATOR,
-          action: 'repository.access',
-          repository: fullNameOf(repository),
-          subject: user,
-          details: { user: user.name, access: permission ?? 'none' },
-        })
+        await checkRepositoryAdmin(db, by, repository.id)
+        await grant(db, record, by, repository, userId, permission)
       })
     },
 
     /**
-     * Returns the names, OWNER/NAME, of the repositories to which a user has access, and why, in
-     * their order.
+     * Stores many grants. Those that are stored already change nothing, so this can be repeated
+     * after it was interrupted.
+     *
+     * @returns how many changed something
+     * @throws RuleViolation, before anything is changed, if there is no such repository
      */
-    async ofUser(user: {
-      id: number
-      name_key: string
-    }): Promise<({ name: string } & Pick<AccessEntry, 'permission' | 'reason'>)[]> {
-      const rows = await kysely
-        .selectFrom('repositories')
-        .leftJoin('collaborators', (join) =>
-          join
-            .onRef('collaborators.repository_id', '=', 'repositories.id')
-            .on('collaborators.user_id', '=', user.id),
-        )
-        .select(['owner', 'owner_key', 'name', 'permission'])
-        .where(({ or, eb }) =>
-          or([
-            eb('owner_key', '=', user.name_key),
-            eb('permission', 'is not', null),
-            eb('visibility', '=', 'public'),
-          ]),
-        )
-        .orderBy('owner_key')
-        .orderBy('repositories.name_key')
-        .execute()
-      return rows.map(({ owner_key, permission, ...repository }) => {
-        const name = fullNameOf(repository)
-        if (owner_key === user.name_key) return { name, permission: 'write', reason: 'owner' }
-        return permission
-          ? { name, permission, reason: 'granted' }
-          : { name, permission: 'read', reason: 'public' }
-      })
+    async setAll(grants: readonly Grant[]): Promise<number> {
+      const names = new Map(grants.map((grant) => [fullNameOf(grant), grant]))
+      const repositories = new Map<string, Repository>()
+      for (const [fullName, { owner, name }] of names) repositories.set(fullName, await get(owner, name))
+      let changed = 0
+      for (let start = 0; start < grants.length; start += BATCH)
+        await audit.transaction(async (db, record) => {
+          for (const { userId, permission, ...names } of grants.slice(start, start + BATCH)) {
+            const repository = repositories.get(fullNameOf(names))
+            if (repository && (await grant(db, record, ADMINISTRATOR, repository, userId, permission)))
+              changed++
+          }
+        })
+      return changed
     },
 
     /** Returns who has access to a repository, and why. The owner comes first. */
     async list(owner: string, name: string): Promise<AccessEntry[]> {
-      const repository = await get(owner, name)
-      const ownerKey = nameKey(repository.owner)
-      const everyone = { user: null, permission: 'read', reason: 'public', lockedAt: null } as const
-      const users = await kysely
-        .selectFrom('users')
-        .leftJoin('collaborators', (join) =>
-          join
-            .onRef('collaborators.user_id', '=', 'users.id')
-            .on('collaborators.repository_id', '=', repository.id),
-        )
-        .select(['users.name', 'users.name_key', 'users.locked_at', 'collaborators.permission'])
-        .where(({ or, eb }) => or([eb('users.name_key', '=', ownerKey), eb('permission', 'is not', null)]))
-        .orderBy(({ eb }) => eb('users.name_key', '=', ownerKey), 'desc')
-        .orderBy('users.name_key')
-        .execute()
-      const entries = users.map(({ name, name_key, locked_at: lockedAt, permission }): AccessEntry => {
-        // A permission of the owner changes nothing.
-        return permission === null || name_key === ownerKey
-          ? { user: name, permission: 'write', reason: 'owner', lockedAt }
-          : { user: name, permission, reason: 'granted', lockedAt }
-      })
-      return repository.visibility === 'public' ? [...entries, everyone] : entries
+      const { id } = await get(owner, name)
+      return listAccess(kysely, { repositoryIds: [id] })
     },
+
+    /** Returns who has access to which repository, and why. */
+    listAll: (): Promise<AccessEntry[]> => listAccess(kysely),
+
+    /** Returns the repositories to which a user has access, and why, in the order of their names. */
+    ofUser: ({ id }: { id: number }): Promise<AccessEntry[]> => listAccess(kysely, { userId: id }),
   }
+}
+
+/** Stores a grant and its event. Returns false, and does nothing, if it is stored already. */
+async function grant(
+  db: Kysely<Tables>,
+  record: Recorder,
+  by: Actor,
+  repository: Repository,
+  userId: number,
+  permission: Permission | null,
+): Promise<boolean> {
+  const before = await db
+    .selectFrom('collaborators')
+    .select('granted')
+    .where('repository_id', '=', repository.id)
+    .where('user_id', '=', userId)
+    .executeTakeFirst()
+  if ((before?.granted ?? null) === permission) return false
+  const user = await getUserById(db, userId)
+  if (permission === null) {
+    await db
+      .deleteFrom('collaborators')
+      .where('repository_id', '=', repository.id)
+      .where('user_id', '=', user.id)
+      .execute()
+  } else {
+    const columns = { permission: permission === 'admin' ? 'write' : permission, granted: permission }
+    await db
+      .insertInto('collaborators')
+      .values({ repository_id: repository.id, user_id: user.id, ...columns })
+      .onConflict((conflict) => conflict.columns(['repository_id', 'user_id']).doUpdateSet(columns))
+      .execute()
+  }
+  await record({
+    by,
+    action: 'repository.access',
+    repository: fullNameOf(repository),
+    subject: user,
+    details: { user: user.name, access: permission ?? 'none', from: before?.granted ?? 'none' },
+  })
+  return true
 }

@@ -9,8 +9,8 @@ import {
 } from '../audit/audit.ts'
 import type { Engine } from '../engine.ts'
 import { prepare } from '../prepared.ts'
+import { locate } from '../repository-files.ts'
 import type { Tables } from '../tables.ts'
-import { locate } from './folders.ts'
 import type { Repository } from './repositories.ts'
 
 /**

@@ -1,27 +1,19 @@
 import { lstatSync } from 'node:fs'
 import type { Kysely, Selectable } from 'kysely'
-import type { ObjectFormat } from '../../domain/commit-id.ts'
-import { isName, isOwnerName, NAME_RULE, nameKey, OWNER_NAME_RULE } from '../../domain/names.ts'
-import { AlreadyExists, RuleViolation } from '../../domain/rule-violation.ts'
-import { ADMINISTRATOR, type Audit, type AuditEvent, type Recorder } from '../audit/audit.ts'
+import { nameKey } from '../../domain/names.ts'
+import { RuleViolation } from '../../domain/rule-violation.ts'
+import type { ReadableRepository } from '../access/access.ts'
+import { checkOwnerAdmin, checkRepositoryAdmin } from '../access/administration.ts'
+import { type Actor, ADMINISTRATOR, type Audit, type AuditEvent, type Recorder } from '../audit/audit.ts'
 import type { Engine } from '../engine.ts'
+import { ensureOwner, lockOwner, type Owner } from '../owners/owners.ts'
+import { locate } from '../repository-files.ts'
 import type { Tables, Visibility } from '../tables.ts'
 import { nowInSeconds } from '../time.ts'
-import { locate, type OwnerTrust } from './folders.ts'
+import { checkFree, checkName } from './moves.ts'
 
 /** A stored repository. */
-export interface Repository {
-  /** Never used again once it is deleted. */
-  id: number
-  owner: string
-  name: string
-  visibility: Visibility
-  objectFormat: ObjectFormat
-  /** Its git directory: absolute, without symbolic links. */
-  path: string
-  /** Whether the server created it, in its own folder. */
-  managed: boolean
-  ownerTrust: OwnerTrust
+export interface Repository extends Omit<ReadableRepository, 'permission'> {
   /** Seconds since the epoch. */
   createdAt: number
 }
@@ -35,8 +27,8 @@ export interface NewRepository extends Pick<Repository, 'owner' | 'name' | 'visi
   trustOwner?: boolean
 }
 
-/** Maximum number of repositories that a message names. */
-const MAX_LISTED = 10
+/** Maximum number of repositories of an owner to which users can add one. */
+const MAX_REPOSITORIES = 1_000
 
 export type RepositoryStore = ReturnType<typeof createRepositoryStore>
 
@@ -75,15 +67,21 @@ export function createRepositoryStore({ kysely }: Engine, folder: string, audit:
   const create = async (
     db: Kysely<Tables>,
     record: Recorder,
+    by: Actor,
     { owner, name, visibility, objectFormat, path, trustOwner }: NewRepository,
     place?: (path: string) => Promise<void>,
   ): Promise<Repository> => {
-    if (!isOwnerName(owner))
-      throw new RuleViolation(`"${owner}" is not a valid owner name: ${OWNER_NAME_RULE}`)
-    if (!isName(name)) throw new RuleViolation(`"${name}" is not a valid repository name: ${NAME_RULE}`)
+    checkName({ owner, name })
+    const row =
+      by.kind === 'administrator' ? await ensureOwner(db, record, owner) : await lockOwner(db, owner)
+    await checkOwnerAdmin(db, by, row?.id ?? -1)
+    if (!row) throw new RuleViolation(`there is no user or group "${owner}"`)
+    if (by.kind !== 'administrator') await checkCount(db, row)
+    await checkFree(db, row, name)
     const values = {
+      owner_id: row.id,
       owner,
-      owner_key: nameKey(owner),
+      owner_key: row.name_key,
       name,
       name_key: nameKey(name),
       visibility,
@@ -93,16 +91,10 @@ export function createRepositoryStore({ kysely }: Engine, folder: string, audit:
       created_at: nowInSeconds(),
     }
     for (;;) {
-      const row = await db
-        .insertInto('repositories')
-        .values(values)
-        .onConflict((conflict) => conflict.columns(['owner_key', 'name_key']).doNothing())
-        .returningAll()
-        .executeTakeFirst()
-      if (!row) throw new AlreadyExists(`there is already a repository ${owner}/${name}`)
+      const row = await db.insertInto('repositories').values(values).returningAll().executeTakeFirstOrThrow()
       const created = read(row)
       if (!created.managed || !lstatSync(created.path, { throwIfNoEntry: false })) {
-        await record(creationOf(created))
+        await record(creationOf(created, by))
         await place?.(created.path)
         return created
       }
@@ -121,10 +113,15 @@ export function createRepositoryStore({ kysely }: Engine, folder: string, audit:
      * @param place moves the files to their folder before the row is visible; if it fails, there is
      * no row. It must be quick, because the database is locked meanwhile.
      * @throws AlreadyExists if the name is taken
-     * @throws RuleViolation if a name is invalid
+     * @throws RuleViolation if a name is invalid or reserved, or a user's owner has too many
+     * @throws ServiceError as `checkOwnerAdmin`
      */
-    async create(repository: NewRepository, place?: (path: string) => Promise<void>): Promise<Repository> {
-      return audit.transaction((db, record) => create(db, record, repository, place))
+    async create(
+      repository: NewRepository,
+      place?: (path: string) => Promise<void>,
+      by: Actor = ADMINISTRATOR,
+    ): Promise<Repository> {
+      return audit.transaction((db, record) => create(db, record, by, repository, place))
     },
 
     /**
@@ -141,7 +138,7 @@ export function createRepositoryStore({ kysely }: Engine, folder: string, audit:
       return audit.transaction(async (db, record) => {
         const created: Repository[] = []
         for (const { repository, place } of repositories)
-          created.push(await create(db, record, repository, place))
+          created.push(await create(db, record, ADMINISTRATOR, repository, place))
         await publish()
         return created
       })
@@ -160,7 +157,7 @@ export function createRepositoryStore({ kysely }: Engine, folder: string, audit:
           .returningAll()
           .executeTakeFirst()
         if (!row) throw new RuleViolation('the repository was deleted in the meantime; nothing was changed')
-        await record(creationOf(read(row)))
+        await record(creationOf(read(row), ADMINISTRATOR))
       })
     },
 
@@ -184,11 +181,13 @@ export function createRepositoryStore({ kysely }: Engine, folder: string, audit:
       repository: Repository,
       names: { from: string | null; to: string },
       change: () => Promise<void>,
+      by: Actor = ADMINISTRATOR,
     ): Promise<void> {
-      return audit.transaction(async (_db, record) => {
+      return audit.transaction(async (db, record) => {
+        await checkRepositoryAdmin(db, by, repository.id)
         if (names.from !== names.to)
           await record({
-            by: ADMINISTRATOR,
+            by,
             action: 'repository.default-branch',
             repository: fullNameOf(repository),
             details: names,
@@ -197,13 +196,18 @@ export function createRepositoryStore({ kysely }: Engine, folder: string, audit:
       })
     },
 
-    /** Deletes a repository with its statuses and collaborators. The caller removes the files. */
-    delete(owner: string, name: string): Promise<Repository> {
+    /**
+     * Deletes a repository with its statuses and collaborators. The caller removes the files.
+     *
+     * @throws RuleViolation if it does not exist; ServiceError as `checkRepositoryAdmin`
+     */
+    delete(owner: string, name: string, by: Actor = ADMINISTRATOR): Promise<Repository> {
       return audit.transaction(async (db, record) => {
         const repository = await get(owner, name, db)
+        await checkRepositoryAdmin(db, by, repository.id)
         await db.deleteFrom('repositories').where('id', '=', repository.id).execute()
         await record({
-          by: ADMINISTRATOR,
+          by,
           action: 'repository.deleted',
           repository: fullNameOf(repository),
           details: {},
@@ -212,64 +216,46 @@ export function createRepositoryStore({ kysely }: Engine, folder: string, audit:
       })
     },
 
-    setVisibility(owner: string, name: string, visibility: Visibility): Promise<void> {
+    /** @throws RuleViolation if it does not exist; ServiceError as `checkRepositoryAdmin` */
+    setVisibility(
+      owner: string,
+      name: string,
+      visibility: Visibility,
+      by: Actor = ADMINISTRATOR,
+    ): Promise<void> {
       return audit.transaction(async (db, record) => {
         const repository = await get(owner, name, db)
+        await checkRepositoryAdmin(db, by, repository.id)
         if (repository.visibility === visibility) return
         await db.updateTable('repositories').set({ visibility }).where('id', '=', repository.id).execute()
         await record({
-          by: ADMINISTRATOR,
+          by,
           action: 'repository.visibility',
           repository: fullNameOf(repository),
-          details: { visibility },
+          details: { visibility, from: repository.visibility },
         })
       })
     },
   }
 }
 
-/**
- * Gives all repositories of an owner to another one.
- *
- * @returns the names before and since
- * @throws RuleViolation if the new owner has repositories of the same names, which it lists
- */
-export async function moveRepositories(
-  db: Kysely<Tables>,
-  from: string,
-  to: string,
-): Promise<{ from: string; to: string }[]> {
-  const taken = await db
-    .selectFrom('repositories as moved')
-    .innerJoin('repositories as taken', 'taken.name_key', 'moved.name_key')
-    .select(['taken.owner', 'taken.name'])
-    .where('moved.owner_key', '=', nameKey(from))
-    .where('taken.owner_key', '=', nameKey(to))
-    .orderBy('taken.name_key')
-    .execute()
-  if (taken.length > 0) {
-    const names = taken.slice(0, MAX_LISTED).map(fullNameOf).join(', ')
-    const more = taken.length > MAX_LISTED ? ` and ${taken.length - MAX_LISTED} more` : ''
-    throw new RuleViolation(`"${to}" already owns ${names}${more}; delete those first. Nothing was changed`)
-  }
-  const moving = await db
+/** @throws RuleViolation if an owner has too many repositories */
+async function checkCount(db: Kysely<Tables>, owner: Owner): Promise<void> {
+  const { count } = await db
     .selectFrom('repositories')
-    .select(['owner', 'name'])
-    .where('owner_key', '=', nameKey(from))
-    .orderBy('name_key')
-    .execute()
-  await db
-    .updateTable('repositories')
-    .set({ owner: to, owner_key: nameKey(to) })
-    .where('owner_key', '=', nameKey(from))
-    .execute()
-  return moving.map(({ owner, name }) => ({ from: `${owner}/${name}`, to: `${to}/${name}` }))
+    .select((eb) => eb.fn.countAll<number>().as('count'))
+    .where('owner_id', '=', owner.id)
+    .executeTakeFirstOrThrow()
+  if (count >= MAX_REPOSITORIES)
+    throw new RuleViolation(
+      `${owner.name} has ${count} repositories; at most ${MAX_REPOSITORIES} are allowed`,
+    )
 }
 
 /** Returns the event of a repository that was created or imported. */
-function creationOf(repository: Repository): AuditEvent {
+function creationOf(repository: Repository, by: Actor): AuditEvent {
   const { visibility, objectFormat: object_format, path, managed, ownerTrust } = repository
-  const event = { by: ADMINISTRATOR, repository: fullNameOf(repository) }
+  const event = { by, repository: fullNameOf(repository) }
   if (managed) return { ...event, action: 'repository.created', details: { visibility, object_format } }
   const details = {
     visibility,

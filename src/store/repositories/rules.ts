@@ -1,3 +1,4 @@
+import type { Kysely } from 'kysely'
 import {
   type BranchRule,
   checkPatternTotal,
@@ -9,9 +10,18 @@ import { nameKey } from '../../domain/names.ts'
 import { readPatterns } from '../../domain/patterns.ts'
 import { RuleViolation } from '../../domain/rule-violation.ts'
 import { memoizeByObject } from '../../util/memoize.ts'
-import { ADMINISTRATOR, type Audit, type Pusher, type RefUpdate, repositoryNameOf } from '../audit/audit.ts'
+import { checkRepositoryAdmin } from '../access/administration.ts'
+import {
+  type Actor,
+  ADMINISTRATOR,
+  type Audit,
+  type Pusher,
+  type RefUpdate,
+  repositoryNameOf,
+} from '../audit/audit.ts'
 import type { Engine } from '../engine.ts'
 import { prepare } from '../prepared.ts'
+import type { Tables } from '../tables.ts'
 import { nowInSeconds } from '../time.ts'
 import type { Repository } from './repositories.ts'
 
@@ -54,14 +64,18 @@ export function createRuleStore(engine: Engine, audit: Audit) {
      * Stores a rule. Replaces the rule with the same branch pattern.
      *
      * @returns the number of patterns that all rules of the repository require
-     * @throws RuleViolation if it exceeds a limit or a pattern is invalid
+     * @throws RuleViolation if it exceeds a limit or a pattern is invalid; ServiceError as
+     * `checkRepositoryAdmin`
      */
     async set(
       { id, owner, name }: Pick<Repository, 'id' | 'owner' | 'name'>,
       rule: BranchRule,
+      by: Actor = ADMINISTRATOR,
     ): Promise<number> {
       const { branchPattern, required, bypass } = validateRule(rule)
       return audit.transaction(async (db, record) => {
+        await checkRepositoryAdmin(db, by, id)
+        const from = await detailsOf(db, id, branchPattern)
         const rules = await db
           .selectFrom('branch_rules')
           .select(['branch_pattern', 'required'])
@@ -96,8 +110,9 @@ export function createRuleStore(engine: Engine, audit: Audit) {
           branches: branchPattern,
           required: [...required],
           bypass: bypass.map((user) => user.name),
+          from,
         }
-        await record({ by: ADMINISTRATOR, action: 'rule.set', repository: `${owner}/${name}`, details })
+        await record({ by, action: 'rule.set', repository: `${owner}/${name}`, details })
         return total
       })
     },
@@ -106,17 +121,21 @@ export function createRuleStore(engine: Engine, audit: Audit) {
     async remove(
       { id, owner, name }: Pick<Repository, 'id' | 'owner' | 'name'>,
       branchPattern: string,
+      by: Actor = ADMINISTRATOR,
     ): Promise<void> {
       await audit.transaction(async (db, record) => {
+        await checkRepositoryAdmin(db, by, id)
+        const from = await detailsOf(db, id, branchPattern)
         const deleted = await db
           .deleteFrom('branch_rules')
           .where('repository_id', '=', id)
           .where('branch_pattern', '=', branchPattern)
           .returning('id')
           .executeTakeFirst()
-        if (!deleted) throw new RuleViolation(`there is no rule for the branch pattern "${branchPattern}"`)
-        const details = { branches: branchPattern }
-        await record({ by: ADMINISTRATOR, action: 'rule.removed', repository: `${owner}/${name}`, details })
+        if (!deleted || !from)
+          throw new RuleViolation(`there is no rule for the branch pattern "${branchPattern}"`)
+        const details = { branches: branchPattern, from }
+        await record({ by, action: 'rule.removed', repository: `${owner}/${name}`, details })
       })
     },
 
@@ -143,6 +162,27 @@ export function createRuleStore(engine: Engine, audit: Audit) {
       })
     },
   }
+}
+
+/** Returns a stored rule as an event names it; null if there is none. */
+async function detailsOf(
+  db: Kysely<Tables>,
+  repositoryId: number,
+  branchPattern: string,
+): Promise<{ required: string[]; bypass: string[] } | null> {
+  const rows = await db
+    .selectFrom('branch_rules')
+    .leftJoin('branch_rule_bypasses', 'branch_rule_bypasses.rule_id', 'branch_rules.id')
+    .leftJoin('users', 'users.id', 'branch_rule_bypasses.user_id')
+    .select(['required', 'users.name'])
+    .where('repository_id', '=', repositoryId)
+    .where('branch_pattern', '=', branchPattern)
+    .orderBy('users.name_key')
+    .execute()
+  const [rule] = rows
+  return rule
+    ? { required: readPatterns(rule.required) ?? [], bypass: rows.flatMap(({ name }) => name ?? []) }
+    : null
 }
 
 /** Returns the number of patterns that rules require. A rule that cannot be read counts as one. */

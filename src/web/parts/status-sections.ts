@@ -1,6 +1,6 @@
+import { allows, type Permission } from '../../domain/permissions.ts'
 import { COMBINED, type CombinedState, type StatusCounts } from '../../domain/states.ts'
 import type { ReportedStatus } from '../../store/statuses/statuses.ts'
-import type { Permission } from '../../store/tables.ts'
 import { formatTime } from '../../store/time.ts'
 import { type Html, html } from './html.ts'
 import { stateBadge } from './state-summary.ts'
@@ -114,7 +114,7 @@ function reporter(
   permission: Permission | null,
 ): Html | '' {
   if (user === null) return ''
-  return html`<span class="faint">by ${user}${permission === 'write' && token ? html`, token ${shownText(token)}` : ''}</span>`
+  return html`<span class="faint">by ${user}${allows(permission, 'write') && token ? html`, token ${shownText(token)}` : ''}</span>`
 }
 
 /** Returns whether a status is pending since before a time, in seconds since the epoch. */

@@ -190,7 +190,7 @@ t.test('a repository that cannot be read keeps its last good state', async (t) =
     t.equal(git((await restored.repositories.get('alice', 'broken')).path, 'show-ref'), good, name)
     t.match(git((await restored.repositories.get('alice', 'whole')).path, 'show-ref'), tip[0] ?? '', name)
   }
-  t.match(await listEvents(store), { length: 7 })
+  t.match(await listEvents(store), { length: 8 })
   t.equal((await store.auditLog.latestBackup())?.action, 'backup.incomplete')
   const latest = await store.auditLog.latestBackup('backup.completed')
   t.equal(latest?.id, complete?.id, 'an incomplete one does not count')

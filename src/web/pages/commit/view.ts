@@ -1,5 +1,6 @@
 import { shortId } from '../../../domain/commit-id.ts'
 import type { failingSince } from '../../../domain/failing-since.ts'
+import { allows } from '../../../domain/permissions.ts'
 import { combinedCounts } from '../../../domain/states.ts'
 import type { CommitDetails } from '../../../git/history/revision.ts'
 import type { Ref } from '../../../git/refs/read-refs.ts'
@@ -57,7 +58,7 @@ ${verdictLines(verdicts)}
 ${places ? refLinks(repository, sha, places) : ''}
 ${total >= FILTERED_FROM || isFiltered(filter) ? filterForm(filter, checksOf(statuses)) : ''}
 ${total === 0 ? html`<p class="empty">No statuses have been reported for this commit.</p>` : ''}${statusSections(statuses)}
-${total === 0 && repository.permission === 'write' ? howToReport(view) : ''}`
+${total === 0 && allows(repository.permission, 'write') ? howToReport(view) : ''}`
 }
 
 /** Renders the subject of a commit, or that it has none. */

@@ -1,5 +1,6 @@
 import { type BranchRule, isMetByFirstMatch } from '../../../domain/branch-rules.ts'
 import { shortId } from '../../../domain/commit-id.ts'
+import { allows } from '../../../domain/permissions.ts'
 import { combinedCounts } from '../../../domain/states.ts'
 import type { Ref, Refs } from '../../../git/refs/read-refs.ts'
 import type { ReadableRepository } from '../../../store/access/access.ts'
@@ -72,7 +73,7 @@ ${
 </div>`
 }
 ${
-  permission === 'write'
+  allows(permission, 'write')
     ? html`<h2>Report from CI</h2>
   ${ciLines(origin)}`
     : ''
@@ -188,7 +189,7 @@ function emptyView({ repository, origin, refs, rules }: RepositoryView): Html {
   const push = `git push ${origin}/${owner}/${name}.git HEAD:${refs.defaultBranch ?? 'main'}`
   return html`<p class="empty">Nothing has been pushed yet.</p>
   ${
-    permission === 'write'
+    allows(permission, 'write')
       ? html`<p>Push your first commit:</p>
     <div class="copy"><code id="push">${push}</code>${copyButton('push', 'the push command')}</div>`
       : ''

@@ -1,0 +1,113 @@
+import { type Kysely, sql } from 'kysely'
+import type { Permission } from '../../domain/permissions.ts'
+import type { Tables } from '../tables.ts'
+import { accessRules, type Reason } from './access.ts'
+
+/** Who has access to a repository, and why. */
+export interface AccessEntry {
+  repositoryId: number
+  /** OWNER/NAME */
+  repository: string
+  /** null for everyone. */
+  user: string | null
+  permission: Permission
+  reason: Reason
+  /**
+   * When the user was locked, in seconds since the epoch; null: not locked. A locked user has no
+   * access meanwhile.
+   */
+  lockedAt: number | null
+}
+
+const { permission, reason } = accessRules()
+
+/**
+ * Returns the access of users to repositories by the names of both, and of everyone to public ones.
+ * An owner comes first among the users of a repository, and everyone last.
+ *
+ * @param only of these repositories, or of this user: that a repository is public is listed for a
+ * user where nothing else gives access
+ */
+export async function listAccess(
+  db: Kysely<Tables>,
+  { repositoryIds, userId }: { repositoryIds?: readonly number[]; userId?: number } = {},
+): Promise<AccessEntry[]> {
+  const granted = db.selectFrom('collaborators').select(['repository_id', 'user_id'])
+  const owning = db
+    .selectFrom('repositories')
+    .innerJoin('members', 'members.owner_id', 'repositories.owner_id')
+    .select(['repositories.id as repository_id', 'members.user_id'])
+  const pairs = (
+    repositoryIds
+      ? granted
+          .where('repository_id', 'in', repositoryIds)
+          .union(owning.where('repositories.id', 'in', repositoryIds))
+      : granted.union(owning)
+  ).as('pairs')
+  const rows = await db
+    .selectFrom('repositories')
+    .leftJoin(pairs, (join) =>
+      join
+        .onRef('pairs.repository_id', '=', 'repositories.id')
+        .$call((on) => (userId === undefined ? on : on.on('pairs.user_id', '=', userId))),
+    )
+    .leftJoin('users', 'users.id', 'pairs.user_id')
+    .leftJoin('owners', 'owners.id', 'repositories.owner_id')
+    .leftJoin('members', (join) =>
+      join.onRef('members.owner_id', '=', 'repositories.owner_id').onRef('members.user_id', '=', 'users.id'),
+    )
+    .leftJoin('collaborators', (join) =>
+      join
+        .onRef('collaborators.repository_id', '=', 'repositories.id')
+        .onRef('collaborators.user_id', '=', 'users.id'),
+    )
+    .select(['repositories.id', 'repositories.owner', 'repositories.name', 'repositories.visibility'])
+    .select(['users.name as user', 'users.locked_at'])
+    .select([permission.as('permission'), reason.as('reason')])
+    .$if(repositoryIds !== undefined, (query) => query.where('repositories.id', 'in', repositoryIds ?? []))
+    .orderBy('repositories.owner_key')
+    .orderBy('repositories.name_key')
+    .orderBy(sql`case when ${reason} = 'owner' then 0 else 1 end`)
+    .orderBy('users.name_key')
+    .execute()
+
+  const entries: AccessEntry[] = []
+  for (const [index, row] of rows.entries()) {
+    const { id, owner, name, visibility, user, locked_at: lockedAt, permission } = row
+    const entry = { repositoryId: id, repository: `${owner}/${name}` }
+    if (user !== null && permission !== null)
+      entries.push({ ...entry, user, permission, reason: row.reason, lockedAt })
+    const isLast = rows[index + 1]?.id !== id
+    if (visibility === 'public' && isLast && (userId === undefined || user === null))
+      entries.push({ ...entry, user: null, permission: 'read', reason: 'public', lockedAt: null })
+  }
+  return entries
+}
+
+/** A change of the access of a user to a repository. null: none. */
+export interface AccessChange {
+  user: string
+  /** As it is named since then. */
+  repository: string
+  from: Permission | null
+  to: Permission | null
+}
+
+/** Returns which users have other permissions than before, by their names. */
+export function compareAccess(before: readonly AccessEntry[], after: readonly AccessEntry[]): AccessChange[] {
+  const keyOf = ({ repositoryId, user }: AccessEntry) => `${repositoryId} ${user}`
+  const [old, current] = [before, after].map(
+    (entries) => new Map(entries.map((entry) => [keyOf(entry), entry])),
+  )
+  const names = new Map(
+    [...before, ...after].map(({ repositoryId, repository }) => [repositoryId, repository]),
+  )
+  const changes: AccessChange[] = []
+  for (const [key, entry] of new Map([...(old ?? []), ...(current ?? [])])) {
+    const [from = null, to = null] = [old, current].map((entries) => entries?.get(key)?.permission ?? null)
+    const { user, repositoryId } = entry
+    if (user !== null && from !== to)
+      changes.push({ user, repository: names.get(repositoryId) ?? entry.repository, from, to })
+  }
+  return changes.sort((a, b) => (a.user < b.user ? -1 : a.user > b.user ? 1 : 0))
+}

@@ -1,0 +1,82 @@
+import type { Kysely, Selectable } from 'kysely'
+import { nameKey } from '../../domain/names.ts'
+import { RuleViolation } from '../../domain/rule-violation.ts'
+import type { Recorder } from '../audit/audit.ts'
+import { ADMINISTRATOR } from '../audit/audit.ts'
+import type { Tables } from '../tables.ts'
+import { nowInSeconds } from '../time.ts'
+
+export type Owner = Selectable<Tables['owners']>
+
+/**
+ * Returns the owner of a name, locked until the end of the transaction. On SQLite, transactions
+ * that write run one after the other.
+ */
+export async function lockOwner(db: Kysely<Tables>, name: string): Promise<Owner | undefined> {
+  const key = nameKey(name)
+  // An update that changes nothing locks the row in every dialect.
+  return db
+    .updateTable('owners')
+    .set({ name_key: key })
+    .where('name_key', '=', key)
+    .returningAll()
+    .executeTakeFirst()
+}
+
+/**
+ * Returns the owner of a name, locked like `lockOwner`. If there is none, creates a group, which
+ * nobody is a member of.
+ */
+export async function ensureOwner(db: Kysely<Tables>, record: Recorder, name: string): Promise<Owner> {
+  const existing = await lockOwner(db, name)
+  if (existing) return existing
+  const created = await insertOwner(db, name)
+  if (!created) return ensureOwner(db, record, name)
+  await record({ by: ADMINISTRATOR, action: 'group.created', group: created.name, details: {} })
+  return created
+}
+
+/** Inserts an owner. Returns undefined if the name is taken. */
+export function insertOwner(db: Kysely<Tables>, name: string): Promise<Owner | undefined> {
+  return db
+    .insertInto('owners')
+    .values({ name, name_key: nameKey(name), created_at: nowInSeconds() })
+    .onConflict((conflict) => conflict.column('name_key').doNothing())
+    .returningAll()
+    .executeTakeFirst()
+}
+
+/**
+ * Makes a new user the owner of its name.
+ *
+ * @param ownExisting allows the name of a group without members, whose repositories the user gets
+ * @throws RuleViolation if there is an owner of that name
+ */
+export async function claimOwner(
+  db: Kysely<Tables>,
+  user: { id: number; name: string },
+  ownExisting: boolean,
+): Promise<void> {
+  const created = await insertOwner(db, user.name)
+  const owner = created ?? (await lockOwner(db, user.name))
+  if (!owner) throw new Error('the owner was deleted while its name was claimed')
+  if (!created && !ownExisting) {
+    const problem = (await ownsRepositories(db, owner.id))
+      ? 'already owns repositories, which the user could administer'
+      : 'is a group'
+    throw new RuleViolation(`"${user.name}" ${problem}; allow this with --own-existing`)
+  }
+  const members = db.selectFrom('members').select('user_id').where('owner_id', '=', owner.id).limit(1)
+  if (!created && (await members.executeTakeFirst()))
+    throw new RuleViolation(`"${owner.name}" is a group with members; remove them first`)
+  await db
+    .insertInto('members')
+    .values({ owner_id: owner.id, user_id: user.id, permission: 'admin' })
+    .execute()
+}
+
+/** Returns whether an owner has repositories. */
+export async function ownsRepositories(db: Kysely<Tables>, ownerId: number): Promise<boolean> {
+  const owned = db.selectFrom('repositories').select('id').where('owner_id', '=', ownerId).limit(1)
+  return (await owned.executeTakeFirst()) !== undefined
+}

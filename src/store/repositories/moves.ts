@@ -1,0 +1,236 @@
+import type { Kysely } from 'kysely'
+import { isName, isOwnerName, NAME_RULE, nameKey, OWNER_NAME_RULE } from '../../domain/names.ts'
+import { AlreadyExists, RuleViolation } from '../../domain/rule-violation.ts'
+import { checkOwnerAdmin, checkRepositoryAdmin } from '../access/administration.ts'
+import { type Actor, ADMINISTRATOR, type Audit } from '../audit/audit.ts'
+import type { Engine } from '../engine.ts'
+import { ensureOwner, lockOwner, type Owner } from '../owners/owners.ts'
+import type { Tables } from '../tables.ts'
+import { formatTime, nowInSeconds } from '../time.ts'
+
+/** Maximum number of repositories that a message names. */
+const MAX_LISTED = 10
+/** Maximum number of names that stay reserved for an owner. */
+const MAX_RESERVED_NAMES = 100
+
+interface Name {
+  owner: string
+  name: string
+}
+
+/** A name that a repository had. */
+export interface ReservedName {
+  /** OWNER/NAME */
+  name: string
+  /** What the repository is called now; null if it was deleted. */
+  repository: string | null
+  since: string
+}
+
+/** Returns functions that change the names of repositories. */
+export function createRepositoryMoves({ kysely }: Engine, audit: Audit) {
+  return {
+    /**
+     * Renames a repository, or moves it to another owner. It keeps its id, and so its statuses,
+     * rules, access and the tokens limited to it. The name before stays reserved.
+     *
+     * @throws RuleViolation if a name is invalid or reserved, or if too many are reserved;
+     * AlreadyExists if it is taken; ServiceError as `checkRepositoryAdmin`, also for the new owner
+     */
+    rename(from: Name, to: Name, by: Actor = ADMINISTRATOR): Promise<void> {
+      checkName(to)
+      return audit.transaction(async (db, record) => {
+        // In the order of names, so that two renames do not wait for each other.
+        const owners = new Map<string, Owner>()
+        for (const name of [from.owner, to.owner].sort((a, b) => (nameKey(a) < nameKey(b) ? -1 : 1))) {
+          const create = by.kind === 'administrator' && name === to.owner
+          const owner = create ? await ensureOwner(db, record, name) : await lockOwner(db, name)
+          if (owner) owners.set(nameKey(name), owner)
+        }
+        const [oldOwner, newOwner] = [from, to].map(({ owner }) => owners.get(nameKey(owner)))
+        const row = await db
+          .selectFrom('repositories')
+          .select(['id', 'owner', 'name', 'owner_id'])
+          .where('owner_key', '=', nameKey(from.owner))
+          .where('name_key', '=', nameKey(from.name))
+          .executeTakeFirst()
+        if (!row || !oldOwner) throw new RuleViolation(`there is no repository ${from.owner}/${from.name}`)
+        await checkRepositoryAdmin(db, by, row.id)
+        await checkOwnerAdmin(db, by, newOwner?.id ?? -1)
+        if (!newOwner) throw new RuleViolation(`there is no user or group "${to.owner}"`)
+
+        const before = `${row.owner}/${row.name}`
+        const target = { owner: newOwner.id === oldOwner.id ? row.owner : newOwner.name, name: to.name }
+        const after = `${target.owner}/${target.name}`
+        if (before === after) return
+        if (nameKey(before) !== nameKey(after)) {
+          await checkFree(db, newOwner, to.name, row.id)
+          await reserve(db, oldOwner, row)
+        }
+        await db
+          .updateTable('repositories')
+          .set({
+            owner_id: newOwner.id,
+            owner: target.owner,
+            owner_key: nameKey(target.owner),
+            name: target.name,
+            name_key: nameKey(target.name),
+          })
+          .where('id', '=', row.id)
+          .execute()
+        const action = newOwner.id === oldOwner.id ? 'repository.renamed' : 'repository.transferred'
+        await record({ by, action, repository: after, details: { from: before } })
+      })
+    },
+
+    /** Returns the reserved names of an owner, or of all. */
+    async listReserved(owner?: string): Promise<ReservedName[]> {
+      const rows = await kysely
+        .selectFrom('reserved_names')
+        .innerJoin('owners', 'owners.id', 'reserved_names.owner_id')
+        .leftJoin('repositories', 'repositories.id', 'reserved_names.repository_id')
+        .select(['owners.name as owner', 'reserved_names.name', 'reserved_names.created_at'])
+        .select(['repositories.owner as now_owner', 'repositories.name as now_name'])
+        .$if(owner !== undefined, (query) => query.where('owners.name_key', '=', nameKey(owner ?? '')))
+        .orderBy('owners.name_key')
+        .orderBy('reserved_names.name_key')
+        .execute()
+      return rows.map((row) => ({
+        name: `${row.owner}/${row.name}`,
+        repository: row.now_owner === null ? null : `${row.now_owner}/${row.now_name}`,
+        since: formatTime(row.created_at),
+      }))
+    },
+
+    /**
+     * Releases a reserved name, which another repository may get from then on.
+     *
+     * @throws RuleViolation if it is not reserved; ServiceError as `checkOwnerAdmin`
+     */
+    releaseName({ owner, name }: Name, by: Actor = ADMINISTRATOR): Promise<void> {
+      return audit.transaction(async (db, record) => {
+        const row = await lockOwner(db, owner)
+        await checkOwnerAdmin(db, by, row?.id ?? -1)
+        const released = await db
+          .deleteFrom('reserved_names')
+          .where('owner_id', '=', row?.id ?? -1)
+          .where('name_key', '=', nameKey(name))
+          .returning('name')
+          .executeTakeFirst()
+        if (!row || !released) throw new RuleViolation(`${owner}/${name} is not a reserved name`)
+        const repository = `${row.name}/${released.name}`
+        await record({ by, action: 'repository.name-released', repository, details: {} })
+      })
+    },
+  }
+}
+
+/** @throws RuleViolation if a name of a repository is invalid */
+export function checkName({ owner, name }: Name): void {
+  if (!isOwnerName(owner)) throw new RuleViolation(`"${owner}" is not a valid owner name: ${OWNER_NAME_RULE}`)
+  if (!isName(name)) throw new RuleViolation(`"${name}" is not a valid repository name: ${NAME_RULE}`)
+}
+
+/**
+ * Checks that a repository may get a name, of an owner that is locked. One that had it may have it
+ * again.
+ *
+ * @throws AlreadyExists; RuleViolation if the name is reserved
+ */
+export async function checkFree(
+  db: Kysely<Tables>,
+  owner: Owner,
+  name: string,
+  repositoryId?: number,
+): Promise<void> {
+  const taken = db
+    .selectFrom('repositories')
+    .select('id')
+    .where('owner_key', '=', owner.name_key)
+    .where('name_key', '=', nameKey(name))
+  if (await taken.executeTakeFirst())
+    throw new AlreadyExists(`there is already a repository ${owner.name}/${name}`)
+  const row = await db
+    .selectFrom('reserved_names')
+    .select('repository_id')
+    .where('owner_id', '=', owner.id)
+    .where('name_key', '=', nameKey(name))
+    .executeTakeFirst()
+  if (!row) return
+  if (row.repository_id !== repositoryId)
+    throw new RuleViolation(
+      `${owner.name}/${name} is reserved: clients of the repository that had this name may still use it. ` +
+        'Release the name first ("repo release")',
+    )
+  await db
+    .deleteFrom('reserved_names')
+    .where('owner_id', '=', owner.id)
+    .where('name_key', '=', nameKey(name))
+    .execute()
+}
+
+async function reserve(
+  db: Kysely<Tables>,
+  owner: Owner,
+  { id, name }: { id: number; name: string },
+): Promise<void> {
+  const { names } = await db
+    .selectFrom('reserved_names')
+    .select((eb) => eb.fn.countAll<number>().as('names'))
+    .where('owner_id', '=', owner.id)
+    .executeTakeFirstOrThrow()
+  if (names >= MAX_RESERVED_NAMES)
+    throw new RuleViolation(
+      `${owner.name} has ${names} reserved names, and at most ${MAX_RESERVED_NAMES} are allowed. ` +
+        'Release some first ("repo release")',
+    )
+  const values = { owner_id: owner.id, name, name_key: nameKey(name), repository_id: id }
+  await db
+    .insertInto('reserved_names')
+    .values({ ...values, created_at: nowInSeconds() })
+    .execute()
+}
+
+/**
+ * Gives all repositories of an owner to another one. Both are locked.
+ *
+ * @returns the names before and since
+ * @throws RuleViolation if the new owner has repositories of the same names, which it lists
+ */
+export async function moveRepositories(
+  db: Kysely<Tables>,
+  from: Owner,
+  to: Owner,
+): Promise<{ from: string; to: string }[]> {
+  const taken = await db
+    .selectFrom('repositories as moved')
+    .innerJoin('repositories as taken', 'taken.name_key', 'moved.name_key')
+    .select(['taken.owner', 'taken.name'])
+    .where('moved.owner_id', '=', from.id)
+    .where('taken.owner_id', '=', to.id)
+    .orderBy('taken.name_key')
+    .execute()
+  if (taken.length > 0) {
+    const names = taken
+      .slice(0, MAX_LISTED)
+      .map(({ owner, name }) => `${owner}/${name}`)
+      .join(', ')
+    const more = taken.length > MAX_LISTED ? ` and ${taken.length - MAX_LISTED} more` : ''
+    throw new RuleViolation(
+      `"${to.name}" already owns ${names}${more}; delete those first. Nothing was changed`,
+    )
+  }
+  const moving = await db
+    .selectFrom('repositories')
+    .select(['id', 'owner', 'name'])
+    .where('owner_id', '=', from.id)
+    .orderBy('name_key')
+    .execute()
+  for (const { id, name } of moving) await checkFree(db, to, name, id)
+  await db
+    .updateTable('repositories')
+    .set({ owner_id: to.id, owner: to.name, owner_key: to.name_key })
+    .where('owner_id', '=', from.id)
+    .execute()
+  return moving.map(({ owner, name }) => ({ from: `${owner}/${name}`, to: `${to.name}/${name}` }))
+}

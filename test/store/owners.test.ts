@@ -1,0 +1,259 @@
+import { test } from 'tap'
+import type { Actor } from '../../src/store/audit/audit.ts'
+import { openStore, type Store } from '../../src/store/store.ts'
+import { compareWithModel } from '../helpers/access-model.ts'
+import { databases, openTestStore } from '../helpers/databases.ts'
+import { listEvents } from '../helpers/events.ts'
+
+const GROUPS = 20
+const one = { owner: 'acme', name: 'one' }
+const kind = { visibility: 'private', objectFormat: 'sha1' } as const
+
+async function createUsers<const Names extends string[]>(store: Store, ...names: Names) {
+  const users: Record<string, Actor & { kind: 'user' }> = {}
+  for (const name of names) {
+    const { id } = await store.users.create(name)
+    users[name] = { kind: 'user', user: { id, name }, address: '192.0.2.1' }
+  }
+  return users as { [name in Names[number]]: Actor & { kind: 'user' } }
+}
+
+for (const database of databases) {
+  test(database.name, async (t) => {
+    t.test('decides as a model does, whatever has happened before', async (t) => {
+      const { store } = await openTestStore(t, database)
+      const seed = Date.now() % 1_000_000
+      const { differences } = await compareWithModel(store, { steps: 25, seed })
+      t.same(differences, [], `seed ${seed}`)
+    })
+
+    t.test('the name of an owner cannot be taken', async (t) => {
+      const { store } = await openTestStore(t, database)
+      const { alice } = await createUsers(store, 'alice')
+      await store.groups.create('Acme')
+      for (const name of ['acme', 'ALICE'])
+        await t.rejects(store.groups.create(name), { name: 'AlreadyExists' })
+      await t.rejects(store.users.create('acme'), { name: 'RuleViolation', message: /"acme" is a group/ })
+      const identity = { issuer: 'https://id.example.org', subject: '1' }
+      await t.rejects(store.users.findOrCreate(identity, 'acme', '192.0.2.1'), { name: 'RuleViolation' })
+      await store.groups.setMember('acme', alice.user.id, 'read')
+      await t.rejects(store.users.create('acme', { ownExisting: true }), {
+        message: /is a group with members/,
+      })
+      t.match(await store.groups.list(), [{ name: 'Acme', members: 1, repositories: 0 }])
+
+      await store.repositories.create({ ...one, ...kind })
+      await t.rejects(store.groups.delete('acme'), { message: /owns repositories/ })
+      await store.groups.setMember('acme', alice.user.id, null)
+      const { id } = await store.users.create('acme', { ownExisting: true })
+      t.match(await store.listing.find(id, 'acme', 'one'), { permission: 'admin' })
+      t.same(await store.groups.list(), [])
+      await t.rejects(store.groups.delete('acme'), { message: /is a user, not a group/ })
+      await t.rejects(store.groups.setMember('acme', alice.user.id, 'read'), { message: /is a user/ })
+    })
+
+    t.test('adds the owners that servers of an earlier version do not', async (t) => {
+      const { store, options } = await openTestStore(t, database)
+      await createUsers(store, 'alice')
+      const group = await store.repositories.create({ ...one, ...kind })
+      await store.repositories.create({ owner: 'Alice', name: 'two', ...kind })
+      const { kysely } = store.engine
+      await kysely.updateTable('repositories').set({ owner_id: null }).execute()
+      await kysely.deleteFrom('owners').execute()
+      const { id } = await store.users.create('acme-bot')
+      await kysely
+        .insertInto('collaborators')
+        .values({ repository_id: group.id, user_id: id, permission: 'write' })
+        .execute()
+      const again = await openStore(options)
+      t.teardown(() => again.close())
+      const entries = (await again.collaborators.listAll()).map(
+        ({ repository, user, permission, reason }) => {
+          return [repository, user, permission, reason]
+        },
+      )
+      t.same(entries, [
+        ['acme/one', 'acme-bot', 'write', 'granted'],
+        ['Alice/two', 'alice', 'admin', 'owner'],
+      ])
+      t.match(await again.groups.list(), [{ name: 'acme' }])
+
+      // What they change later counts as well: a right that they take away, an owner they replace.
+      const alice = await again.users.get('alice')
+      await again.collaborators.set('acme', 'one', id, 'admin')
+      await again.collaborators.set('acme', 'one', alice.id, 'admin')
+      const rows = again.engine.kysely
+      await rows.updateTable('collaborators').set({ permission: 'read' }).where('user_id', '=', id).execute()
+      await rows
+        .updateTable('repositories')
+        .set({ owner_key: 'acme' })
+        .where('name_key', '=', 'two')
+        .execute()
+      const last = await openStore(options)
+      t.teardown(() => last.close())
+      const rights = (await last.collaborators.listAll()).map(({ user, permission }) => [user, permission])
+      t.same(rights, [
+        ['acme-bot', 'read'],
+        ['alice', 'admin'],
+      ])
+    })
+
+    t.test('of two admins who remove each other, one stays', async (t) => {
+      const { store } = await openTestStore(t, database)
+      const { ann, ben, root } = await createUsers(store, 'ann', 'ben', 'root')
+      const names = Array.from({ length: GROUPS }, (_, index) => `group-${index}`)
+      for (const name of names) {
+        await store.groups.create(name)
+        for (const { user } of [ann, ben]) await store.groups.setMember(name, user.id, 'admin')
+      }
+      await Promise.allSettled(
+        names.flatMap((name) => [
+          store.groups.setMember(name, ann.user.id, null, ann),
+          store.groups.setMember(name, ben.user.id, null, ben),
+        ]),
+      )
+      for (const name of names) t.equal((await store.groups.members(name)).length, 1, name)
+
+      const [last] = await store.groups.members('group-0')
+      const user = last?.user === 'ann' ? ann : ben
+      await store.groups.setMember('group-0', root.user.id, 'admin')
+      await store.users.setLocked('root', true)
+      for (const permission of ['write', null] as const)
+        await t.rejects(store.groups.setMember('group-0', user.user.id, permission, user), {
+          message: /nobody could administer group-0/,
+        })
+      await t.rejects(store.groups.setMember('group-0', user.user.id, null, root), { code: 'not_admin' })
+      await store.groups.setMember('group-0', user.user.id, null)
+    })
+
+    t.test('only who is admin administers, and no token', async (t) => {
+      const { store } = await openTestStore(t, database)
+      const users = await createUsers(store, 'admin', 'writer', 'stranger', 'locked')
+      const { admin, writer, stranger, locked } = users
+      const created = await store.repositories.create({ ...one, ...kind })
+      for (const [{ user }, permission] of [
+        [admin, 'admin'],
+        [writer, 'write'],
+        [locked, 'admin'],
+      ] as const)
+        await store.groups.setMember('acme', user.id, permission)
+      await store.users.setLocked('locked', true)
+      const rule = { branchPattern: 'main', required: ['ci'], bypass: [] }
+      const two = { owner: 'acme', name: 'two' }
+      const changes: Record<string, (by: Actor) => Promise<unknown>> = {
+        create: (by) => store.repositories.create({ ...one, name: 'three', ...kind }, undefined, by),
+        visibility: (by) => store.repositories.setVisibility('acme', 'one', 'public', by),
+        'back to private': (by) => store.repositories.setVisibility('acme', 'one', 'private', by),
+        'default branch': (by) =>
+          store.repositories.setDefaultBranch(created, { from: null, to: 'x' }, async () => {}, by),
+        access: (by) => store.collaborators.set('acme', 'one', writer.user.id, 'read', by),
+        rule: (by) => store.rules.set(created, rule, by),
+        'no rule': (by) => store.rules.remove(created, 'main', by),
+        member: (by) => store.groups.setMember('acme', writer.user.id, 'read', by),
+        'member again': (by) => store.groups.setMember('acme', writer.user.id, 'write', by),
+        rename: (by) => store.moves.rename(one, two, by),
+        release: (by) => store.moves.releaseName(one, by),
+        back: (by) => store.moves.rename(two, one, by),
+        delete: (by) => store.repositories.delete('acme', 'one', by),
+      }
+      const events = (await listEvents(store)).length
+      const refused: Record<string, Actor> = {
+        writer,
+        stranger,
+        locked,
+        token: { ...admin, token: { id: 'id', name: 'CI' } },
+        anonymous: { kind: 'anonymous', address: '192.0.2.1' },
+      }
+      for (const [what, change] of Object.entries(changes))
+        for (const [name, by] of Object.entries(refused)) {
+          if (what === 'back' || what === 'release' || what === 'no rule') continue
+          await t.rejects(change(by), { code: /^(not_admin|repository_unknown)$/ }, `${what} · ${name}`)
+        }
+      t.equal((await listEvents(store)).length, events, 'and nothing is recorded')
+      for (const [what, change] of Object.entries(changes)) {
+        if (what === 'release') for (const by of Object.values(refused)) await t.rejects(change(by))
+        await t.resolves(change(admin), what)
+      }
+      const recorded = (await listEvents(store)).slice(events)
+      t.ok(recorded.every(({ actor, user }) => actor === 'user' && user === 'admin'))
+      t.match(
+        recorded.map(({ action, object, subject, details }) => [action, object, subject, details]),
+        [
+          ['repository.created', 'acme/three', null, {}],
+          ['repository.visibility', 'acme/one', null, { visibility: 'public', from: 'private' }],
+          ['repository.visibility', 'acme/one', null, { visibility: 'private', from: 'public' }],
+          ['repository.default-branch', 'acme/one', null, { from: null, to: 'x' }],
+          ['repository.access', 'acme/one', 'writer', { user: 'writer', access: 'read', from: 'none' }],
+          ['rule.set', 'acme/one', null, { from: null }],
+          ['rule.removed', 'acme/one', null, { from: { required: ['ci'], bypass: [] } }],
+          ['group.member', 'acme', 'writer', { access: 'read', from: 'write' }],
+          ['group.member', 'acme', 'writer', { access: 'write', from: 'read' }],
+          ['repository.renamed', 'acme/two', null, { from: 'acme/one' }],
+          ['repository.name-released', 'acme/one', null, {}],
+          ['repository.renamed', 'acme/one', null, { from: 'acme/two' }],
+          ['repository.deleted', 'acme/one', null, {}],
+        ],
+      )
+    })
+
+    t.test('a name that a repository had stays reserved', async (t) => {
+      const { store } = await openTestStore(t, database)
+      const { alice, bob } = await createUsers(store, 'alice', 'bob')
+      const { id } = await store.repositories.create({ owner: 'alice', name: 'one', ...kind })
+      const [old, moved] = [
+        { owner: 'alice', name: 'one' },
+        { owner: 'acme', name: 'One' },
+      ]
+      await t.rejects(store.moves.rename(old, { ...moved, owner: 'bob' }, alice), { code: 'not_admin' })
+      await t.rejects(store.moves.rename(old, moved, alice), { code: 'not_admin' }, 'creates no group')
+      await store.moves.rename(old, moved)
+      t.match(await store.repositories.find('ACME', 'one'), { id, owner: 'acme', name: 'One' })
+      t.equal(await store.repositories.find('alice', 'one'), undefined)
+      t.match(await store.moves.listReserved('ALICE'), [{ name: 'alice/one', repository: 'acme/One' }])
+
+      const reserved = { name: 'RuleViolation', message: /alice\/one is reserved/ }
+      await t.rejects(store.repositories.create({ ...old, ...kind }), reserved)
+      await store.repositories.create({ owner: 'bob', name: 'one', ...kind })
+      await t.rejects(store.moves.rename({ owner: 'bob', name: 'one' }, old), reserved)
+      await t.rejects(store.moves.rename({ owner: 'bob', name: 'one' }, moved), { name: 'AlreadyExists' })
+      await store.users.delete('alice')
+      await t.rejects(store.users.create('alice'), { message: /"alice" is a group/ }, 'so is its owner')
+      await store.moves.rename(moved, old)
+      t.same(await store.moves.listReserved('alice'), [], 'it can have its name again')
+      t.match(await store.moves.listReserved(), [{ name: 'acme/One', repository: 'alice/one' }])
+      await store.moves.releaseName(moved)
+      await store.repositories.create({ ...moved, ...kind })
+      await t.rejects(store.moves.releaseName(moved), { message: /not a reserved name/ })
+
+      const bobs = (name: string) => ({ owner: 'bob', name })
+      await store.moves.rename(bobs('one'), bobs('ONE'), bob)
+      t.same(await store.moves.listReserved('bob'), [], 'another case is the same name')
+      for (let index = 0; index < 100; index++)
+        await store.moves.rename(bobs(index === 0 ? 'one' : `one-${index}`), bobs(`one-${index + 1}`))
+      await t.rejects(store.moves.rename(bobs('one-100'), bobs('last')), {
+        message: /has 100 reserved names/,
+      })
+    })
+
+    t.test('deleting a user says whose access changes', async (t) => {
+      const { store } = await openTestStore(t, database)
+      const { alice, bob, carol } = await createUsers(store, 'alice', 'bob', 'carol')
+      await store.groups.create('acme')
+      await store.groups.setMember('acme', carol.user.id, 'write')
+      await store.repositories.create({ owner: 'alice', name: 'one', ...kind })
+      await store.collaborators.set('alice', 'one', bob.user.id, 'read')
+      t.ok(alice)
+      t.same(await store.users.delete('alice', 'acme'), {
+        moved: 1,
+        changes: [
+          { user: 'alice', repository: 'acme/one', from: 'admin', to: null },
+          { user: 'carol', repository: 'acme/one', from: null, to: 'write' },
+        ],
+      })
+      t.match(await store.collaborators.list('acme', 'one'), [
+        { user: 'bob', permission: 'read', reason: 'granted' },
+        { user: 'carol', permission: 'write', reason: 'member' },
+      ])
+    })
+  })
+}
