@@ -31,9 +31,8 @@ const VERSIONS = {
 }
 /** Milliseconds that one command may take: most of them install something. */
 const TIMEOUT = 600_000
-/** Requests or scenarios that Schemathesis makes up for each operation and phase. */
-const EXAMPLES = 2_000
-/** Requests of all its phases, at least. */
+/** Seconds for which Schemathesis makes up requests, and how many at least. */
+const FUZZING = 1_200
 const CASES = 20_000
 
 const spec = resolve(import.meta.dirname, '../../openapi.yaml')
@@ -231,9 +230,9 @@ async function fuzz(url: string, { owner, name, commits }: Repository, token: st
     'schemathesis',
     [
       ...['run', file, '--url', url, '--header', `Authorization: Bearer ${token}`],
-      ...['--max-examples', String(EXAMPLES), '--seed', '1'],
+      ...['--max-time', String(FUZZING), '--seed', '1'],
     ],
-    { timeout: 6 * TIMEOUT, env: { SCHEMATHESIS_HOOKS: 'http_urls', PYTHONPATH: programs } },
+    { timeout: 2_000 * FUZZING, env: { SCHEMATHESIS_HOOKS: 'schemathesis_hooks', PYTHONPATH: programs } },
   )
   const [links = ''] = /API Links: .*/.exec(output) ?? [output.slice(-1_500)]
   const [cases = ''] = /[\d,]+ generated.*/.exec(output) ?? []
