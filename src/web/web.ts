@@ -7,13 +7,16 @@ import { readForm } from '../http/body.ts'
 import { createUnsentLimit } from '../http/unsent.ts'
 import { setSecurityHeaders } from '../replies/security-headers.ts'
 import { files } from './files.ts'
+import { accessPage } from './pages/access/page.ts'
 import { accountPages } from './pages/account/page.ts'
 import { badgePage } from './pages/badge/page.ts'
 import { checksPage } from './pages/checks/page.ts'
 import { commitPage } from './pages/commit/page.ts'
 import { docsPage } from './pages/docs/page.ts'
+import { newRepositoryPage } from './pages/new-repository/page.ts'
 import { repositoriesPage } from './pages/repositories/page.ts'
 import { repositoryPage } from './pages/repository/page.ts'
+import { settingsPage } from './pages/settings/page.ts'
 import { signInPages } from './pages/sign-in/page.ts'
 import { tokenPages } from './pages/tokens/page.ts'
 import type { PageContext, WebOptions } from './parts/page-context.ts'
@@ -69,9 +72,12 @@ export async function web(app: FastifyInstance, options: WebOptions): Promise<vo
     await pages.register(tokenPages, pageContext)
     await pages.register(accountPages, pageContext)
     await pages.register(docsPage)
+    if (options.repositoryCreation) await pages.register(newRepositoryPage, pageContext)
     await pages.register(repositoriesPage, pageContext)
     await pages.register(repositoryPage, pageContext)
     await pages.register(commitPage, pageContext)
     await pages.register(checksPage, pageContext)
+    await pages.register(settingsPage, pageContext)
+    await pages.register(accessPage, pageContext)
   })
 }

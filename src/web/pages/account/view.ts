@@ -5,6 +5,7 @@ import { type SessionInfo, sessionId } from '../../../store/accounts/sessions.ts
 import type { PasswordChange } from '../../../store/accounts/users.ts'
 import type { AuditLine } from '../../../store/audit/audit.ts'
 import { formatTime } from '../../../store/time.ts'
+import { field } from '../../parts/form.ts'
 import { type Html, html } from '../../parts/html.ts'
 import { csrfField, time } from '../../parts/layout.ts'
 import { cutText, shownText, visibleText } from '../../parts/text.ts'
@@ -115,15 +116,9 @@ function passwordField(
   errors: PasswordErrors,
   hint?: string,
 ): Html {
-  const error = errors[name]
-  const described = [...(hint ? [`${name}-hint`] : []), ...(error ? [`${name}-error`] : [])].join(' ')
-  return html`<div class="field">
-    <label for="${name}">${label}</label>
-    <input id="${name}" name="${name}" type="password" autocomplete="${autocomplete}" required
-      ${described ? html`aria-describedby="${described}"` : ''} ${error ? html`aria-invalid="true" autofocus` : ''}>
-    ${hint ? html`<p class="hint" id="${name}-hint">${hint}</p>` : ''}
-    ${error ? html`<p class="error" id="${name}-error">${error}</p>` : ''}
-  </div>`
+  const control = (attributes: Html) =>
+    html`<input ${attributes} type="password" autocomplete="${autocomplete}" required>`
+  return field({ name, label, hint, error: errors[name] }, control)
 }
 
 function eventTable(events: AuditLine[], reader?: string): Html {
