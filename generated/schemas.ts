@@ -298,6 +298,7 @@ export const schemas = {
     "type": "string",
     "description": "UTC with whole seconds, always written `YYYY-MM-DDThh:mm:ssZ`.",
     "format": "date-time",
+    "pattern": "^\\d{4}-\\d{2}-\\d{2}T\\d{2}:\\d{2}:\\d{2}Z$",
     "examples": [
       "2026-01-31T12:00:00Z"
     ]

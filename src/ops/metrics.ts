@@ -86,15 +86,20 @@ export function createMetrics(store: Store, lookup: CommitLookup, limits: Failur
   gauge('commit_status_lookup_processes', 'Running git processes that look up commits.', () => [
     [{}, lookup.size],
   ])
+  const complete = () => store.auditLog.latestBackup('backup.completed')
   gauge(
     'commit_status_backup_timestamp_seconds',
     'Time of the latest complete backup, 0 without one.',
-    async () => [[{}, Date.parse((await store.auditLog.latestBackup())?.time ?? '1970') / 1000]],
+    async () => [[{}, Date.parse((await complete())?.time ?? '1970') / 1000]],
   )
-  const backup = (name: string) => async () =>
-    [[{}, Number((await store.auditLog.latestBackup())?.details[name] ?? 0)]] as const
+  const backup = (name: string) => async () => [[{}, Number((await complete())?.details[name] ?? 0)]] as const
   gauge('commit_status_backup_size_bytes', 'Size of the folder of backups after it.', backup('bytes'))
   gauge('commit_status_backup_duration_seconds', 'Duration of the backup.', backup('seconds'))
+  gauge(
+    'commit_status_backup_incomplete',
+    'Whether the latest backup failed, or repositories could not be read: 1 or 0.',
+    async () => [[{}, Number((await store.auditLog.latestBackup())?.action === 'backup.incomplete')]],
+  )
   gauge(
     'commit_status_database_latency_seconds',
     'Time that the database took to answer while these metrics were read.',

@@ -18,7 +18,7 @@ t.test('the compiler finds every mismatch between the contract and the code', as
   await writeGenerated({
     spec: join(fixtures, 'parcels.yaml'),
     server: join(copy, 'parcels/server'),
-    client: join(copy, 'parcels/client'),
+    client: join(copy, 'parcels/client/generated'),
   })
   await cp(join(fixtures, 'parcels'), join(copy, 'parcels'), { recursive: true })
   // One run for everything: the renamed operation and a typo in the copy, and handlers of the small

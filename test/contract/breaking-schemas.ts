@@ -58,7 +58,6 @@ export const SAME_TEXTS: readonly (readonly [before: JsonObject, after: JsonObje
     { pattern: '^[A-Za-z0-9._-]+$', not: { pattern: '^\\.\\.?$|\\.(?:[gG][iI][tT]|[lL][oO][cC][kK])$' } },
   ],
   [{ format: 'http-url' }, { format: 'http-url', pattern: '^[hH][tT][tT][pP][sS]?://' }],
-  [{ format: 'date-time', pattern: '^\\d{4}-\\d{2}-\\d{2}T\\d{2}:\\d{2}:\\d{2}Z$' }, { format: 'date-time' }],
 ]
 
 /** Returns the rules of `narrow` that exclude values of `wide`. */

@@ -209,15 +209,9 @@ t.test('equivalent rules on text allow the same values', async (t) => {
   const urls = ['http', 'HTTPS', 'ftp', 'httpss', 'xhttp', ' http'].flatMap((scheme) =>
     ['://e.org/', ':/e.org', '://', ':e.org', '://e.org/\ud800', '://e.org/a b'].map((rest) => scheme + rest),
   )
-  const times = [
-    '2026-01-31T12:00:00',
-    '2026-13-31T12:00:00',
-    '2026-01-31 12:00:00',
-    '20260131T120000',
-  ].flatMap((time) => ['Z', 'z', '', '+00:00', '.5Z', 'Z\n'].map((zone) => time + zone))
   for (const [before, after] of SAME_TEXTS) {
     const [one, other] = [before, after].map((rules) => contractAjv().compile({ type: 'string', ...rules }))
-    const samples = [...points, ...names, ...urls, ...times]
+    const samples = [...points, ...names, ...urls]
     const differ = samples.filter((value) => one?.(value) !== other?.(value))
     t.strictSame(differ.slice(0, 5), [], JSON.stringify(after))
     t.ok(

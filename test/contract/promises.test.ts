@@ -53,6 +53,7 @@ const EXPLANATIONS: readonly string[] = [
   'Report a status',
   'Records the result of one check on one commit.',
   'All statuses of the same commit.',
+  'Whether the same commit has passed its required checks.',
   'Read the statuses of a commit',
   'To poll cheaply,',
   'The combined state and every status of the commit.',

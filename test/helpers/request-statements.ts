@@ -131,7 +131,7 @@ export const requests: Record<string, (store: Store) => Promise<unknown>> = {
   'the events of a user': (store) =>
     store.auditLog.latest({ id: 9, name: 'User9' }, 2, { time: 9_000, id: 9_000 }),
   'the audit log of a repository': (store) => drain(store.auditLog.list({ repository: 'User9/repo' })),
-  'the latest complete backup': (store) => store.auditLog.latestBackup(),
+  'the latest complete backup': (store) => store.auditLog.latestBackup('backup.completed'),
   'the audit log of a user': (store) => drain(store.auditLog.list({ user: 'USER9' })),
   'the latest part of the audit log': (store) => drain(store.auditLog.list({ since: 19_990 })),
   'a session': (store) => store.sessions.use('session9', BROWSER),

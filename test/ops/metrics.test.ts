@@ -70,6 +70,7 @@ t.test('counts requests, reports and failures', async (t) => {
   t.equal(samples.get('commit_status_blocked_addresses'), 0)
   t.equal(samples.get('commit_status_lookup_processes'), 1)
   t.equal(samples.get('commit_status_backup_timestamp_seconds'), 0)
+  t.equal(samples.get('commit_status_backup_incomplete'), 0)
   const { version } = JSON.parse(await readFile('package.json', 'utf8'))
   t.equal(samples.get(`commit_status_build_info{version="${version}"}`), 1)
   t.ok(samples.has('nodejs_eventloop_lag_p99_seconds'))
@@ -87,6 +88,10 @@ t.test('has the time, size and duration of the latest complete backup', async (t
   t.equal(samples.get('commit_status_backup_timestamp_seconds'), Date.parse(time) / 1000)
   t.equal(samples.get('commit_status_backup_size_bytes'), 4_096)
   t.equal(samples.get('commit_status_backup_duration_seconds'), 1.5)
+  t.equal(samples.get('commit_status_backup_incomplete'), 1)
+  await record({ ...event, action: 'backup.completed', details })
+  const later = samplesOf((await server.call('GET', '/metrics', { token: TOKEN })).body)
+  t.equal(later.get('commit_status_backup_incomplete'), 0)
 })
 
 t.test('a wrong token counts against the failure budget', async (t) => {

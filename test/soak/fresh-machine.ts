@@ -105,7 +105,7 @@ tap.test('a fresh Debian goes from the packed file to a first report', async (t)
     git init --quiet rocket; cd rocket
     git -c user.name=alice -c user.email=alice@example.org commit --quiet --allow-empty --message first
     ${report}`)
-  t.match(answer, /"state":"success".*"context":"ci\/build"/)
+  t.match(answer, /"state":"success".*"context":"hello"/)
   t.comment(answer.trim().split('\n').at(-1))
 
   const show = (property: string) => sh(`systemctl show --property ${property} --value commit-status`).trim()

@@ -1,15 +1,4 @@
-import { execFileSync } from 'node:child_process'
-import {
-  appendFileSync,
-  chownSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  rmSync,
-  statfsSync,
-  writeFileSync,
-} from 'node:fs'
-import { tmpdir } from 'node:os'
+import { chownSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import tap, { type Test } from 'tap'
@@ -21,42 +10,11 @@ import { git } from '../helpers/git.ts'
 import { startInstance } from '../helpers/instance.ts'
 import { startPostgres, unprivileged } from '../helpers/postgres-server.ts'
 import { startServer } from '../helpers/server.ts'
+import { fill, freeBytes, MIB, mount } from './parts/small-disk.ts'
+
+const METRICS_TOKEN = 'a-metrics-token-of-32-characters'
 
 tap.setTimeout(300_000)
-
-const MIB = 1024 ** 2
-const SIZE = 64 * MIB
-
-/** A file system of its own in memory, which a superuser may mount. */
-function mount(t: Test, options = ''): string {
-  const folder = mkdtempSync(join(tmpdir(), 'disk-'))
-  execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${SIZE}${options}`, 'tmpfs', folder])
-  t.teardown(() => {
-    execFileSync('umount', ['--lazy', folder])
-    rmSync(folder, { recursive: true })
-  })
-  return folder
-}
-
-/** Leaves no room on a disk, or some bytes. @returns makes room again */
-function fill(folder: string, rest = 0): () => void {
-  const file = join(folder, 'filler')
-  for (;;) {
-    const room = freeBytes(folder) - rest
-    if (room <= 0) break
-    try {
-      appendFileSync(file, Buffer.alloc(room))
-    } catch {
-      // The server has written something meanwhile.
-    }
-  }
-  return () => rmSync(file)
-}
-
-function freeBytes(folder: string): number {
-  const { bavail, bsize } = statfsSync(folder)
-  return bavail * bsize
-}
 
 const sqlite = async (_t: Test, disk: string): Promise<TestDatabase> => ({
   name: 'SQLite',
@@ -91,7 +49,7 @@ for (const [name, create] of Object.entries({ SQLite: sqlite, PostgreSQL: postgr
     const { commits } = await createRepository('acme/rocket')
     const [sha = ''] = commits
     const token = await createToken('acme')
-    const instance = await startInstance(t, options)
+    const instance = await startInstance(t, options, { METRICS_TOKEN })
     const acknowledged: string[] = []
     const report = async (context: string) => {
       const body = { state: 'success', context, description: 'd'.repeat(1_024) }
@@ -116,6 +74,14 @@ for (const [name, create] of Object.entries({ SQLite: sqlite, PostgreSQL: postgr
     t.equal(await ready(), 503)
     t.equal((await instance.read('acme/rocket', sha)).status, 200)
     t.equal((await instance.call('GET', '/healthz')).status, 200)
+    const { status, body } = await instance.call('GET', '/metrics', { token: METRICS_TOKEN })
+    t.equal(status, 200)
+    const [, errors] = /^commit_status_server_errors_total (\d+)$/m.exec(body) ?? []
+    t.ok(Number(errors) >= full, `${errors} errors counted`)
+    for (const figure of ['disk_free_bytes', 'blocked_addresses', 'backup_timestamp_seconds'])
+      t.match(body, new RegExp(`^commit_status_${figure} `, 'm'))
+    t.comment(/^.*commit_status_disk_free_bytes \d.*$/m.exec(body)?.[0])
+    t.equal((await instance.call('GET', '/metrics', { token: 'wrong' })).status, 401)
 
     makeRoom()
     const since = performance.now()

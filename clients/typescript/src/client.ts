@@ -1,15 +1,13 @@
 import { createCircuitBreaker } from './circuit-breaker.ts'
-import {
-  createOperations,
-  type Operation,
-  type OperationInput,
-  type Operations,
-} from './generated/operations.ts'
+import { type Operations, operations } from './generated/operations.ts'
 import { createKeyedQueue } from './keyed-queue.ts'
+import { type Operation, type OperationInput, parametersOf } from './operation.ts'
 import { sendUntilFound } from './retry.ts'
 import { abortable } from './sleep.ts'
-import { createTransport, type Fetch } from './transport.ts'
+import { type Answer, createTransport, type Fetch } from './transport.ts'
 import { createWaitForState, type WaitForState } from './wait-for-state.ts'
+
+type MethodInput = OperationInput['parameters'] & { body?: OperationInput['body'] }
 
 /** Bounds of one call. */
 export interface TimeoutOptions {
@@ -67,11 +65,11 @@ export function createClient({ baseUrl, token, fetch, ...defaults }: ClientOptio
   const breaker = createCircuitBreaker({ token: credential !== undefined })
   const inOrder = createKeyedQueue()
 
-  async function call<Result>(
+  async function call(
     operation: Operation,
     input: OperationInput,
     { signal, ifNoneMatch, waitForCommit = 0, ...own }: CallOptions = {},
-  ): Promise<Result> {
+  ): Promise<Answer> {
     const timeout = own.timeout ?? defaults.timeout ?? defaultTimes.timeout
     const totalTimeout =
       own.totalTimeout ?? defaults.totalTimeout ?? Math.max(defaultTimes.totalTimeout, timeout)
@@ -86,13 +84,17 @@ export function createClient({ baseUrl, token, fetch, ...defaults }: ClientOptio
         superseded,
       })
     const key = replacementKey(operation, input)
-    const answer = await abortable(key === null ? send() : inOrder(key, send), signal)
-    // The transport has checked the status against the contract; the body's type is the service's
-    // promise.
-    return answer as Result
+    return abortable(key === null ? send() : inOrder(key, send), signal)
   }
 
-  const methods = createOperations<CallOptions>(call)
+  const entries = Object.entries(operations).map(([id, operation]) => {
+    const method = ({ body, ...parameters }: MethodInput, options?: CallOptions) =>
+      call(operation, { parameters, body }, options)
+    return [id, method]
+  })
+  // The transport has checked the status against the contract; the body's type is the service's
+  // promise.
+  const methods = Object.fromEntries(entries) as Operations<CallOptions>
   return { ...methods, waitForState: createWaitForState(methods.listStatuses, defaults.totalTimeout) }
 }
 
@@ -100,15 +102,13 @@ export function createClient({ baseUrl, token, fetch, ...defaults }: ClientOptio
  * Returns the same key for requests of which the later one replaces the earlier. Owners and names
  * ignore case.
  */
-function replacementKey(
-  { path, query, replacesBy }: Operation,
-  { parameters, body }: OperationInput,
-): string | null {
+function replacementKey(operation: Operation, input: OperationInput): string | null {
+  const { path, replacesBy } = operation
   if (!replacesBy) return null
-  const place = Object.entries(parameters)
-    .filter(([name]) => !query.includes(name))
-    .map(([, value]) => String(value).toLowerCase())
-  return JSON.stringify([path, place, body?.[replacesBy.field] ?? replacesBy.otherwise])
+  const place = Object.values(parametersOf(operation, input, 'path')).map((value) =>
+    String(value).toLowerCase(),
+  )
+  return JSON.stringify([path, place, input.body?.[replacesBy.field] ?? replacesBy.otherwise])
 }
 
 function checkBaseUrl(baseUrl: string): string {

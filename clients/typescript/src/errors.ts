@@ -1,5 +1,5 @@
 import { retryAfter } from './backoff.ts'
-import type { Result } from './generated/operations.ts'
+import type { Result } from './operation.ts'
 
 /** A result other than success, thrown by `unwrap`. */
 export class CommitStatusError extends Error {

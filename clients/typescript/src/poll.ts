@@ -1,4 +1,5 @@
-import type { ListStatusesResult, Result } from './generated/operations.ts'
+import type { ListStatusesResult } from './generated/operations.ts'
+import type { Result } from './operation.ts'
 import { sleep } from './sleep.ts'
 
 /** How something is read again and again. Times are in milliseconds. */

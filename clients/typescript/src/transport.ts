@@ -1,5 +1,5 @@
 import createFetchClient from 'openapi-fetch'
-import type { Operation, OperationInput } from './generated/operations.ts'
+import { type Operation, type OperationInput, parametersOf } from './operation.ts'
 
 /**
  * An answer before its type is known. Status 0 stands for anything that the contract does not
@@ -59,16 +59,15 @@ export function createTransport(
     fetch: async (request) => limitBody(await send(request)),
     headers: { Accept: 'application/json', ...(token && { Authorization: `Bearer ${token}` }) },
   })
-  return async (operation, { parameters, body }, { signal, ifNoneMatch }) => {
+  return async (operation, input, { signal, ifNoneMatch }) => {
     // The contract knows no other methods.
     const method = operation.method.toLowerCase() as HttpMethod
-    const isQuery = (name: string) => operation.query.includes(name)
     const init = {
       params: {
-        path: Object.fromEntries(Object.entries(parameters).filter(([name]) => !isQuery(name))),
-        query: Object.fromEntries(Object.entries(parameters).filter(([name]) => isQuery(name))),
+        path: parametersOf(operation, input, 'path'),
+        query: parametersOf(operation, input, 'query'),
       },
-      ...(body !== undefined && { body }),
+      ...(input.body !== undefined && { body: input.body }),
       ...(ifNoneMatch && { headers: { 'If-None-Match': ifNoneMatch } }),
       parseAs: 'text',
       // A followed redirect turns a report into a read, or carries the token elsewhere.

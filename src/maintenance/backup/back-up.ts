@@ -1,7 +1,7 @@
 import { readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { RuleViolation } from '../../domain/rule-violation.ts'
-import { isExpected, isSystemError } from '../../errors.ts'
+import { insteadOf, isExpected, isSystemError } from '../../errors.ts'
 import { GitFailed } from '../../git/errors.ts'
 import { type OpenedRepository, openRepository } from '../../git/opened-repository.ts'
 import { inspectRepository } from '../../git/repository.ts'
@@ -89,6 +89,14 @@ export async function backUp(
   if (!unlock) throw new RuleViolation(`another backup to ${folder} is running`)
   try {
     return await addGeneration(store, folder, options, onProgress)
+  } catch (error) {
+    // Alerts need not wait until the latest complete backup is old.
+    const details = { problems: [error instanceof Error ? error.message : String(error)] }
+    const event = { by: ADMINISTRATOR, object: BACKUP, action: 'backup.incomplete', details } as const
+    await store.audit
+      .transaction((_db, record) => record(event))
+      .catch(insteadOf(StoreUnavailable, undefined))
+    throw error
   } finally {
     unlock()
   }

@@ -35,7 +35,7 @@ interface Position {
 export function createAuditLog({ kysely }: Engine, audit: Audit) {
   /** @param from reads the events after this one in the order */
   async function read(
-    { since, user, userId, repository }: AuditFilter & { userId?: number },
+    { since, user, userId, repository, action }: AuditFilter & { userId?: number; action?: string },
     order: 'asc' | 'desc',
     limit: number,
     from?: Position,
@@ -43,6 +43,7 @@ export function createAuditLog({ kysely }: Engine, audit: Audit) {
     let query = kysely.selectFrom('audit_events').selectAll()
     if (since !== undefined) query = query.where('time', '>=', since)
     if (repository !== undefined) query = query.where('repository_key', '=', nameKey(repository))
+    if (action !== undefined) query = query.where('action', '=', action)
     if (from)
       query = query.where(
         sql<boolean>`(time, id) ${sql.raw(order === 'asc' ? '>' : '<')} (${from.time}, ${from.id})`,
@@ -124,9 +125,9 @@ export function createAuditLog({ kysely }: Engine, audit: Audit) {
       })
     },
 
-    /** Returns the event of the latest complete backup. */
-    async latestBackup(): Promise<AuditLine | undefined> {
-      const [row] = await read({ repository: BACKUP }, 'desc', 1)
+    /** Returns the latest event of a backup, or the latest with this action. */
+    async latestBackup(action?: 'backup.completed'): Promise<AuditLine | undefined> {
+      const [row] = await read({ repository: BACKUP, ...(action && { action }) }, 'desc', 1)
       return row && lineOf(row)
     },
 

@@ -148,10 +148,13 @@ interface AddressActions {
   'sign-in.refused': { issuer: string; reason: string }
 }
 
-/** Actions on everything. `problems`: repositories that could not be read. `locked`: users. */
+/**
+ * Actions on everything. `problems`: repositories that could not be read, or why there is no new
+ * backup; then there is no size either. `locked`: users.
+ */
 interface BackupActions {
   'backup.completed': BackupSize
-  'backup.incomplete': BackupSize & { problems: string[] }
+  'backup.incomplete': Partial<BackupSize> & { problems: string[] }
   'backup.restored': { created_at: string; locked: number }
 }
 
@@ -228,6 +231,7 @@ export async function recordEvent(db: Kysely<Tables>, event: AuditEvent, operato
   const user = by.kind === 'user' ? by.user : subject
   const token = by.kind === 'user' ? by.token : undefined
   const repository = 'repository' in event ? event.repository : undefined
+  const backup = 'object' in event && event.object === BACKUP ? BACKUP : null
   const row = {
     time: Date.now(),
     actor: by.kind,
@@ -242,8 +246,7 @@ export async function recordEvent(db: Kysely<Tables>, event: AuditEvent, operato
     address: by.kind === 'administrator' ? null : by.address,
     action,
     object: bounded(objectOf(event)),
-    repository_key:
-      action === 'backup.completed' ? BACKUP : repository === undefined ? null : nameKey(repository),
+    repository_key: repository === undefined ? backup : nameKey(repository),
     details: detailsOf({ ...event.details, ...(by.kind === 'administrator' && operator) }),
   }
   const { id } = await db.insertInto('audit_events').values(row).returning('id').executeTakeFirstOrThrow()

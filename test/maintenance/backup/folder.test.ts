@@ -121,7 +121,7 @@ for (const from of databases) {
     await backUp(store, folder, defaults, quiet)
     const [newest] = (await listEvents(store)).slice(-1)
     t.match(newest, { action: 'backup.completed', object: 'backup', details: { repositories: 3 } })
-    t.equal((await store.auditLog.latestBackup())?.id, newest?.id)
+    t.equal((await store.auditLog.latestBackup('backup.completed'))?.id, newest?.id)
 
     const now = await restore(t, folder, { options: await to.create(t) })
     t.same(await refsOf(now.store), await refsOf(store))
@@ -169,7 +169,7 @@ t.test('a repository that cannot be read keeps its last good state', async (t) =
   const folder = temporaryFolder(t)
   await backUp(store, folder, defaults, quiet)
   const good = git(broken.path, 'show-ref')
-  const complete = await store.auditLog.latestBackup()
+  const complete = await store.auditLog.latestBackup('backup.completed')
   const wrong: [string, () => void, RegExp][] = [
     [
       'a ref to nothing',
@@ -191,8 +191,9 @@ t.test('a repository that cannot be read keeps its last good state', async (t) =
     t.match(git((await restored.repositories.get('alice', 'whole')).path, 'show-ref'), tip[0] ?? '', name)
   }
   t.match(await listEvents(store), { length: 8 })
-  t.equal((await listEvents(store)).at(-1)?.action, 'backup.incomplete')
-  t.equal((await store.auditLog.latestBackup())?.id, complete?.id, 'an incomplete one does not count')
+  t.equal((await store.auditLog.latestBackup())?.action, 'backup.incomplete')
+  const latest = await store.auditLog.latestBackup('backup.completed')
+  t.equal(latest?.id, complete?.id, 'an incomplete one does not count')
 
   const other = store.engine.kysely.updateTable('repositories').set({ created_at: 1 })
   await other.where('id', '=', broken.id).execute()
@@ -207,7 +208,19 @@ t.test('only one backup to a folder runs', async (t) => {
   const unlock = lockFile(join(folder, 'lock'))
   await t.rejects(backUp(store, folder, defaults, quiet), { message: /^another backup to .* is running$/ })
   unlock?.()
+  t.same(await listEvents(store), [])
   await backUp(store, folder, defaults, quiet)
+})
+
+t.test('a backup that fails is an event', async (t) => {
+  const { store } = await openTestStore(t, sqlite)
+  const folder = temporaryFolder(t)
+  // A folder is not removed like a file.
+  mkdirSync(join(folder, '000000-20261121T000000Z.database'))
+  const failure = await backUp(store, folder, defaults, quiet).catch((error) => error)
+  t.match(failure, { code: /^ERR_FS_/ })
+  const event = { action: 'backup.incomplete', details: { problems: [failure.message] } }
+  t.match(await store.auditLog.latestBackup(), event)
 })
 
 t.test('imported repositories are left out, or restored into the data directory', async (t) => {
