@@ -115,7 +115,7 @@ t.test('settings are for admins who have signed in, and no token', async (t) => 
   await server.createRepository('alice/closed', { private: true })
   await server.store.collaborators.set('alice', 'open', (await server.store.users.get('bob')).id, 'write')
   const authorization = `Bearer ${await server.createToken('alice')}`
-  for (const page of ['', '/access']) {
+  for (const page of ['', '/access', '/checks', '/events']) {
     const [open, closed] = ['open', 'closed'].map((name) => `/alice/${name}/settings${page}`)
     t.equal((await alice.get(open ?? '')).status, 200)
     for (const path of [open ?? '', closed ?? '']) {
@@ -127,6 +127,7 @@ t.test('settings are for admins who have signed in, and no token', async (t) => 
     t.equal((await bob.get(closed ?? '')).status, 404)
     t.equal((await bob.get(`/alice/missing/settings${page}`)).status, 404)
 
+    if (page === '/events') continue
     const form = { change: 'visibility', visibility: 'private', user: 'bob', access: 'admin', from: 'write' }
     const send = (client: typeof alice, csrf: string) =>
       client.send('POST', open ?? '', { form: { ...form, csrf }, headers: { authorization } })
@@ -136,6 +137,78 @@ t.test('settings are for admins who have signed in, and no token', async (t) => 
     t.equal((await bob.submit('/settings/tokens', closed ?? '', form)).status, 404)
   }
   t.equal((await server.store.repositories.get('alice', 'open')).visibility, 'public')
+})
+
+t.test('required checks are chosen from those that reported, previewed and saved', async (t) => {
+  const { server, alice } = await setUp(t)
+  const { id: repositoryId, commits } = await server.createRepository('alice/rocket', { commits: 2 })
+  const { store } = server
+  for (const [index, state] of (['success', 'failure'] as const).entries())
+    await store.statuses.report({
+      repositoryId,
+      sha: commits[index] ?? '',
+      context: 'ci/"<build>',
+      state,
+      description: null,
+      target_url: null,
+    })
+  const page = '/alice/rocket/settings/checks'
+  const { body: empty } = await alice.get(page)
+  t.match(empty, 'There are no rules')
+  t.match(empty, 'name="context" value="ci/&quot;&lt;build&gt;"')
+  const send = (form: Record<string, string>, path = page) =>
+    alice.submit(path, page, { seen: 'null', ...form })
+  const rule = { branch: 'main', context: 'ci/"<build>', required: 'lint/*\n\n', bypass: 'bob\n' }
+
+  const preview = await send({ ...rule, change: 'preview' })
+  t.equal(preview.status, 200)
+  t.equal(preview.body.match(/class="badge failure">refused/g)?.length, 2, 'lint/* has not reported')
+  t.match(preview.body, 'Nothing is saved yet.')
+  t.match((await send({ ...rule, required: '', change: 'preview' })).body, 'class="badge success">accepted')
+  t.same(await store.rules.load(repositoryId), [])
+
+  const saved = await send({ ...rule, change: 'set' })
+  t.equal(await messageOf(alice, saved.headers.get('location')), 'Saved the rule for main.')
+  const bob = await store.users.get('bob')
+  const stored = {
+    branchPattern: 'main',
+    required: ['ci/"<build>', 'lint/*'],
+    bypass: [{ id: bob.id, name: 'bob' }],
+  }
+  t.same(await store.rules.load(repositoryId), [stored])
+  const late = await send({ ...rule, change: 'set' })
+  t.equal(late.status, 422, 'another rule than the form began with')
+  t.match(late.body, 'The rule for these branches is another one by now')
+  for (const [fields, problem] of [
+    [{ branch: 'a*b', context: '', required: 'lint/*' }, 'all required patterns contain'],
+    [{ branch: 'refs/heads/main' }, 'id="branch-error">Branch pattern'],
+    [{ branch: 'release', bypass: 'nobody' }, 'There is no user &quot;nobody&quot;'],
+  ] as const) {
+    const { status, body } = await send({ ...rule, ...fields, change: 'set' })
+    t.equal(status, 422, problem)
+    t.match(body.toLowerCase(), problem.toLowerCase())
+  }
+  t.same(await store.rules.load(repositoryId), [stored], 'and leave nothing behind')
+
+  const { body } = await alice.get(`${page}?rule=main`)
+  const seen =
+    /name="seen" value="([^"]*)"/.exec(body)?.[1]?.replaceAll('&quot;', '"').replaceAll('&lt;', '<') ?? ''
+  t.match(body, 'value="main" required autocomplete="off" spellcheck="false" readonly')
+  await store.rules.set({ id: repositoryId, owner: 'alice', name: 'rocket' }, { ...stored, bypass: [] })
+  t.equal(
+    (await send({ ...rule, seen: seen.replaceAll('&gt;', '>'), change: 'remove' })).status,
+    422,
+    'changed meanwhile',
+  )
+  const current = JSON.stringify({ required: stored.required, bypass: [] })
+  const removed = await send({ ...rule, seen: current, change: 'remove' })
+  t.equal(await messageOf(alice, removed.headers.get('location')), 'Removed the rule for main.')
+
+  await store.moves.rename({ owner: 'alice', name: 'rocket' }, { owner: 'alice', name: 'moon' })
+  const events = await alice.get('/alice/moon/settings/events')
+  const actions = [...events.body.matchAll(/<th scope="row"><code>([^<]*)/g)].map(([, action]) => action)
+  t.same(actions, ['repository.renamed', 'rule.removed', 'rule.set', 'rule.set', 'repository.created'])
+  t.match(events.body, '<td data-column="By">you</td>')
 })
 
 t.test('names of users cannot be guessed one after the other', async (t) => {

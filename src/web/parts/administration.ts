@@ -11,6 +11,8 @@ import type { PageContext } from './page-context.ts'
 const PAGES = [
   ['', 'General'],
   ['/access', 'Access'],
+  ['/checks', 'Required checks'],
+  ['/events', 'Events'],
 ] as const
 
 /**

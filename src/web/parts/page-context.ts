@@ -8,6 +8,7 @@ import type { Store } from '../../store/store.ts'
 import type { Visibility } from '../../store/tables.ts'
 import type { SessionAuth } from '../session/session-auth.ts'
 import type { SendErrorPage } from './error-page.ts'
+import type { FindUser } from './find-user.ts'
 import type { PageQueue } from './page-queue.ts'
 
 /** What pages are given by the application. */
@@ -43,4 +44,5 @@ export interface PageContext extends WebOptions {
   commitLog: CommitLog
   refs: RefLists
   revisions: Revisions
+  findUser: FindUser
 }

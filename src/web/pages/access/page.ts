@@ -1,6 +1,4 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { LRUCache } from 'lru-cache'
-import { isOwnerName } from '../../../domain/names.ts'
 import { PERMISSIONS, type Permission } from '../../../domain/permissions.ts'
 import { RuleViolation } from '../../../domain/rule-violation.ts'
 import type { ReadableRepository } from '../../../store/access/access.ts'
@@ -13,16 +11,10 @@ import { formOf } from '../../parts/query.ts'
 import { actorOf, sessionOf, userOf } from '../../session/session-auth.ts'
 import { accessView } from './view.ts'
 
-/** Names without a user that a user may send in an hour, so that nobody finds out all names. */
-const UNKNOWN_NAMES = 30
-const HOUR = 3_600_000
-
 /** Registers `/{owner}/{repo}/settings/access`: who has access to a repository, and why. */
 export async function accessPage(app: FastifyInstance, context: PageContext): Promise<void> {
-  const { store, sessionAuth } = context
+  const { store, sessionAuth, findUser } = context
   const findAdministered = createAdministeredFinder(app, context)
-  /** By the id of the user who sends them. */
-  const unknownNames = new LRUCache<number, number>({ max: 10_000, ttl: HOUR, noUpdateTTL: true })
 
   const send = async (
     request: FastifyRequest,
@@ -62,17 +54,6 @@ export async function accessPage(app: FastifyInstance, context: PageContext): Pr
     const path = own === 'admin' ? settingsPath(repository, '/access') : '/'
     return sessionAuth.redirect(request, reply, path, text)
   })
-
-  /** Finds a user. @param by the id of the user who asks */
-  async function findUser(by: number, name: string): Promise<{ id: number; name: string }> {
-    const unknown = unknownNames.get(by) ?? 0
-    if (unknown >= UNKNOWN_NAMES)
-      throw new RuleViolation('you have sent many names that no user has; try again in an hour')
-    const user = isOwnerName(name) ? await store.users.find(name) : undefined
-    if (user) return user
-    unknownNames.set(by, (unknownNames.get(by) ?? 0) + 1)
-    throw new RuleViolation(`there is no user "${name}"`)
-  }
 }
 
 const MAY: Record<Permission, string> = { read: 'may read', write: 'may write to', admin: 'may administer' }
