@@ -7,6 +7,7 @@ import { provideDatabases } from '../helpers/prepare-databases.ts'
 import { createRandom } from '../helpers/random.ts'
 import { readContent } from './backup/content.ts'
 import { killAll } from './backup/kills.ts'
+import { recordEvidence } from './parts/evidence.ts'
 import { requireProgram } from './parts/programs.ts'
 
 /**
@@ -80,11 +81,23 @@ done`)
   const backups = readdirSync(join(machine.folder, 'backups')).filter((name) => name.endsWith('.manifest'))
   t.ok(backups.length >= Math.min(ROUNDS, 7) && backups.length <= 7, `${backups.length} are kept`)
   t.pass(`${ROUNDS} rounds: every ref and row is restored`)
+  if (t.counts.fail > 0) return
+  recordEvidence(
+    'backup',
+    'repositories changed, were pushed to and had their garbage collected between and during backups',
+    `${ROUNDS} backups, each restored: no ref and no row differed`,
+  )
 })
 
 tap.test(`${KILLS} kills of backups and restores`, async (t) => {
   t.comment(`seed ${seed}`)
-  await killAll(t, KILLS, createRandom(seed))
+  const killed = await killAll(t, KILLS, createRandom(seed))
+  if (t.counts.fail > 0) return
+  recordEvidence(
+    'backup',
+    'backups and restores were killed, at a system call or at any moment',
+    `${killed} kills: no complete backup was lost, and every restore brought back all or nothing`,
+  )
 })
 
 type Random = ReturnType<typeof createRandom>

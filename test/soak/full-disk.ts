@@ -10,6 +10,7 @@ import { git } from '../helpers/git.ts'
 import { startInstance } from '../helpers/instance.ts'
 import { startPostgres, unprivileged } from '../helpers/postgres-server.ts'
 import { startServer } from '../helpers/server.ts'
+import { recordEvidence } from './parts/evidence.ts'
 import { fill, freeBytes, MIB, mount } from './parts/small-disk.ts'
 
 const METRICS_TOKEN = 'a-metrics-token-of-32-characters'
@@ -95,6 +96,12 @@ for (const [name, create] of Object.entries({ SQLite: sqlite, PostgreSQL: postgr
       [],
     )
     t.equal(acknowledged.length, stored.size, 'nothing that was refused')
+    if (t.counts.fail > 0) return
+    recordEvidence(
+      'full-disk',
+      `the disk of ${name} was filled, under reports`,
+      `${full} reports refused with 503: none of ${acknowledged.length} acknowledged ones was lost`,
+    )
   })
 }
 

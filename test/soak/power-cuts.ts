@@ -4,6 +4,7 @@ import { rm } from 'node:fs/promises'
 import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createRandom } from '../helpers/random.ts'
+import { recordEvidence } from './parts/evidence.ts'
 import { requireProgram } from './parts/programs.ts'
 import type { Cut, Ignores, Names } from './power-cuts/disk.ts'
 import { Recording } from './power-cuts/recording.ts'
@@ -140,3 +141,8 @@ for (const { name, names, ignores } of CONTROLS) {
   assert(problem !== undefined, `control "${name}": nothing was lost, so the replay cannot find such a loss`)
   print(`control "${name}": ${cut}:\n  ${problem.split('\n').at(0)}`)
 }
+recordEvidence(
+  'power-cuts',
+  'the power was cut, while clients pushed and reported, and during backups and restores',
+  `${CUTS} cuts: nothing acknowledged was lost, every repository was whole; ${CONTROLS.length} of ${CONTROLS.length} losses planted for control were found`,
+)

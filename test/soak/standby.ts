@@ -6,6 +6,7 @@ import { startInstance } from '../helpers/instance.ts'
 import { type PostgresServer, startPostgres } from '../helpers/postgres-server.ts'
 import { startServer } from '../helpers/server.ts'
 import { openTcpProxy } from '../helpers/tcp-proxy.ts'
+import { recordEvidence } from './parts/evidence.ts'
 import { startLoad } from './parts/load.ts'
 
 /**
@@ -113,5 +114,11 @@ tap.test('no acknowledged report is lost when a standby is promoted', async (t) 
   t.same(
     Object.keys(load.answers).filter((status) => !['201', '503'].includes(status)),
     [],
+  )
+  if (t.counts.fail > 0) return
+  recordEvidence(
+    'standby',
+    'the primary of PostgreSQL crashed, was cut off or was shut down, and its standby was promoted',
+    `${ROUNDS.length} promotions: none of ${acknowledged.size} acknowledged reports was lost`,
   )
 })

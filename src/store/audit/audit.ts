@@ -32,8 +32,8 @@ export interface Pusher {
 export const ADMINISTRATOR: Actor = { kind: 'administrator' }
 
 /**
- * The object of events about backups. By it, as the key of a repository, which has a slash,
- * complete ones are found.
+ * The object of events about backups. By it, as the key of a repository, which has a slash, they
+ * are found.
  */
 export const BACKUP = 'backup'
 

@@ -3,6 +3,7 @@ import { setTimeout } from 'node:timers/promises'
 import type { Test } from 'tap'
 import { quickLander } from '../../../clients/typescript/test/helpers/landing.ts'
 import { createRandom } from '../../helpers/random.ts'
+import { recordEvidence } from '../parts/evidence.ts'
 import { startContinuousIntegration } from './continuous-integration.ts'
 import { checkTips, startRecorded } from './many.ts'
 
@@ -63,4 +64,10 @@ export async function killLandings(t: Test, seed: number): Promise<void> {
     'kills in all steps',
   )
   t.comment(`${kills} kills: ${JSON.stringify(steps)}; ${landed} landed, ${ci.runs.length} CI runs`)
+  if (t.counts.fail > 0) return
+  recordEvidence(
+    'land',
+    'landings were killed at random times, with git or without it, and run again',
+    `${kills} kills: each of ${landed} commits landed once, tested`,
+  )
 }
