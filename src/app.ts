@@ -32,6 +32,7 @@ import { sendError } from './replies/error-replies.ts'
 import { answerUnknownPaths } from './replies/unknown-paths.ts'
 import type { FailureLimits } from './store/access/failures.ts'
 import type { Store } from './store/store.ts'
+import type { Visibility } from './store/tables.ts'
 import { createErrorPageSender } from './web/parts/error-page.ts'
 import { createSessionAuth } from './web/session/session-auth.ts'
 import { web } from './web/web.ts'
@@ -57,6 +58,10 @@ export interface AppOptions {
   oidc?: OidcOptions | null
   /** Whether people can sign in with passwords. Default: true. */
   passwordSignIn?: boolean
+  /** Whether users create repositories in the browser. Default: true. */
+  repositoryCreation?: boolean
+  /** What the form for a new repository proposes. Default: public. */
+  defaultVisibility?: Visibility
   /** Seconds after which pages call a pending check stalled. Default: 3,600. */
   stalledAfter?: number
   /**
@@ -169,6 +174,8 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     tokenMaxLifetime: options.tokenMaxLifetime ?? null,
     oidc,
     passwordSignIn: options.passwordSignIn ?? true,
+    repositoryCreation: options.repositoryCreation ?? true,
+    defaultVisibility: options.defaultVisibility ?? 'public',
     stalledAfter: options.stalledAfter ?? STALLED_AFTER,
     bodyTimeout: timeouts.body,
   })

@@ -117,6 +117,11 @@ const variables = {
     default: 'public',
     meaning: 'who can see a repository that is created without --public or --private: public or private',
   },
+  REPOSITORY_CREATION: {
+    read: choice(['on', 'off']),
+    default: 'on',
+    meaning: 'whether users create repositories in the browser: on, off',
+  },
   OIDC_ISSUER: { read: issuer, ...NONE, meaning: 'OpenID Connect provider for sign-in; requires PUBLIC_URL' },
   OIDC_CLIENT_ID: { read: text, ...NONE, meaning: 'client whose redirect URI is PUBLIC_URL/login/callback' },
   OIDC_CLIENT_SECRET: { read: text, isSecret: true, ...NONE, meaning: 'secret of that client' },
@@ -217,6 +222,7 @@ export function readConfig(environment: NodeJS.ProcessEnv) {
     metricsToken: get('METRICS_TOKEN') || null,
     tokenMaxLifetime: get('TOKEN_MAX_LIFETIME'),
     defaultVisibility: get('DEFAULT_VISIBILITY'),
+    repositoryCreation: get('REPOSITORY_CREATION') === 'on',
     /** Commands may not know the secret, which is empty then. */
     oidc: oidc.issuer ? oidc : null,
     passwordSignIn: get('PASSWORD_SIGN_IN') === 'on',

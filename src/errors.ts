@@ -137,6 +137,12 @@ export function statusOf(code: ErrorCode): number {
   return table[code][0]
 }
 
+/** Returns all default messages, by their status. */
+export function errorsByStatus(): [status: number, messages: string[]][] {
+  const groups = Map.groupBy(Object.values(table), ([status]) => status)
+  return [...groups].map(([status, rows]) => [status, rows.map(([, message]) => message)])
+}
+
 /** Returns the default message of an error. */
 export function defaultMessage(code: ErrorCode): string {
   return table[code][1]

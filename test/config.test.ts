@@ -36,6 +36,7 @@ const wrong: Record<string, string[]> = {
   ],
   OIDC_REQUIRED_CLAIM: ['groups', 'groups=', '=staff', '='],
   PASSWORD_SIGN_IN: ['yes', 'OFF', '0'],
+  REPOSITORY_CREATION: ['true', 'ON'],
   METRICS_TOKEN: ['two words', 'caf\u00e9', 'line\n'],
   TOKEN_MAX_LIFETIME: ['0', '0s', '90', 'never', '3651d'],
   DEFAULT_VISIBILITY: ['hidden', 'PUBLIC'],

@@ -6,6 +6,8 @@ export interface Session {
   user: SessionUser | null
   /** Path of the page, to which sign-in returns; `/` if the request was not a GET. */
   path: string
+  /** What the request before this one did, in a sentence. */
+  message?: string
   /** Under which the session of a signed-in user is stored. */
   hash?: string
   /** Returns a token for the forms of this page, bound to the user's cookie. */

@@ -1,7 +1,8 @@
 import { ServiceError } from '../errors.ts'
 
 /** The hash function of a repository's object ids. It never changes. */
-export type ObjectFormat = 'sha1' | 'sha256'
+export type ObjectFormat = (typeof OBJECT_FORMATS)[number]
+export const OBJECT_FORMATS = ['sha1', 'sha256'] as const
 
 /** Number of digits of an abbreviated id on pages, and the fewest that one may have. */
 export const SHORT_ID = 7

@@ -13,14 +13,15 @@ const CONTRACT = resolve(import.meta.dirname, '../../openapi.yaml')
 /** The contract as JSON, which takes a fiftieth of the time to read. */
 const DOCUMENT = resolve(import.meta.dirname, '../../generated/openapi.json')
 
-/** Clients for CI jobs and how to use them, by asset name. `npm run prepare` builds the package. */
-const CLIENTS = {
+/** Clients for CI jobs and documents, by asset name. `npm run prepare` builds the package. */
+const DOWNLOADS = {
   'commit-status.sh': resolve(import.meta.dirname, '../../clients/shell/commit-status'),
   'commit-status-client.tgz': resolve(
     import.meta.dirname,
     '../../clients/typescript/commit-status-client.tgz',
   ),
   'client.md': resolve(import.meta.dirname, '../../clients/typescript/README.md'),
+  'changelog.md': resolve(import.meta.dirname, '../../CHANGELOG.md'),
   'recipes.md': resolve(import.meta.dirname, '../../clients/recipes/README.md'),
 }
 
@@ -56,7 +57,7 @@ export async function files(app: FastifyInstance): Promise<void> {
   for (const name of ['icon', 'icon-failure', 'icon-pending', 'icon-success']) asset(ASSETS, `${name}.svg`)
   for (const name of ['swagger-ui.css', 'swagger-ui-bundle.js']) asset(SWAGGER_UI, name)
 
-  for (const [name, path] of Object.entries(CLIENTS)) {
+  for (const [name, path] of Object.entries(DOWNLOADS)) {
     if (existsSync(path)) serve(`/assets/${name}`, readFileSync(path))
     else app.get(`/assets/${name}`, () => Promise.reject(new ServiceError('path_unknown', NOT_BUILT)))
   }

@@ -7,15 +7,21 @@ import { readForm } from '../http/body.ts'
 import { createUnsentLimit } from '../http/unsent.ts'
 import { setSecurityHeaders } from '../replies/security-headers.ts'
 import { files } from './files.ts'
+import { accessPage } from './pages/access/page.ts'
 import { accountPages } from './pages/account/page.ts'
 import { badgePage } from './pages/badge/page.ts'
 import { checksPage } from './pages/checks/page.ts'
 import { commitPage } from './pages/commit/page.ts'
 import { docsPage } from './pages/docs/page.ts'
+import { eventsPage } from './pages/events/page.ts'
+import { newRepositoryPage } from './pages/new-repository/page.ts'
 import { repositoriesPage } from './pages/repositories/page.ts'
 import { repositoryPage } from './pages/repository/page.ts'
+import { requiredChecksPage } from './pages/required-checks/page.ts'
+import { settingsPage } from './pages/settings/page.ts'
 import { signInPages } from './pages/sign-in/page.ts'
 import { tokenPages } from './pages/tokens/page.ts'
+import { createUserFinder } from './parts/find-user.ts'
 import type { PageContext, WebOptions } from './parts/page-context.ts'
 import { createPageQueue } from './parts/page-queue.ts'
 
@@ -35,6 +41,7 @@ export async function web(app: FastifyInstance, options: WebOptions): Promise<vo
     commitLog: new CommitLog(gitQueue),
     refs: new RefLists(gitQueue),
     revisions: new Revisions(gitQueue, options.lookup),
+    findUser: createUserFinder(options.store),
   }
   app.setErrorHandler(options.sendErrorPage)
   app.addHook('onRequest', (request, reply, done) => {
@@ -69,9 +76,14 @@ export async function web(app: FastifyInstance, options: WebOptions): Promise<vo
     await pages.register(tokenPages, pageContext)
     await pages.register(accountPages, pageContext)
     await pages.register(docsPage)
+    if (options.repositoryCreation) await pages.register(newRepositoryPage, pageContext)
     await pages.register(repositoriesPage, pageContext)
     await pages.register(repositoryPage, pageContext)
     await pages.register(commitPage, pageContext)
     await pages.register(checksPage, pageContext)
+    await pages.register(settingsPage, pageContext)
+    await pages.register(accessPage, pageContext)
+    await pages.register(requiredChecksPage, pageContext)
+    await pages.register(eventsPage, pageContext)
   })
 }

@@ -42,6 +42,7 @@ const FEW: readonly Caller[] = ['anonymous', 'unknown', 'owner']
 const FILES = [
   FIRST_FILE,
   'client.md',
+  'changelog.md',
   'recipes.md',
   'commit-status.sh',
   'commit-status-client.tgz',
@@ -132,6 +133,7 @@ const ROUTES: Record<string, Sample[]> = {
     [
       '/',
       '/docs',
+      '/docs/reference',
       '/openapi.yaml',
       '/openapi.json',
       '/healthz',

@@ -2,6 +2,7 @@ import { readdirSync } from 'node:fs'
 import { resolve } from 'node:path'
 import t from 'tap'
 import { contractFile } from '../helpers/contract.ts'
+import { git } from '../helpers/git.ts'
 import { allowsBreaking, breakingChanges } from './breaking.ts'
 import { SAME_TEXTS } from './breaking-schemas.ts'
 import { changeDocument } from './change-document.ts'
@@ -22,6 +23,12 @@ t.test('the contract does not break clients of a released version', async (t) =>
     const changes = breakingChanges(before, contract)
     if (!allowsBreaking(before, contract)) t.strictSame(changes, [], `since ${before.version}`)
   }
+})
+
+t.test('a released contract is never edited', async (t) => {
+  const edits = ['log', '--format=%h %s', '--diff-filter=M', '--', released]
+  t.equal(git('.', ...edits), '', 'in no commit')
+  t.equal(git('.', 'diff', '--name-only', '--diff-filter=MD', 'HEAD', '--', released), '', 'nor since')
 })
 
 t.test('methods, paths and both token headers stay as required', async (t) => {

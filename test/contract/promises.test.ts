@@ -10,8 +10,8 @@ import { isObject, type Json } from './json.ts'
 import { readDocument } from './spec.ts'
 import { exchange } from './wire.ts'
 
-/** Words of the contract, what the server answers, and what that has to be. */
-type Proof = readonly [words: string, answer: unknown, expected: unknown]
+/** Words of the contract, in one place or in several, what the server answers, and what that has to be. */
+type Proof = readonly [words: string | string[], answer: unknown, expected: unknown]
 
 /** Texts of the contract, each on one line, without code. */
 const texts = [...new Set(textsOf(await readDocument(contractFile)))]
@@ -20,6 +20,7 @@ const texts = [...new Set(textsOf(await readDocument(contractFile)))]
  * the order of checks.
  */
 const EXPLANATIONS: readonly string[] = [
+  'Commit Status JSON API',
   'Record and read the results of checks on commits.',
   'A CI job reports the result of one named check, a **context**, on one commit of a repository.',
   'People and tools read all statuses of a commit together with one **combined state**.',
@@ -52,11 +53,16 @@ const EXPLANATIONS: readonly string[] = [
   'Results of checks on commits.',
   'Report a status',
   'Records the result of one check on one commit.',
+  'A check has started',
+  'A check has passed',
+  'The shortest report, for the context `default`',
   'All statuses of the same commit.',
   'Whether the same commit has passed its required checks.',
   'Read the statuses of a commit',
   'To poll cheaply,',
   'The combined state and every status of the commit.',
+  'One check has passed, another is running',
+  'No status yet',
   'Decide whether a commit has passed its required checks',
   'Returns one verdict on the commit.',
   'All patterns together may match at most 10,000 contexts, each counted once for every pattern.',
@@ -64,6 +70,9 @@ const EXPLANATIONS: readonly string[] = [
   'Name of a branch.',
   'Deprecated since 2026-11-22; the next major version may remove it, not before 2027-11-22.',
   'The verdict, and the state of each required pattern.',
+  'A required check has not reported',
+  'All required checks have passed',
+  'No required patterns and no statuses',
   'A personal access token: `Authorization:',
   'Bearer <token>`.',
   'Scopes: `repo`.',
@@ -81,6 +90,7 @@ const EXPLANATIONS: readonly string[] = [
   'URL with details, shown as a link.',
   'The result of one check on one commit.',
   'All statuses of one commit and the state computed from them.',
+  'CombinedState',
   'Pattern of contexts.',
   'Whether a commit has passed its required checks.',
   'The state of a required pattern.',
@@ -89,6 +99,16 @@ const EXPLANATIONS: readonly string[] = [
   'Send it back as `If-None-Match`.',
   "Identifies the request in the server's log.",
   'The scheme to authenticate with.',
+  'No token',
+  'Unknown, expired or revoked token',
+  'The token lacks the scope',
+  'Read-only access',
+  'A token that is limited to other repositories',
+  'A token that is limited to other contexts',
+  'Missing or invisible repository',
+  'Missing commit',
+  'A field that is too long',
+  'An abbreviated commit id',
   'Repeat the request after `Retry-After`; that is always safe.',
 ]
 /** Words that the tests below have compared with the server. */
@@ -361,6 +381,19 @@ t.test('so are limits, forms, errors and headers', async (t) => {
   await strict.read('acme/rocket', first, 'wrong')
   const blocked = await strict.read('acme/rocket', first, 'wrong')
   const wait = Number(blocked.headers.get('retry-after'))
+  const refusedTexts = [await field('context', 'a\0'), await field('description', '\ud800')]
+  const ofLengths = await statusesOf(
+    ...[39, 40, 41, 64].map((length) =>
+      server.read('acme/rocket', first.padEnd(length, '0').slice(0, length)),
+    ),
+  )
+  const names = ['.', '..', 'a.git', 'a.LOCK', 'a b', 'A-b_0.c'].map(isName)
+  const urls = await Promise.all(
+    [
+      ...['HTTPS://e.org', 'http://e.org/é'],
+      ...['ftp://e.org', 'http://', 'http://e.org/a b', 'http://e.org/\u0085', 'http://e.org/\ud800'],
+    ].map((url) => field('target_url', url)),
+  )
 
   prove(t, [
     ['The token needs the `repo` scope.', (await report(forms, good, scopeless)).status, 403],
@@ -437,8 +470,8 @@ t.test('so are limits, forms, errors and headers', async (t) => {
       [201, 422, 201, 422],
     ],
     [
-      'Text must not contain U+0000 or a lone surrogate.',
-      [await field('context', 'a\0'), await field('description', '\ud800')],
+      ['Text must not contain U+0000 or a lone surrogate.', 'must not contain U+0000 or a lone surrogate'],
+      refusedTexts,
       [422, 422],
     ],
     [
@@ -517,28 +550,28 @@ t.test('so are limits, forms, errors and headers', async (t) => {
     ],
     ['Without effect: the server responds immediately.', verdict.json, await decide('')],
     [
-      'An abbreviated id is invalid (`422`).',
-      (await server.read('acme/rocket', first.slice(0, 39))).status,
-      422,
+      [
+        'An abbreviated id is invalid (`422`).',
+        'must be a full commit id of 40 (SHA-1) or 64 (SHA-256) hex digits',
+      ],
+      ofLengths,
+      [422, 200, 422, 422],
     ],
     [
-      'not `.` or `..`, and not ending in `.git` or `.lock`.',
-      ['.', '..', 'a.git', 'a.LOCK', 'a.b'].map(isName),
-      [false, false, false, false, true],
+      [
+        'not `.` or `..`, and not ending in `.git` or `.lock`.',
+        'must be ASCII letters, digits, "-", "_" and ".", not "." or "..", and must not end in ".git" or ".lock"',
+      ],
+      names,
+      [false, false, false, false, false, true],
     ],
     [
-      'An `http` or `https` URL by the WHATWG URL standard, at most 2048 bytes in UTF-8, without whitespace and control characters.',
-      await Promise.all(
-        [
-          'HTTPS://e.org',
-          'http://e.org/é',
-          'ftp://e.org',
-          'http://',
-          'http://e.org/a b',
-          'http://e.org/\u0085',
-        ].map((url) => field('target_url', url)),
-      ),
-      [201, 201, 422, 422, 422, 422],
+      [
+        'An `http` or `https` URL by the WHATWG URL standard, at most 2048 bytes in UTF-8, without whitespace and control characters.',
+        'must be a URL that begins with http:// or https:// and contains no whitespace, control character or lone surrogate',
+      ],
+      urls,
+      [201, 201, 422, 422, 422, 422, 422],
     ],
     [
       'Identifier of the status record, a UUIDv7. A replacing report keeps it.',
@@ -640,22 +673,25 @@ t.test('every text of the contract is proved above, or explains without a promis
 /** Compares what the server answered with what the contract says in these words. */
 function prove(t: Test, rows: readonly Proof[]): void {
   for (const [words, answer, expected] of rows) {
-    t.ok(
-      texts.some((text) => text.includes(words)),
-      words,
-    )
-    t.strictSame(answer, expected, words)
-    proved.push(words)
+    for (const part of [words].flat()) {
+      t.ok(
+        texts.some((text) => text.includes(part)),
+        part,
+      )
+      proved.push(part)
+    }
+    t.strictSame(answer, expected, String(words))
   }
 }
 
-/** Returns the titles and descriptions of a part of the contract. */
+/** Returns the titles, summaries, descriptions and rules in words of a part of the contract. */
 function textsOf(value: Json): string[] {
   if (Array.isArray(value)) return value.flatMap(textsOf)
   if (!isObject(value)) return []
   return Object.entries(value).flatMap(([key, inner]) => {
-    if (key === 'examples') return []
-    if (!/^(summary|description)$/.test(key) || typeof inner !== 'string') return textsOf(inner)
+    // Other tests compare the values of examples.
+    if (key === 'value') return []
+    if (!/^(title|summary|description|x-rule)$/.test(key) || typeof inner !== 'string') return textsOf(inner)
     return [
       inner
         .replace(/```[\s\S]*?```/g, '')

@@ -277,7 +277,7 @@ t.test('every page fits its window and is accessible', async (t) => {
     await page.goto(url + path)
     await check(path)
   }
-  for (const path of ['/', '/alice/looks', '/nope', '/login']) await visit(path)
+  for (const path of ['/', '/alice/looks', '/nope', '/login', '/docs/reference']) await visit(path)
   await page.goto(`${url}/docs`)
   await page.locator('#docs .opblock-summary-control').first().click()
   await page.waitForSelector('#docs .responses-table')

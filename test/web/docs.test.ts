@@ -1,7 +1,9 @@
+import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
+import { promisify } from 'node:util'
 import t from 'tap'
 import { entries, object } from '../contract/json.ts'
-import { contractFile } from '../helpers/contract.ts'
+import { contractFile, contractJson } from '../helpers/contract.ts'
 import { startServer } from '../helpers/server.ts'
 
 t.test('serves the contract unchanged', async (t) => {
@@ -30,6 +32,42 @@ t.test('serves the contract unchanged', async (t) => {
     'including x- keys',
   )
   t.same(document.servers, [{ url: '/', description: 'This server' }])
+})
+
+t.test('every sample runs, and errors and deprecations are listed', async (t) => {
+  const server = await startServer(t)
+  const [SHA = ''] = (await server.createRepository('acme/rocket')).commits
+  const { body } = await server.call('GET', '/docs/reference')
+  const env = { ...process.env, BASE_URL: server.url, TOKEN: await server.createToken('acme'), SHA }
+  const commands: Record<string, [string, ...string[]]> = {
+    curl: ['sh', '-ec'],
+    TypeScript: [process.execPath, '--input-type=module-typescript', '--eval'],
+    Python: ['python3', '-c'],
+  }
+  const blocks = [...body.matchAll(/data-language="(\w+)">([^<]*)</g)]
+  t.equal(blocks.length, 3 * Object.keys(commands).length)
+  const expected = [/"state":"pending"/, /"statuses":\[\{/, /"verdict":"pending"/]
+  for (const [index, [, language = '', text = '']] of blocks.entries()) {
+    const [command = '', ...args] = commands[language] ?? []
+    const code = text.replace(/&(?:amp|lt|gt|quot|#39);/g, (entity) => CHARACTERS[entity] ?? '')
+    const { stdout, stderr } = await promisify(execFile)(command, [...args, code], { env })
+    t.match(stdout, expected[Math.floor(index / 3)], `${language}: ${stderr}`)
+  }
+  const shown = [...body.matchAll(/<h3 id="(\d{3})">/g)].map(([, status]) => Number(status))
+  const document = object(JSON.parse(readFileSync(contractJson, 'utf8')), 'the contract')
+  const declared = entries(document.paths).flatMap(([path, item]) =>
+    entries(item).flatMap(([, operation]) =>
+      entries(object(operation, path).responses).map(([key]) => Number(key)),
+    ),
+  )
+  t.ok(declared.length > 20)
+  for (const status of declared.filter((status) => status >= 400)) t.ok(shown.includes(status), `${status}`)
+  t.match(body, '<code>wait</code> of <code>getVerdict</code>')
+  t.match(body, `This is version ${object(document.info, 'info').version} of`)
+  const links = [...body.matchAll(/href="(\/[^"#]*)/g)].map(([, path = '']) => path)
+  t.ok(links.includes('/assets/changelog.md'))
+  for (const path of links.filter((path) => !path.startsWith('/settings')))
+    t.equal((await server.call('GET', path)).status, 200, path)
 })
 
 t.test('the API docs load nothing from other hosts', async (t) => {
@@ -70,6 +108,14 @@ t.test('the content security policy of each page forbids inline scripts and othe
     t.notOk(policy.has('upgrade-insecure-requests'), 'it works over plain http')
   }
 })
+
+const CHARACTERS: Record<string, string> = {
+  '&amp;': '&',
+  '&lt;': '<',
+  '&gt;': '>',
+  '&quot;': '"',
+  '&#39;': "'",
+}
 
 /** Parses a policy: sources by directive. */
 function directives(policy: string): Map<string, string[]> {

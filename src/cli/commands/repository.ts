@@ -1,26 +1,20 @@
-import { existsSync } from 'node:fs'
-import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Argument, type Command, Option } from 'commander'
 import type { Config } from '../../config.ts'
-import type { ObjectFormat } from '../../domain/commit-id.ts'
+import { OBJECT_FORMATS, type ObjectFormat } from '../../domain/commit-id.ts'
 import type { Permission } from '../../domain/permissions.ts'
 import { RuleViolation } from '../../domain/rule-violation.ts'
 import { checkGit } from '../../git/git-version.ts'
-import { draftPath } from '../../git/leftovers.ts'
-import { openRepository } from '../../git/opened-repository.ts'
-import { setDefaultBranch } from '../../git/refs/default-branch.ts'
-import { isRefName, readRef, readRefs } from '../../git/refs/read-refs.ts'
-import { createBareRepository, inspectRepository } from '../../git/repository.ts'
+import { chooseDefaultBranch, createRepositories, deleteRepository } from '../../git/manage.ts'
+import { isRefName } from '../../git/refs/read-refs.ts'
+import { inspectRepository } from '../../git/repository.ts'
 import { isShallowClone } from '../../git/repository-health.ts'
 import { explainOwnerProblem, findOwnerProblem } from '../../git/repository-owner.ts'
 import type { AccessEntry } from '../../store/access/access-list.ts'
-import { StoreUnavailable } from '../../store/engine.ts'
 import type { NewRepository, Repository } from '../../store/repositories/repositories.ts'
 import type { Store } from '../../store/store.ts'
 import { VISIBILITIES, type Visibility } from '../../store/tables.ts'
 import { formatTime } from '../../store/time.ts'
-import { publishAll, SyncedDraft } from '../../util/durable.ts'
 import {
   ACCESS,
   ACCESS_RULE,
@@ -34,11 +28,6 @@ import { count, print, printList, say } from '../parts/output.ts'
 import { fromOption, readLines, readObjects } from '../parts/read-objects.ts'
 import { creatingStore, readingStore, type Settings, withStore } from '../parts/with-store.ts'
 
-/** Milliseconds that git may take. */
-const GIT_TIMEOUT = 60_000
-/** Branches named in an error message. */
-const LISTED_BRANCHES = 10
-const OBJECT_FORMATS = ['sha1', 'sha256'] as const
 const PUBLIC = new Option('--public', 'everyone can see it (default: see DEFAULT_VISIBILITY)').conflicts(
   'private',
 )
@@ -80,7 +69,8 @@ export function addRepositoryCommands(program: Command, settings: Settings): voi
             ? await readObjects(fullName, from, ['visibility', 'object_format', 'path'])
             : [{ name: fullName }]
         const repositories = objects.map((object) => newRepository({ ...defaults, ...object }))
-        const created = await createRepositories(store, config.dataDir, repositories)
+        await checkGit()
+        const created = await createRepositories(store, repositories)
         await describeCreated(store, created)
         for (const { path } of created) print(path)
       }),
@@ -150,22 +140,7 @@ export function addRepositoryCommands(program: Command, settings: Settings): voi
     .action((fullName: string, branch: string) =>
       withStore(settings, async (store) => {
         if (!isRefName(branch)) throw new UsageError(`"${branch}" is not a valid name of a branch`)
-        const repository = await findRepository(store, fullName)
-        const { managed, owner, name } = repository
-        const opened = await openRepository(repository)
-
-        const ref = await readRef(opened, branch, GIT_TIMEOUT)
-        const exists = ref?.kind === 'branch'
-        const limits = { count: LISTED_BRANCHES, timeout: GIT_TIMEOUT }
-        const { branches, defaultBranch } = await readRefs(opened, limits)
-        if (!exists && branches.length > 0) {
-          const names = branches.map(({ name }) => name).join(', ')
-          throw new RuleViolation(`${owner}/${name} has no branch "${branch}". Its newest branches: ${names}`)
-        }
-
-        // The first push may be one to another branch.
-        const change = () => setDefaultBranch(opened, branch, managed && !exists)
-        await store.repositories.setDefaultBranch(repository, { from: defaultBranch, to: branch }, change)
+        await chooseDefaultBranch(store, await findRepository(store, fullName), branch)
       }),
     )
 
@@ -173,10 +148,9 @@ export function addRepositoryCommands(program: Command, settings: Settings): voi
     .command('delete <owner/name>')
     .description('delete a repository and its statuses; the files of an imported one stay')
     .action((fullName: string) =>
-      withStore(settings, async (store) => {
+      withStore(settings, (store) => {
         const { owner, name } = splitFullName(fullName)
-        const deleted = await store.repositories.delete(owner, name)
-        if (deleted.managed) await rm(deleted.path, { recursive: true, force: true })
+        return deleteRepository(store, owner, name)
       }),
     )
 
@@ -318,38 +292,6 @@ function newRepository(fields: { name: string; visibility: string; object_format
   if (!objectFormat)
     throw new UsageError(`${fields.name}: "object_format" is not ${OBJECT_FORMATS.join(' or ')}`)
   return { ...splitFullName(fields.name), visibility, objectFormat }
-}
-
-/** Creates bare repositories: all or none. */
-async function createRepositories(
-  store: Store,
-  dataDir: string,
-  repositories: readonly NewRepository[],
-): Promise<Repository[]> {
-  await checkGit()
-  // Published when their rows are stored, so that no row is without its repository on disk.
-  const folder = join(dataDir, 'repositories')
-  const drafts = repositories.map((repository) => ({ repository, path: draftPath(folder) }))
-  const places: { draft: SyncedDraft; place: string }[] = []
-  try {
-    const created = []
-    for (const { repository, path } of drafts) {
-      await createBareRepository(path, repository.objectFormat)
-      // Not later, because the database is locked then.
-      const draft = await SyncedDraft.of(path)
-      created.push({ repository, place: async (place: string) => void places.push({ draft, place }) })
-    }
-    return await store.repositories.createAll(created, () => publishAll(places))
-  } catch (error) {
-    // The rows may have been stored all the same if the connection broke. Folders without a row are
-    // skipped.
-    if (!(error instanceof StoreUnavailable))
-      for (const { draft, place } of places)
-        if (!existsSync(draft.path)) await rm(place, { recursive: true, force: true })
-    throw error
-  } finally {
-    for (const { path } of drafts) await rm(path, { recursive: true, force: true })
-  }
 }
 
 /** Says who can see new repositories, and which of them nobody administers. */

@@ -116,13 +116,20 @@ export function createAuditLog({ kysely }: Engine, audit: Audit) {
       before?: Position,
     ): Promise<AuditLine[]> {
       const rows = await read({ user: name, userId: id }, 'desc', count, before)
-      return rows.map((row) => {
-        const { details, ...line } = lineOf(row)
-        const { account: _1, sudo_user: _2, ...shown } = details
-        const isOthers = row.actor === 'user' && row.user_id !== id
-        const hidden = isOthers && { token_id: null, token_name: null, address: null }
-        return { ...line, ...hidden, details: shown }
-      })
+      return rows.map((row) => lineForUsers(row, id))
+    },
+
+    /** Returns the latest events of a repository, also under the names that it had; see `latest`. */
+    async latestOf(
+      { names, since }: { names: readonly string[]; since: number },
+      userId: number,
+      count: number,
+      before?: Position,
+    ): Promise<AuditLine[]> {
+      const rows: Row[] = []
+      for (const repository of names) rows.push(...(await read({ repository, since }, 'desc', count, before)))
+      const newest = rows.sort((a, b) => b.time - a.time || b.id - a.id).slice(0, count)
+      return newest.map((row) => lineForUsers(row, userId))
     },
 
     /** Returns the latest event of a backup, or the latest with this action. */
@@ -165,4 +172,13 @@ export function createAuditLog({ kysely }: Engine, audit: Audit) {
       }
     },
   }
+}
+
+/** Returns an event as the user with the id may see it. */
+function lineForUsers(row: Row, userId: number): AuditLine {
+  const { details, ...line } = lineOf(row)
+  const { account: _1, sudo_user: _2, ...shown } = details
+  const isOthers = row.actor === 'user' && row.user_id !== userId
+  const hidden = isOthers && { token_id: null, token_name: null, address: null }
+  return { ...line, ...hidden, details: shown }
 }

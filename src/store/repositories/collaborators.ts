@@ -1,5 +1,6 @@
 import type { Kysely } from 'kysely'
 import type { Permission } from '../../domain/permissions.ts'
+import { RuleViolation } from '../../domain/rule-violation.ts'
 import { type AccessEntry, listAccess } from '../access/access-list.ts'
 import { checkRepositoryAdmin } from '../access/administration.ts'
 import { type Actor, ADMINISTRATOR, type Audit, getUserById, type Recorder } from '../audit/audit.ts'
@@ -29,7 +30,8 @@ export function createCollaboratorStore(
      * Sets what a user is granted.
      *
      * @param permission null to remove it
-     * @throws ServiceError as `checkRepositoryAdmin`; RuleViolation
+     * @param expected what the user is granted before, as far as the caller knows; default: anything
+     * @throws ServiceError as `checkRepositoryAdmin`; RuleViolation, also if it is something else
      */
     set(
       owner: string,
@@ -37,11 +39,12 @@ export function createCollaboratorStore(
       userId: number,
       permission: Permission | null,
       by: Actor = ADMINISTRATOR,
+      expected?: Permission | null,
     ): Promise<void> {
       return audit.transaction(async (db, record) => {
         const repository = await get(owner, name, db)
         await checkRepositoryAdmin(db, by, repository.id)
-        await grant(db, record, by, repository, userId, permission)
+        await grant(db, record, by, repository, userId, permission, expected)
       })
     },
 
@@ -90,6 +93,7 @@ async function grant(
   repository: Repository,
   userId: number,
   permission: Permission | null,
+  expected?: Permission | null,
 ): Promise<boolean> {
   const before = await db
     .selectFrom('collaborators')
@@ -97,8 +101,13 @@ async function grant(
     .where('repository_id', '=', repository.id)
     .where('user_id', '=', userId)
     .executeTakeFirst()
-  if ((before?.granted ?? null) === permission) return false
+  const from = before?.granted ?? null
+  if (from === permission) return false
   const user = await getUserById(db, userId)
+  if (expected !== undefined && from !== expected)
+    throw new RuleViolation(
+      `the access of ${user.name} is "${from ?? 'none'}" by now, which somebody else has set. Nothing was changed`,
+    )
   if (permission === null) {
     await db
       .deleteFrom('collaborators')
@@ -118,7 +127,7 @@ async function grant(
     action: 'repository.access',
     repository: fullNameOf(repository),
     subject: user,
-    details: { user: user.name, access: permission ?? 'none', from: before?.granted ?? 'none' },
+    details: { user: user.name, access: permission ?? 'none', from: from ?? 'none' },
   })
   return true
 }

@@ -83,6 +83,17 @@ export function createRepositoryMoves({ kysely }: Engine, audit: Audit) {
       })
     },
 
+    /** Returns the names that a repository has had, OWNER/NAME, but for released ones. */
+    async formerNames(repositoryId: number): Promise<string[]> {
+      const rows = await kysely
+        .selectFrom('reserved_names')
+        .innerJoin('owners', 'owners.id', 'reserved_names.owner_id')
+        .select(['owners.name as owner', 'reserved_names.name'])
+        .where('repository_id', '=', repositoryId)
+        .execute()
+      return rows.map(({ owner, name }) => `${owner}/${name}`)
+    },
+
     /** Returns the reserved names of an owner, or of all. */
     async listReserved(owner?: string): Promise<ReservedName[]> {
       const rows = await kysely

@@ -104,6 +104,8 @@ export function createRepositoryStore({ kysely }: Engine, folder: string, audit:
   }
 
   return {
+    /** Absolute path of the folder of the repositories that the server creates. */
+    folder,
     find: (owner: string, name: string) => find(owner, name),
     get,
 
@@ -134,11 +136,12 @@ export function createRepositoryStore({ kysely }: Engine, folder: string, audit:
     createAll(
       repositories: readonly { repository: NewRepository; place(path: string): Promise<void> }[],
       publish: () => Promise<void>,
+      by: Actor = ADMINISTRATOR,
     ): Promise<Repository[]> {
       return audit.transaction(async (db, record) => {
         const created: Repository[] = []
         for (const { repository, place } of repositories)
-          created.push(await create(db, record, ADMINISTRATOR, repository, place))
+          created.push(await create(db, record, by, repository, place))
         await publish()
         return created
       })

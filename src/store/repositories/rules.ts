@@ -63,19 +63,22 @@ export function createRuleStore(engine: Engine, audit: Audit) {
     /**
      * Stores a rule. Replaces the rule with the same branch pattern.
      *
+     * @param expected `ruleState` of the rule before, as far as the caller knows; default: any
      * @returns the number of patterns that all rules of the repository require
-     * @throws RuleViolation if it exceeds a limit or a pattern is invalid; ServiceError as
-     * `checkRepositoryAdmin`
+     * @throws RuleViolation if it exceeds a limit, a pattern is invalid, or the rule before is another
+     * one; ServiceError as `checkRepositoryAdmin`
      */
     async set(
       { id, owner, name }: Pick<Repository, 'id' | 'owner' | 'name'>,
       rule: BranchRule,
       by: Actor = ADMINISTRATOR,
+      expected?: string,
     ): Promise<number> {
       const { branchPattern, required, bypass } = validateRule(rule)
       return audit.transaction(async (db, record) => {
         await checkRepositoryAdmin(db, by, id)
         const from = await detailsOf(db, id, branchPattern)
+        checkExpected(from, expected)
         const rules = await db
           .selectFrom('branch_rules')
           .select(['branch_pattern', 'required'])
@@ -117,15 +120,17 @@ export function createRuleStore(engine: Engine, audit: Audit) {
       })
     },
 
-    /** Removes a rule. @throws RuleViolation if no rule has the branch pattern */
+    /** Removes a rule. Throws as `set`, and RuleViolation if no rule has the branch pattern. */
     async remove(
       { id, owner, name }: Pick<Repository, 'id' | 'owner' | 'name'>,
       branchPattern: string,
       by: Actor = ADMINISTRATOR,
+      expected?: string,
     ): Promise<void> {
       await audit.transaction(async (db, record) => {
         await checkRepositoryAdmin(db, by, id)
         const from = await detailsOf(db, id, branchPattern)
+        checkExpected(from, expected)
         const deleted = await db
           .deleteFrom('branch_rules')
           .where('repository_id', '=', id)
@@ -162,6 +167,18 @@ export function createRuleStore(engine: Engine, audit: Audit) {
       })
     },
   }
+}
+
+/** Returns a text that is another one for each rule of a branch pattern. */
+export function ruleState(rule: Pick<BranchRule, 'required' | 'bypass'> | null): string {
+  return JSON.stringify(rule && { required: rule.required, bypass: rule.bypass.map(({ name }) => name) })
+}
+
+function checkExpected(stored: { required: string[]; bypass: string[] } | null, expected?: string): void {
+  if (expected !== undefined && JSON.stringify(stored) !== expected)
+    throw new RuleViolation(
+      'the rule for these branches is another one by now, which somebody else has set. Nothing was changed',
+    )
 }
 
 /** Returns a stored rule as an event names it; null if there is none. */

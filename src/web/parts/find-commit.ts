@@ -1,6 +1,8 @@
 import type { FastifyReply } from 'fastify'
+import { allows } from '../../domain/permissions.ts'
 import type { Ref, Refs } from '../../git/refs/read-refs.ts'
 import type { ReadableRepository } from '../../store/access/access.ts'
+import { settingsPath } from './administration.ts'
 import { type Html, html } from './html.ts'
 import { sendPage } from './layout.ts'
 import { refQuery } from './ref-chooser.ts'
@@ -10,8 +12,9 @@ import { formatAge, shownText, visibleText } from './text.ts'
 const SUGGESTIONS = 50
 
 /** Renders the way back to a repository, and a field that finds a commit. @param query of a ref */
-export function repositoryHead({ owner, name }: ReadableRepository, query = ''): Html {
-  return html`<div class="titled"><p class="crumbs"><a href="/${owner}/${name}${query}">${owner} / ${name}</a> · <a href="/${owner}/${name}/checks${query}">Checks</a></p>
+export function repositoryHead({ owner, name, permission }: ReadableRepository, query = ''): Html {
+  const settings = html` · <a href="${settingsPath({ owner, name })}">Settings</a>`
+  return html`<div class="titled"><p class="crumbs"><a href="/${owner}/${name}${query}">${owner} / ${name}</a> · <a href="/${owner}/${name}/checks${query}">Checks</a>${allows(permission, 'admin') ? settings : ''}</p>
 <form class="choose" role="search" aria-label="Commits" action="/${owner}/${name}/commits">
   <label class="sr" for="find">Commit id, branch or tag</label>
   <input id="find" name="find" required placeholder="Commit id, branch or tag" autocomplete="off" spellcheck="false">

@@ -3,6 +3,7 @@ import type { Session } from '../../auth/session.ts'
 import { etagOf, matchesEtag } from '../../http/etag.ts'
 import { sessionOf, signInPath } from '../session/session-auth.ts'
 import { type Html, html } from './html.ts'
+import { shownText } from './text.ts'
 
 /** Options of the layout that all pages share. */
 export interface PageOptions {
@@ -80,6 +81,7 @@ ${head ?? ''}
     ${session.user ? accountLinks(session) : html`<a class="end" href="${signInLink(session)}">Sign in</a>`}
   </nav>
 </header>
+${session.message ? html`<p class="message" role="status">${shownText(session.message)}</p>` : ''}
 ${wide ? html`<div id="content">${content}</div>` : html`<main id="content">${content}</main>`}
 </body>
 </html>

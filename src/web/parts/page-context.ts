@@ -5,8 +5,10 @@ import type { RefLists } from '../../git/history/ref-lists.ts'
 import type { Revisions } from '../../git/history/revision.ts'
 import type { CommitLookup } from '../../git/objects/commit-lookup.ts'
 import type { Store } from '../../store/store.ts'
+import type { Visibility } from '../../store/tables.ts'
 import type { SessionAuth } from '../session/session-auth.ts'
 import type { SendErrorPage } from './error-page.ts'
+import type { FindUser } from './find-user.ts'
 import type { PageQueue } from './page-queue.ts'
 
 /** What pages are given by the application. */
@@ -24,6 +26,10 @@ export interface WebOptions {
   oidc: Oidc | null
   /** Whether people can sign in with passwords. */
   passwordSignIn: boolean
+  /** Whether users create repositories here. */
+  repositoryCreation: boolean
+  /** What the form for a new repository proposes. */
+  defaultVisibility: Visibility
   /** Seconds after which a pending check is stalled. */
   stalledAfter: number
   /** How long a form may take to arrive, in milliseconds. */
@@ -38,4 +44,5 @@ export interface PageContext extends WebOptions {
   commitLog: CommitLog
   refs: RefLists
   revisions: Revisions
+  findUser: FindUser
 }

@@ -14,6 +14,8 @@ export type SessionAuth = ReturnType<typeof createSessionAuth>
 const csrf = Tokens()
 /** Characters of a `User-Agent` that are stored. Browsers send up to 200. */
 const MAX_USER_AGENT = 255
+/** Seconds in which the next page shows what a request has done. */
+const MESSAGE_LIFETIME = 60
 /** Characters of a path to which sign-in returns. */
 const MAX_RETURN_PATH = 2_000
 
@@ -44,6 +46,7 @@ export function createSessionAuth({ sessions, users }: Pick<Store, 'sessions' | 
     }
   }
   const cookie = createCookie('session')
+  const message = createCookie('message')
   const readSessionCookie = (request: FastifyRequest) => {
     const secret = cookie.read(request)
     return secret && /^[\w-]{43}$/.test(secret) ? secret : undefined
@@ -65,7 +68,13 @@ export function createSessionAuth({ sessions, users }: Pick<Store, 'sessions' | 
       const extend = request.headers['x-live'] === undefined
       const user =
         secret === undefined ? undefined : await sessions.use(hash(secret), sessionClient(request), extend)
-      if (secret !== undefined && user) return userSession(request, user, secret)
+      if (secret !== undefined && user) {
+        const session = userSession(request, user, secret)
+        const text = request.method === 'GET' && extend ? message.read(request) : undefined
+        if (!text) return session
+        message.set(request, reply, '', 0)
+        return { ...session, message: text }
+      }
       return {
         user: null,
         path: returnPath(request),
@@ -74,6 +83,12 @@ export function createSessionAuth({ sessions, users }: Pick<Store, 'sessions' | 
           return csrf.create(secret)
         },
       }
+    },
+
+    /** Redirects to a page, which says in a sentence what this request has done. */
+    redirect(request: FastifyRequest, reply: FastifyReply, path: string, text: string): FastifyReply {
+      message.set(request, reply, text, MESSAGE_LIFETIME)
+      return reply.redirect(path, 303)
     },
 
     /** Checks that the form was issued to this user. @throws ServiceError `csrf_wrong` */

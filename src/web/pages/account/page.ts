@@ -3,6 +3,7 @@ import { authenticate, hashPassword } from '../../../auth/password.ts'
 import { checkNewPassword } from '../../../auth/password-rules.ts'
 import { RuleViolation } from '../../../domain/rule-violation.ts'
 import { connectionSignal } from '../../../http/connection-signal.ts'
+import { readEvents } from '../../parts/events.ts'
 import { sendPage } from '../../parts/layout.ts'
 import type { PageContext } from '../../parts/page-context.ts'
 import { firstOf, formOf, type Query } from '../../parts/query.ts'
@@ -10,9 +11,8 @@ import { sentence } from '../../parts/text.ts'
 import { actorOf, requireSignIn, sessionOf, userOf } from '../../session/session-auth.ts'
 import { type AccountView, accountView, type PasswordErrors } from './view.ts'
 
-/** Maximum number of sessions and of events on a page. */
+/** Maximum number of sessions on a page. */
 const SESSIONS = 100
-const EVENTS = 100
 const WRONG = 'This is not your current password.'
 
 /** Registers `/settings/account`: a signed-in user's password, sessions and security events. */
@@ -26,27 +26,25 @@ export async function accountPages(
     request: FastifyRequest,
     reply: FastifyReply,
     result: Pick<AccountView, 'errors' | 'changed'> = {},
-    before?: ReturnType<typeof positionOf>,
+    before = '',
   ): Promise<FastifyReply> => {
     const user = userOf(request)
     const sessions = await store.sessions.list(user.id, SESSIONS + 1)
-    const events = await store.auditLog.latest(user, EVENTS + 1, before)
-    const last = events.length > EVENTS ? events[EVENTS - 1] : undefined
+    const events = await readEvents((...page) => store.auditLog.latest(user, ...page), before)
     const isLinked = oidc && (await store.users.get(user.name)).oidc_subject !== null
     const content = accountView({
       hasPassword: passwordSignIn && !isLinked,
       session: sessionOf(request),
       sessions: sessions.slice(0, SESSIONS),
       moreSessions: sessions.length > SESSIONS,
-      events: events.slice(0, EVENTS),
-      older: last ? `${Date.parse(last.time)}-${last.id}` : null,
+      events,
       ...result,
     })
     return sendPage(reply, { title: 'Account' }, content)
   }
 
   app.get<{ Querystring: Query<'before'> }>('/settings/account', (request, reply) =>
-    send(request, reply, {}, positionOf(firstOf(request.query.before))),
+    send(request, reply, {}, firstOf(request.query.before)),
   )
 
   app.post('/settings/account/password', {
@@ -88,12 +86,6 @@ export async function accountPages(
     await store.sessions.endAll(user, actorOf(request, user), sessionOf(request).hash)
     return reply.redirect('/settings/account', 303)
   })
-}
-
-/** Returns the position after which a page of older events begins; undefined for the first page. */
-function positionOf(text: string) {
-  const [, time, id] = /^(\d{1,15})-(\d{1,15})$/.exec(text) ?? []
-  return time === undefined ? undefined : { time: Number(time), id: Number(id) }
 }
 
 /** Returns what is wrong with the form; null if the new password can be used. */

@@ -1,13 +1,13 @@
 import { MIN_PASSWORD_LENGTH } from '../../../auth/password-rules.ts'
 import type { Session } from '../../../auth/session.ts'
-import { describeDetails } from '../../../domain/event-details.ts'
 import { type SessionInfo, sessionId } from '../../../store/accounts/sessions.ts'
 import type { PasswordChange } from '../../../store/accounts/users.ts'
-import type { AuditLine } from '../../../store/audit/audit.ts'
 import { formatTime } from '../../../store/time.ts'
+import { type EventList, eventList } from '../../parts/events.ts'
+import { field } from '../../parts/form.ts'
 import { type Html, html } from '../../parts/html.ts'
 import { csrfField, time } from '../../parts/layout.ts'
-import { cutText, shownText, visibleText } from '../../parts/text.ts'
+import { visibleText } from '../../parts/text.ts'
 import { browserName } from './browser-name.ts'
 
 /** What is wrong with the form for a new password, by field. */
@@ -21,15 +21,13 @@ export interface AccountView {
   sessions: SessionInfo[]
   /** Whether the user has more sessions than are shown. */
   moreSessions: boolean
-  events: AuditLine[]
-  /** Query of the page with older events; null if there are none. */
-  older: string | null
+  events: EventList
   errors?: PasswordErrors
   changed?: PasswordChange
 }
 
 export function accountView(view: AccountView): Html {
-  const { session, sessions, events, older, errors, changed } = view
+  const { session, sessions, errors, changed } = view
   return html`<h1>Account</h1>
 <p class="lead">You are signed in as ${session.user?.name}.</p>
 ${changed ? changedView(changed) : ''}
@@ -42,8 +40,7 @@ ${changed ? changedView(changed) : ''}
 ${view.hasPassword ? passwordForm(session, errors ?? {}) : ''}
 <section aria-labelledby="events">
   <h2 id="events">Security events</h2>
-  ${events.length === 0 ? html`<p class="empty">There are no events.</p>` : eventTable(events, session.user?.name)}
-  ${older === null ? '' : html`<p><a href="/settings/account?before=${older}#events">Older events</a></p>`}
+  ${eventList(view.events, '/settings/account', session.user?.name)}
 </section>`
 }
 
@@ -115,39 +112,7 @@ function passwordField(
   errors: PasswordErrors,
   hint?: string,
 ): Html {
-  const error = errors[name]
-  const described = [...(hint ? [`${name}-hint`] : []), ...(error ? [`${name}-error`] : [])].join(' ')
-  return html`<div class="field">
-    <label for="${name}">${label}</label>
-    <input id="${name}" name="${name}" type="password" autocomplete="${autocomplete}" required
-      ${described ? html`aria-describedby="${described}"` : ''} ${error ? html`aria-invalid="true" autofocus` : ''}>
-    ${hint ? html`<p class="hint" id="${name}-hint">${hint}</p>` : ''}
-    ${error ? html`<p class="error" id="${name}-error">${error}</p>` : ''}
-  </div>`
-}
-
-function eventTable(events: AuditLine[], reader?: string): Html {
-  return html`<div class="scroll" tabindex="0" role="group" aria-labelledby="events"><table class="events">
-  <thead><tr><th scope="col">Event</th><th scope="col">Object</th><th scope="col">By</th><th scope="col">Address</th>
-    <th scope="col">Time</th><th scope="col">Details</th></tr></thead>
-  <tbody>${events.map((event) => eventRow(event, reader))}</tbody>
-</table></div>`
-}
-
-function eventRow(event: AuditLine, reader?: string): Html {
-  return html`<tr>
-  <th scope="row"><code>${event.action}</code></th>
-  <td data-column="Object">${shownText(event.object)}</td>
-  <td data-column="By">${actor(event, reader)}</td>
-  <td data-column="Address">${event.address ?? html`<span class="faint">none</span>`}</td>
-  <td data-column="Time">${time(event.time)}</td>
-  <td data-column="Details">${cutText(describeDetails(event), 200)}</td>
-</tr>`
-}
-
-function actor({ actor, user, token_name }: AuditLine, reader?: string): Html | string {
-  if (actor === 'administrator') return 'an administrator'
-  if (actor === 'anonymous') return 'someone who was not signed in'
-  if (user !== null && user !== reader) return shownText(user)
-  return token_name === null ? 'you' : html`your token “${shownText(token_name)}”`
+  const control = (attributes: Html) =>
+    html`<input ${attributes} type="password" autocomplete="${autocomplete}" required>`
+  return field({ name, label, hint, error: errors[name] }, control)
 }

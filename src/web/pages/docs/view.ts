@@ -5,7 +5,9 @@ export const docsHead = html`<link rel="stylesheet" href="/assets/swagger-ui.css
 <script src="/assets/swagger-ui-bundle.js" defer></script>
 <script src="/assets/docs.js" defer></script>`
 
-export const docsView = html`<nav class="clients" aria-label="Clients">In a CI job: <a href="/assets/commit-status.sh">shell client</a>,
+export const docsView = html`<nav class="clients" aria-label="Clients"><a href="/docs/reference#samples">Samples in curl, TypeScript and Python</a>,
+<a href="/docs/reference#versions">versions</a>, <a href="/docs/reference#errors">errors by status</a>,
+<a href="/assets/changelog.md">changelog</a>. In a CI job: <a href="/assets/commit-status.sh">shell client</a>,
 <a href="/assets/commit-status-client.tgz">Node.js client</a> with <a href="/assets/client.md#:~:text=Waiting"><code>wait</code></a> and
 <a href="/assets/client.md#:~:text=Required%20checks"><code>gate</code></a>, and
 <a href="/assets/recipes.md">recipes for CI systems</a>. For coding agents: <a href="/assets/client.md#:~:text=Coding%20agents"><code>SKILL.md</code></a>.</nav><div id="docs"><noscript><p class="empty">The API docs require JavaScript. The contract

@@ -31,7 +31,7 @@ const TIME_LIMIT = 3_000
 
 type Head = { repository: Candidate } & ({ commit: Commit } | { problem: Problem })
 /** What a page lists: everything of the view that does not depend on git. */
-type List = Omit<RepositoriesView, 'rows' | 'isSignedIn'> & {
+type List = Omit<RepositoriesView, 'rows' | 'isSignedIn' | 'canCreate'> & {
   repositories: readonly Candidate[]
   /** Whether rows are in the order of `placeOf`. */
   isRanked: boolean
@@ -107,6 +107,7 @@ export async function repositoriesPage(app: FastifyInstance, options: PageContex
     const heads = await Promise.all(repositories.map((repository) => readHead(request, repository, late)))
     return pageQueue.render(request, async () => {
       const rows = await readSummaries(heads)
+      const isSignedIn = userOf(request) !== null
       const failing = rows.filter((row) => conditionOf(row) === 'broken')
       const live = {
         summary: `Checks failed in ${failing.length} of ${rows.length} repositories.`,
@@ -117,7 +118,12 @@ export async function repositoriesPage(app: FastifyInstance, options: PageContex
       return sendPage(
         reply,
         { title: list.owner === undefined ? 'Repositories' : `Repositories of ${list.owner}`, live },
-        repositoriesView({ ...list, rows: sorted, isSignedIn: userOf(request) !== null }),
+        repositoriesView({
+          ...list,
+          rows: sorted,
+          isSignedIn,
+          canCreate: isSignedIn && options.repositoryCreation && list.owner === undefined,
+        }),
       )
     })
   }

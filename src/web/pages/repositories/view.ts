@@ -8,6 +8,8 @@ import { type BranchVerdict, verdictWords } from '../../parts/verdicts.ts'
 /** Characters of OWNER/NAME. */
 const MAX_TEXT = 2 * schemas.Name.maxLength + 1
 
+const NEW = '/settings/repositories/new'
+
 /** Why a row has no commit. */
 export type Problem = 'empty' | 'unavailable' | 'slow'
 export type RepositoryRow = { repository: ReadableRepository } & (
@@ -19,6 +21,8 @@ export type RepositoryRow = { repository: ReadableRepository } & (
 export interface RepositoriesView {
   rows: readonly RepositoryRow[]
   isSignedIn: boolean
+  /** Whether the user can create repositories here. */
+  canCreate: boolean
   /** Of all rows, on the page of an owner. */
   owner?: string
   /** What was searched for. */
@@ -30,7 +34,8 @@ export interface RepositoriesView {
 /** Renders repositories with the state of their default branches. */
 export function repositoriesView(view: RepositoriesView): Html {
   const { rows, owner, q, next } = view
-  return html`<h1>${owner === undefined ? 'Repositories' : html`<a href="/">Repositories</a> of ${owner}`}</h1>
+  const title = html`<h1>${owner === undefined ? 'Repositories' : html`<a href="/">Repositories</a> of ${owner}`}</h1>`
+  return html`${view.canCreate ? html`<div class="titled">${title}<a class="button" href="${NEW}">New repository</a></div>` : title}
 ${owner === undefined && (rows.length > 0 || q !== undefined) ? searchForm(q) : ''}
 ${rows.length === 0 ? html`<p class="empty">${emptyView(view)}</p>` : html`<ul class="list">${rows.map(repositoryItem)}</ul>`}
 ${next ? html`<p><a href="${next.path}">${next.text}</a></p>` : ''}`
@@ -45,9 +50,11 @@ function searchForm(q = ''): Html {
 </form>`
 }
 
-function emptyView({ isSignedIn, q = '' }: RepositoriesView): Html {
+function emptyView({ isSignedIn, canCreate, q = '' }: RepositoriesView): Html {
   if (q !== '')
     return html`No repository that you may see has an owner or a name that begins with “${shownText(q)}”.`
+  if (canCreate)
+    return html`You do not have access to any repositories. <a href="${NEW}">Create one</a>, or ask the owner of one for access.`
   return isSignedIn
     ? html`You do not have access to any repositories. An administrator creates one with
         <code>repo create OWNER/NAME</code>.`

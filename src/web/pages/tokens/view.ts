@@ -5,6 +5,7 @@ import type { ReadableRepository } from '../../../store/access/access.ts'
 import type { ListedToken, TokenInfo } from '../../../store/accounts/tokens.ts'
 import { formatTime } from '../../../store/time.ts'
 import { ciLines } from '../../parts/ci-lines.ts'
+import { type Choice, choiceField, confirmation, field, fieldError } from '../../parts/form.ts'
 import { type Html, html } from '../../parts/html.ts'
 import { csrfField, time } from '../../parts/layout.ts'
 import { copyButton, shownText } from '../../parts/text.ts'
@@ -106,8 +107,8 @@ function expiry(expiresAt: number | null, now: number): Html {
 
 function newTokenForm({ session, repositories, form, maxLifetime, now }: TokensView): Html {
   const { name, repoScope, push, repositories: chosen, contexts, expiry, date, errors } = form
-  const choices = [
-    ...expiryDays(maxLifetime).map((days) => [String(days), `in ${days} days`]),
+  const choices: Choice[] = [
+    ...expiryDays(maxLifetime).map((days): Choice => [String(days), `in ${days} days`]),
     ['date', 'on a date'],
     [
       'none',
@@ -119,13 +120,15 @@ function newTokenForm({ session, repositories, form, maxLifetime, now }: TokensV
   const shown = choices.some(([value]) => value === expiry) ? expiry : 'none'
   return html`<form method="post" action="/settings/tokens">
   ${csrfField(session)}
-  <div class="field">
-    <label for="name">Name</label>
-    <input id="name" name="name" value="${name}" required maxlength="100" autocomplete="off"
-      aria-describedby="name-hint${errors.name ? ' name-error' : ''}" ${errors.name ? html`aria-invalid="true" autofocus` : ''}>
-    <p class="hint" id="name-hint">What the token is for, for example “CI of rocket”.</p>
-    ${fieldError('name', errors.name)}
-  </div>
+  ${field(
+    {
+      name: 'name',
+      label: 'Name',
+      hint: 'What the token is for, for example “CI of rocket”.',
+      error: errors.name,
+    },
+    (attributes) => html`<input ${attributes} value="${name}" required maxlength="100" autocomplete="off">`,
+  )}
   <fieldset class="field">
     <legend>Scope</legend>
     <label class="check"><input type="checkbox" name="scope" value="repo" ${repoScope ? 'checked' : ''}
@@ -143,29 +146,23 @@ function newTokenForm({ session, repositories, form, maxLifetime, now }: TokensV
     <p class="hint" id="repositories-hint">Select the repositories that the token can use. With none selected, it can use all that you have access to.</p>
     ${fieldError('repositories', errors.repositories)}
   </fieldset>
-  <div class="field">
-    <label for="contexts">Contexts</label>
-    <textarea id="contexts" name="contexts" rows="3" autocomplete="off" spellcheck="false"
-      aria-describedby="contexts-hint${errors.contexts ? ' contexts-error' : ''}" ${errors.contexts ? html`aria-invalid="true" autofocus` : ''}>
-${contexts}</textarea>
-    <p class="hint" id="contexts-hint">Patterns of the contexts that it may report, one per line, for example <code>ci/*</code>.
-      <code>*</code> stands for any characters. Empty: all.</p>
-    ${fieldError('contexts', errors.contexts)}
-  </div>
-  <div class="field row">
-    <div>
-      <label for="expiry">Expires</label>
-      <select id="expiry" name="expiry" ${errors.expiry ? html`aria-invalid="true" aria-describedby="expiry-error"` : ''}>
-        ${choices.map(([value, label]) => html`<option value="${value}" ${value === shown ? 'selected' : ''}>${label}</option>`)}
-      </select>
-      ${fieldError('expiry', errors.expiry)}
-    </div>
-    <div data-shown-for="expiry=date">
-      <label for="date">Date <span class="faint">(for “on a date”)</span></label>
-      <input id="date" name="date" type="date" value="${date}"
-        ${errors.date ? html`aria-invalid="true" aria-describedby="date-error" autofocus` : ''}>
-      ${fieldError('date', errors.date)}
-    </div>
+  ${field(
+    {
+      name: 'contexts',
+      label: 'Contexts',
+      hint: html`Patterns of the contexts that it may report, one per line, for example <code>ci/*</code>.
+      <code>*</code> stands for any characters. Empty: all.`,
+      error: errors.contexts,
+    },
+    (attributes) => html`<textarea ${attributes} rows="3" autocomplete="off" spellcheck="false">
+${contexts}</textarea>`,
+  )}
+  <div class="row">
+    <div>${choiceField({ name: 'expiry', label: 'Expires', error: errors.expiry }, choices, shown)}</div>
+    <div data-shown-for="expiry=date">${field(
+      { name: 'date', label: 'Date (for “on a date”)', error: errors.date },
+      (attributes) => html`<input ${attributes} type="date" value="${date}">`,
+    )}</div>
   </div>
   <button type="submit">Create token</button>
 </form>`
@@ -175,18 +172,10 @@ function repositoryChoice({ id, owner, name }: ReadableRepository, chosen: Reado
   return html`<label class="check"><input type="checkbox" name="repository" value="${id}" ${chosen.has(id) ? 'checked' : ''}> ${owner}/${name}</label>`
 }
 
-function fieldError(field: string, message: string | undefined): Html | '' {
-  return message ? html`<p class="error" id="${field}-error">${message}</p>` : ''
-}
-
 /** Renders the confirmation before a token is revoked. */
 export function revokeView(session: Session, token: TokenInfo): Html {
-  return html`<div class="card narrow">
-  <h1>Revoke “${shownText(token.name)}”?</h1>
-  <p>The token <code>${token.prefix}…</code> stops working immediately in every job that uses it. This cannot be undone.</p>
-  <form method="post" action="/settings/tokens/${token.id}/revoke">
-    ${csrfField(session)}
-    <div class="row"><button class="danger" type="submit">Revoke token</button><a href="/settings/tokens">Cancel</a></div>
-  </form>
-</div>`
+  const question = html`<h1>Revoke “${shownText(token.name)}”?</h1>
+  <p>The token <code>${token.prefix}…</code> stops working immediately in every job that uses it. This cannot be undone.</p>`
+  const action = `/settings/tokens/${token.id}/revoke`
+  return confirmation(session, question, { action, button: 'Revoke token', cancel: '/settings/tokens' })
 }

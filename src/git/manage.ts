@@ -1,0 +1,94 @@
+import { existsSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
+import { RuleViolation } from '../domain/rule-violation.ts'
+import { type Actor, ADMINISTRATOR } from '../store/audit/audit.ts'
+import { StoreUnavailable } from '../store/engine.ts'
+import type { NewRepository, Repository } from '../store/repositories/repositories.ts'
+import type { Store } from '../store/store.ts'
+import { publishAll, SyncedDraft } from '../util/durable.ts'
+import { draftPath } from './leftovers.ts'
+import { openRepository } from './opened-repository.ts'
+import { setDefaultBranch } from './refs/default-branch.ts'
+import { readRef, readRefs } from './refs/read-refs.ts'
+import { createBareRepository } from './repository.ts'
+
+/** Milliseconds that git may take. */
+const GIT_TIMEOUT = 60_000
+/** Branches named in an error message. */
+const LISTED_BRANCHES = 10
+
+/**
+ * Creates bare repositories, with their rows: all or none.
+ *
+ * @throws as `RepositoryStore.create`
+ */
+export async function createRepositories(
+  { repositories }: Pick<Store, 'repositories'>,
+  wanted: readonly NewRepository[],
+  by: Actor = ADMINISTRATOR,
+): Promise<Repository[]> {
+  // Published when their rows are stored, so that no row is without its repository on disk.
+  const drafts = wanted.map((repository) => ({ repository, path: draftPath(repositories.folder) }))
+  const places: { draft: SyncedDraft; place: string }[] = []
+  try {
+    const created = []
+    for (const { repository, path } of drafts) {
+      await createBareRepository(path, repository.objectFormat)
+      // Not later, because the database is locked then.
+      const draft = await SyncedDraft.of(path)
+      created.push({ repository, place: async (place: string) => void places.push({ draft, place }) })
+    }
+    return await repositories.createAll(created, () => publishAll(places), by)
+  } catch (error) {
+    // The rows may have been stored all the same if the connection broke. Folders without a row are
+    // skipped.
+    if (!(error instanceof StoreUnavailable))
+      for (const { draft, place } of places)
+        if (!existsSync(draft.path)) await rm(place, { recursive: true, force: true })
+    throw error
+  } finally {
+    for (const { path } of drafts) await rm(path, { recursive: true, force: true })
+  }
+}
+
+/**
+ * Deletes a repository with its statuses, and with its files unless it was imported.
+ *
+ * @throws as `RepositoryStore.delete`
+ */
+export async function deleteRepository(
+  { repositories }: Pick<Store, 'repositories'>,
+  owner: string,
+  name: string,
+  by: Actor = ADMINISTRATOR,
+): Promise<void> {
+  const { managed, path } = await repositories.delete(owner, name, by)
+  if (managed) await rm(path, { recursive: true, force: true })
+}
+
+/**
+ * Sets the branch that clones check out and pages show first.
+ *
+ * @param branch a valid name; one that does not exist is for a repository without branches
+ * @throws RuleViolation if others exist; RepositoryUnavailable; ServiceError as
+ * `checkRepositoryAdmin`
+ */
+export async function chooseDefaultBranch(
+  { repositories }: Pick<Store, 'repositories'>,
+  repository: Repository,
+  branch: string,
+  by: Actor = ADMINISTRATOR,
+): Promise<void> {
+  const { managed, owner, name } = repository
+  const opened = await openRepository(repository)
+  const ref = await readRef(opened, branch, GIT_TIMEOUT)
+  const exists = ref?.kind === 'branch'
+  const { branches, defaultBranch } = await readRefs(opened, { count: LISTED_BRANCHES, timeout: GIT_TIMEOUT })
+  if (!exists && branches.length > 0) {
+    const names = branches.map(({ name }) => name).join(', ')
+    throw new RuleViolation(`${owner}/${name} has no branch "${branch}". Its newest branches: ${names}`)
+  }
+  // The first push may be one to another branch.
+  const change = () => setDefaultBranch(opened, branch, managed && !exists)
+  await repositories.setDefaultBranch(repository, { from: defaultBranch, to: branch }, change, by)
+}

@@ -1,0 +1,126 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { validateRule } from '../../../domain/branch-rules.ts'
+import { explainVerdict } from '../../../domain/unmet-checks.ts'
+import type { ReadableRepository } from '../../../store/access/access.ts'
+import { ruleState } from '../../../store/repositories/rules.ts'
+import { MATRIX_COMMITS } from '../../../store/statuses/check-matrix.ts'
+import { createAdministeredFinder, settingsPath } from '../../parts/administration.ts'
+import { gitClient, type RepositoryRoute } from '../../parts/find-repository.ts'
+import { problemOf } from '../../parts/form.ts'
+import { sendPage } from '../../parts/layout.ts'
+import type { PageContext } from '../../parts/page-context.ts'
+import { firstOf, formOf, type Query } from '../../parts/query.ts'
+import { headOf } from '../../parts/ref-chooser.ts'
+import { actorOf, sessionOf, userOf } from '../../session/session-auth.ts'
+import { type Preview, type RecentContext, type RuleForm, requiredChecksView } from './view.ts'
+
+interface Route extends RepositoryRoute {
+  Querystring: Query<'rule'>
+}
+
+/** Contexts to choose from, and commits of a preview. */
+const CHOICES = 100
+const PREVIEWED = 10
+
+/** Registers `/{owner}/{repo}/settings/checks`: the rules of branches, for admins. */
+export async function requiredChecksPage(app: FastifyInstance, context: PageContext): Promise<void> {
+  const { store, sessionAuth, commitLog, pageQueue, findUser } = context
+  const findAdministered = createAdministeredFinder(app, context)
+
+  const send = async (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    repository: ReadableRepository,
+    form: RuleForm,
+  ): Promise<FastifyReply> => {
+    const { name, owner } = repository
+    const refs = await context.refs.list(repository, gitClient(request))
+    // The preview is of the branch that the pattern names, or of the default branch.
+    const ref = refs.branches.find((branch) => branch.name === form.branch) ?? headOf(refs)
+    const history = ref && (await commitLog.history(repository, { first: ref.sha }, gitClient(request)))
+    const commits = history?.commits.slice(0, MATRIX_COMMITS) ?? []
+    return pageQueue.render(request, async () => {
+      const preview: Preview[] = []
+      for (const commit of form.isPreview ? commits.slice(0, PREVIEWED) : []) {
+        const reported = await store.summaries.listStates({ repositoryId: repository.id, sha: commit.sha })
+        preview.push({ commit, reason: explainVerdict(reported, form.required).reason })
+      }
+      const content = requiredChecksView({
+        session: sessionOf(request),
+        repository,
+        rules: await store.rules.load(repository.id),
+        recent: await recentContexts(
+          repository.id,
+          commits.map(({ sha }) => sha),
+        ),
+        branch: ref?.name ?? null,
+        preview,
+        form,
+      })
+      return sendPage(reply, { title: `Required checks · ${owner}/${name}` }, content)
+    })
+  }
+
+  /** Returns contexts of the newest commits, and when each was reported last. */
+  async function recentContexts(repositoryId: number, shas: readonly string[]): Promise<RecentContext[]> {
+    const columns = (await store.matrix.listColumns(repositoryId, shas)).slice(0, CHOICES)
+    const names = columns.map(({ context }) => context).sort()
+    const histories = await store.matrix.listHistories(repositoryId, shas, names)
+    return names.map((context) => {
+      const times = (histories.get(context) ?? []).map((cell) => cell?.updated_at ?? 0)
+      return { context, reportedAt: Math.max(0, ...times) }
+    })
+  }
+
+  app.get<Route>('/:owner/:repo/settings/checks', async (request, reply) => {
+    const repository = await findAdministered(request, reply)
+    if (!repository) return reply
+    const pattern = firstOf(request.query.rule)
+    const rules = await store.rules.load(repository.id)
+    const rule = rules.find(({ branchPattern }) => branchPattern === pattern) ?? null
+    const form: RuleForm = {
+      branch: rule?.branchPattern ?? '',
+      required: [...(rule?.required ?? [])],
+      bypass: rule?.bypass.map(({ name }) => name) ?? [],
+      seen: ruleState(rule),
+      isPreview: false,
+    }
+    return send(request, reply, repository, form)
+  })
+
+  app.post<RepositoryRoute>('/:owner/:repo/settings/checks', async (request, reply) => {
+    const repository = await findAdministered(request, reply)
+    if (!repository) return reply
+    const fields = formOf(request)
+    const user = userOf(request)
+    const by = actorOf(request, user)
+    const form: RuleForm = {
+      branch: (fields.get('branch') ?? '').trim(),
+      required: [
+        ...new Set([...fields.getAll('context').filter(Boolean), ...linesOf(fields.get('required'))]),
+      ],
+      bypass: linesOf(fields.get('bypass')),
+      seen: fields.get('seen') ?? '',
+      isPreview: fields.get('change') === 'preview',
+    }
+    const isRemoval = fields.get('change') === 'remove'
+    const error = await problemOf(async () => {
+      if (isRemoval) return store.rules.remove(repository, form.branch, by, form.seen)
+      const bypass = []
+      for (const name of form.bypass) bypass.push(await findUser(user.id, name))
+      const rule = { branchPattern: form.branch, required: form.required, bypass }
+      return form.isPreview ? validateRule(rule) : store.rules.set(repository, rule, by, form.seen)
+    })
+    if (error) return send(request, reply.code(422), repository, { ...form, isPreview: false, error })
+    if (form.isPreview) return send(request, reply, repository, form)
+    const text = isRemoval ? `Removed the rule for ${form.branch}.` : `Saved the rule for ${form.branch}.`
+    return sessionAuth.redirect(request, reply, settingsPath(repository, '/checks'), text)
+  })
+}
+
+function linesOf(text: string | null): string[] {
+  return (text ?? '')
+    .split('\n')
+    .map((line) => line.trim())
+    .filter(Boolean)
+}

@@ -1,0 +1,149 @@
+import type { Session } from '../../../auth/session.ts'
+import { type BranchRule, isMetByFirstMatch } from '../../../domain/branch-rules.ts'
+import { shortId } from '../../../domain/commit-id.ts'
+import type { Commit } from '../../../git/history/log-reader.ts'
+import type { ReadableRepository } from '../../../store/access/access.ts'
+import { ruleState } from '../../../store/repositories/rules.ts'
+import { formatTime } from '../../../store/time.ts'
+import { settingsHead, settingsPath } from '../../parts/administration.ts'
+import { subjectOf } from '../../parts/commit-row.ts'
+import { field } from '../../parts/form.ts'
+import { type Html, html } from '../../parts/html.ts'
+import { csrfField } from '../../parts/layout.ts'
+import { enumerate, formatAge, shownText } from '../../parts/text.ts'
+
+/** The form for a rule as filled in, and what is wrong with it. */
+export interface RuleForm {
+  branch: string
+  required: readonly string[]
+  /** Names of users. */
+  bypass: readonly string[]
+  /** `ruleState` of the rule when the form was made. */
+  seen: string
+  isPreview: boolean
+  error?: string
+}
+
+/** A context of the newest commits. */
+export interface RecentContext {
+  context: string
+  /** Seconds since the epoch. */
+  reportedAt: number
+}
+
+/** What a commit would have got. `reason`: why it would not have passed; null if it would. */
+export interface Preview {
+  commit: Commit
+  reason: string | null
+}
+
+interface RequiredChecksView {
+  session: Session
+  repository: ReadableRepository
+  rules: readonly BranchRule[]
+  recent: readonly RecentContext[]
+  /** The branch whose commits `recent` and `preview` are of; null if there are none. */
+  branch: string | null
+  preview: readonly Preview[]
+  form: RuleForm
+}
+
+const PAGE = '/checks'
+
+export function requiredChecksView(view: RequiredChecksView): Html {
+  const { repository, rules } = view
+  return html`${settingsHead(repository, PAGE)}
+<section aria-labelledby="rules">
+  <h2 id="rules">Rules</h2>
+  ${
+    rules.length === 0
+      ? html`<p class="empty">There are no rules: every push is accepted.</p>`
+      : html`<div class="scroll" tabindex="0" role="group" aria-labelledby="rules"><table>
+    <thead><tr><th scope="col">Branches</th><th scope="col">Required checks</th><th scope="col">May bypass</th><th scope="col"><span class="sr">Actions</span></th></tr></thead>
+    <tbody>${rules.map((rule) => ruleRow(view, rule))}</tbody>
+  </table></div>`
+  }
+</section>
+${view.form.isPreview ? previewView(view) : ''}
+${ruleForm(view)}`
+}
+
+function ruleRow({ session, repository }: RequiredChecksView, rule: BranchRule): Html {
+  const { branchPattern, required, bypass } = rule
+  const path = settingsPath(repository, PAGE)
+  return html`<tr>
+  <th scope="row">${shownText(branchPattern)}</th>
+  <td data-column="Required checks">${enumerate(required.map(shownText))}${isMetByFirstMatch(required) ? html` <span class="faint">(met by the first match)</span>` : ''}</td>
+  <td data-column="May bypass">${bypass.length === 0 ? html`<span class="faint">nobody</span>` : bypass.map(({ name }) => name).join(', ')}</td>
+  <td class="action"><form class="row" method="post" action="${path}">
+    ${csrfField(session)}<input type="hidden" name="branch" value="${branchPattern}"><input type="hidden" name="seen" value="${ruleState(rule)}">
+    <a href="${path}?rule=${encodeURIComponent(branchPattern)}#rule">Change<span class="sr"> ${branchPattern}</span></a>
+    <button class="quiet" type="submit" name="change" value="remove">Remove<span class="sr"> ${branchPattern}</span></button>
+  </form></td>
+</tr>`
+}
+
+function previewView({ branch, preview, form }: RequiredChecksView): Html {
+  const item = ({ commit, reason }: Preview) => html`<li class="commit">
+  <span class="badge ${reason === null ? 'success' : 'failure'}">${reason === null ? 'accepted' : 'refused'}</span>
+  <span class="subject">${subjectOf(commit)}</span>
+  <span class="faint"><code>${shortId(commit.sha)}</code>${reason === null ? '' : html` · ${shownText(reason)}`}</span></li>`
+  return html`<section aria-labelledby="preview">
+  <h2 id="preview">What the newest commits of ${shownText(branch ?? form.branch)} would have got</h2>
+  ${preview.length === 0 ? html`<p class="empty">There are no commits.</p>` : html`<ul class="list">${preview.map(item)}</ul>`}
+  <p class="hint">Nothing is saved yet.</p>
+</section>`
+}
+
+function ruleForm({ session, repository, recent, form, rules }: RequiredChecksView): Html {
+  const { branch, required, bypass, seen, error } = form
+  const isChange = rules.some((rule) => rule.branchPattern === branch) && seen !== ruleState(null)
+  const offered = new Set(recent.map(({ context }) => context))
+  const typed = required.filter((pattern) => !offered.has(pattern))
+  const isOfBranch = error?.startsWith('Branch pattern')
+  const choice = ({ context, reportedAt }: RecentContext) =>
+    html`<label class="check"><input type="checkbox" name="context" value="${context}" ${required.includes(context) ? 'checked' : ''}>
+      ${shownText(context)} <span class="faint">${formatAge(formatTime(reportedAt))}</span></label>`
+  return html`<section class="card" aria-labelledby="rule">
+  <h2 id="rule">${isChange ? html`Change the rule for ${shownText(branch)}` : 'New rule'}</h2>
+  <form method="post" action="${settingsPath(repository, PAGE)}">
+    ${csrfField(session)}<input type="hidden" name="seen" value="${seen}">
+    ${field(
+      {
+        name: 'branch',
+        label: 'Branches',
+        hint: html`A name, or a pattern: <code>*</code> stands for any characters.`,
+        error: isOfBranch ? error : undefined,
+      },
+      (attributes) =>
+        html`<input ${attributes} value="${branch}" required autocomplete="off" spellcheck="false" ${isChange ? 'readonly' : ''}>`,
+    )}
+    ${
+      recent.length === 0
+        ? ''
+        : html`<fieldset class="field">
+      <legend>Checks that reported lately</legend>
+      <div class="choices">${recent.map(choice)}</div>
+    </fieldset>`
+    }
+    ${field(
+      {
+        name: 'required',
+        label: 'Other required checks',
+        hint: html`One per line, as names or patterns. At least one check must be named exactly: a pattern is met by the first
+          check that matches, whatever has not reported yet.`,
+        error: isOfBranch ? undefined : error,
+      },
+      (attributes) => html`<textarea ${attributes} rows="3" autocomplete="off" spellcheck="false">
+${typed.join('\n')}</textarea>`,
+    )}
+    ${field(
+      { name: 'bypass', label: 'Users who may push without them', hint: 'One name per line.' },
+      (attributes) => html`<textarea ${attributes} rows="2" autocomplete="off" spellcheck="false">
+${bypass.join('\n')}</textarea>`,
+    )}
+    <div class="row"><button type="submit" name="change" value="set">Save rule</button>
+      <button class="quiet" type="submit" name="change" value="preview">Preview</button></div>
+  </form>
+</section>`
+}

@@ -1,0 +1,52 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { allows } from '../../domain/permissions.ts'
+import { ServiceError } from '../../errors.ts'
+import type { ReadableRepository } from '../../store/access/access.ts'
+import { sessionOf, signInPath } from '../session/session-auth.ts'
+import { createRepositoryFinder, type RepositoryRoute } from './find-repository.ts'
+import { type Html, html } from './html.ts'
+import type { PageContext } from './page-context.ts'
+
+/** The pages of the settings of a repository: the ends of their paths, and their names. */
+const PAGES = [
+  ['', 'General'],
+  ['/access', 'Access'],
+  ['/checks', 'Required checks'],
+  ['/events', 'Events'],
+] as const
+
+/**
+ * Returns a function that finds the repository of a page for its admins. It answers others like
+ * `createRepositoryFinder`, and with 403 if they may read; an anonymous user signs in first.
+ */
+export function createAdministeredFinder(app: FastifyInstance, context: PageContext) {
+  const find = createRepositoryFinder(app, context)
+  return async (
+    request: FastifyRequest<RepositoryRoute>,
+    reply: FastifyReply,
+  ): Promise<ReadableRepository | null> => {
+    const repository = await find(request, reply)
+    if (!repository) return null
+    if (!sessionOf(request).user) {
+      reply.redirect(signInPath(request.url), 303)
+      return null
+    }
+    if (!allows(repository.permission, 'admin')) throw new ServiceError('not_admin')
+    return repository
+  }
+}
+
+/** Returns the path of a page of settings. @param page the end of its path */
+export function settingsPath({ owner, name }: { owner: string; name: string }, page = ''): string {
+  return `/${owner}/${name}/settings${page}`
+}
+
+/** Renders the head of a page of settings, with links to the others. */
+export function settingsHead(repository: ReadableRepository, page: (typeof PAGES)[number][0]): Html {
+  const { owner, name } = repository
+  const link = ([end, text]: (typeof PAGES)[number]) =>
+    html`<a href="${settingsPath(repository, end)}"${end === page ? html` aria-current="page"` : ''}>${text}</a>`
+  return html`<p class="crumbs"><a href="/${owner}/${name}">${owner} / ${name}</a></p>
+<h1>Settings of ${name}</h1>
+<nav class="tabs" aria-label="Settings">${PAGES.map(link)}</nav>`
+}

@@ -1,0 +1,29 @@
+import { LRUCache } from 'lru-cache'
+import { isOwnerName } from '../../domain/names.ts'
+import { RuleViolation } from '../../domain/rule-violation.ts'
+import type { Store } from '../../store/store.ts'
+
+export type FindUser = ReturnType<typeof createUserFinder>
+
+/** Names without a user that a user may send in an hour, so that nobody finds out all names. */
+const UNKNOWN_NAMES = 30
+const HOUR = 3_600_000
+
+/** Returns a function that finds the user of a name that another user has typed. */
+export function createUserFinder({ users }: Pick<Store, 'users'>) {
+  /** By the id of the user who sends them. */
+  const unknownNames = new LRUCache<number, number>({ max: 10_000, ttl: HOUR, noUpdateTTL: true })
+
+  /**
+   * @param by the id of the user who asks
+   * @throws RuleViolation if there is no such user, or the user who asks has sent too many such names
+   */
+  return async (by: number, name: string): Promise<{ id: number; name: string }> => {
+    if ((unknownNames.get(by) ?? 0) >= UNKNOWN_NAMES)
+      throw new RuleViolation('you have sent many names that no user has; try again in an hour')
+    const user = isOwnerName(name) ? await users.find(name) : undefined
+    if (user) return { id: user.id, name: user.name }
+    unknownNames.set(by, (unknownNames.get(by) ?? 0) + 1)
+    throw new RuleViolation(`there is no user "${name}"`)
+  }
+}

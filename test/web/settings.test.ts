@@ -1,0 +1,234 @@
+import t, { type Test } from 'tap'
+import { databases } from '../helpers/databases.ts'
+import { createAccount, openPageClient } from '../helpers/page-client.ts'
+import { startServer } from '../helpers/server.ts'
+
+async function setUp(t: Test, options: Parameters<typeof startServer>[1] = {}) {
+  const server = await startServer(t, options)
+  const signIn = async (name: string) => {
+    await createAccount(server, name)
+    const client = openPageClient(server.url)
+    await client.signIn(name)
+    return client
+  }
+  const [alice, bob] = [await signIn('alice'), await signIn('bob')]
+  return { server, alice, bob, anonymous: openPageClient(server.url), signIn }
+}
+
+/** Follows a redirect, and returns the message of the page. */
+async function messageOf(client: ReturnType<typeof openPageClient>, path: string | null) {
+  const { body } = await client.get(path ?? '')
+  return /role="status"><bdi>([^<]*)/.exec(body)?.[1]
+}
+
+for (const database of databases) {
+  t.test(`${database.name}: a team creates and manages a repository in the browser`, async (t) => {
+    const { server, alice, bob } = await setUp(t, await database.create(t))
+    const { store } = server
+    const create = (client: typeof alice, form: Record<string, string>) =>
+      client.submit('/settings/repositories/new', '/settings/repositories/new', {
+        visibility: 'private',
+        'object-format': 'sha256',
+        ...form,
+      })
+    t.match((await alice.get('/')).body, 'href="/settings/repositories/new"')
+    const created = await create(alice, { owner: 'alice', name: 'rocket' })
+    t.equal(created.status, 303)
+    t.equal(created.headers.get('location'), '/alice/rocket')
+    const message = 'Created alice/rocket, which is private.'
+    t.equal(await messageOf(alice, '/alice/rocket'), message)
+    t.equal(await messageOf(alice, '/alice/rocket'), undefined, 'once')
+    t.match(await store.repositories.get('alice', 'rocket'), {
+      visibility: 'private',
+      objectFormat: 'sha256',
+      managed: true,
+    })
+    for (const [form, problem] of [
+      [{ owner: 'alice', name: 'Rocket' }, 'There is already a repository alice/Rocket.'],
+      [{ owner: 'alice', name: 'a b"<' }, '&quot;a b&quot;&lt;&quot; is not a valid repository name'],
+      [{ owner: 'bob', name: 'rocket' }, undefined],
+      [{ owner: 'nobody', name: 'rocket' }, undefined],
+    ] as const) {
+      const { status, body } = await create(alice, form)
+      t.equal(status, problem ? 422 : 403, form.name)
+      if (problem) t.match(body, problem)
+      if (problem) t.match(body, 'aria-invalid="true"')
+    }
+    t.equal((await store.repositories.list()).length, 1, 'and leave nothing behind')
+
+    await store.groups.create('acme')
+    await store.groups.setMember('acme', (await store.users.get('alice')).id, 'admin')
+    const settings = '/alice/rocket/settings'
+    const change = (client: typeof alice, form: Record<string, string>, page = settings) =>
+      client.submit(page, page, form)
+    t.match((await alice.get('/alice/rocket')).body, `href="${settings}"`)
+    const shown = await change(alice, { change: 'visibility', visibility: 'public' })
+    t.equal(await messageOf(alice, shown.headers.get('location')), 'alice/rocket is public now.')
+    const branch = await change(alice, { change: 'branch', branch: 'trunk' })
+    t.equal(
+      await messageOf(alice, branch.headers.get('location')),
+      'trunk is the default branch of alice/rocket now.',
+    )
+    t.equal((await change(alice, { change: 'branch', branch: 'a..b' })).status, 422)
+    t.equal((await change(alice, { change: 'nothing' })).status, 422)
+    t.equal((await change(alice, { change: 'delete', confirm: 'rocket' })).status, 422)
+
+    const access = `${settings}/access`
+    const give = (form: Record<string, string>) => change(alice, { from: 'none', ...form }, access)
+    const unknown = await give({ user: 'carol', access: 'write' })
+    t.equal(unknown.status, 422)
+    t.match(unknown.body, 'There is no user &quot;carol&quot;.')
+    t.match(unknown.body, 'value="carol"', 'what was typed stays')
+    t.equal((await bob.get(settings)).status, 403)
+    t.notMatch((await bob.get('/alice/rocket')).body, `href="${settings}"`)
+    const given = await give({ user: 'bob', access: 'write' })
+    t.equal(await messageOf(alice, given.headers.get('location')), 'bob may write to alice/rocket now.')
+    const late = await give({ user: 'bob', access: 'read' })
+    t.equal(late.status, 422)
+    t.match(late.body, 'The access of bob is &quot;write&quot; by now')
+    await give({ user: 'bob', access: 'admin', from: 'write' })
+    t.equal((await bob.get(access)).status, 200)
+    const left = await change(bob, { user: 'bob', access: 'none', from: 'admin' }, access)
+    t.equal(await messageOf(bob, left.headers.get('location')), 'bob was removed from alice/rocket.')
+    t.equal((await bob.get(access)).status, 403)
+
+    const moved = await change(alice, { change: 'name', owner: 'acme', name: 'moon' })
+    t.equal(moved.headers.get('location'), '/acme/moon/settings')
+    t.equal((await alice.get('/alice/rocket')).status, 404, 'the name before')
+    t.match(await store.moves.listReserved('alice'), [{ name: 'alice/rocket', repository: 'acme/moon' }])
+    t.equal((await create(alice, { owner: 'alice', name: 'rocket' })).status, 422, 'and is reserved')
+    const events: unknown[] = []
+    for await (const lines of store.auditLog.list({ repository: 'acme/moon' }))
+      events.push(...lines.map(({ action, user }) => [action, user]))
+    t.same(events, [['repository.transferred', 'alice']])
+    const { path } = await store.repositories.get('acme', 'moon')
+    const deleted = await change(alice, { change: 'delete', confirm: 'acme/moon' }, '/acme/moon/settings')
+    t.equal(await messageOf(alice, deleted.headers.get('location')), 'acme/moon was deleted.')
+    t.same(await store.repositories.list(), [])
+    t.throws(() => process.chdir(path), { code: 'ENOENT' }, 'with its files')
+  })
+}
+
+t.test('settings are for admins who have signed in, and no token', async (t) => {
+  const { server, alice, bob, anonymous } = await setUp(t)
+  await server.createRepository('alice/open')
+  await server.createRepository('alice/closed', { private: true })
+  await server.store.collaborators.set('alice', 'open', (await server.store.users.get('bob')).id, 'write')
+  const authorization = `Bearer ${await server.createToken('alice')}`
+  for (const page of ['', '/access', '/checks', '/events']) {
+    const [open, closed] = ['open', 'closed'].map((name) => `/alice/${name}/settings${page}`)
+    t.equal((await alice.get(open ?? '')).status, 200)
+    for (const path of [open ?? '', closed ?? '']) {
+      const { status, headers } = await anonymous.get(path, { headers: { authorization } })
+      t.equal(status, 303)
+      t.equal(headers.get('location'), `/login?next=${encodeURIComponent(path)}`)
+    }
+    t.equal((await bob.get(open ?? '')).status, 403)
+    t.equal((await bob.get(closed ?? '')).status, 404)
+    t.equal((await bob.get(`/alice/missing/settings${page}`)).status, 404)
+
+    if (page === '/events') continue
+    const form = { change: 'visibility', visibility: 'private', user: 'bob', access: 'admin', from: 'write' }
+    const send = (client: typeof alice, csrf: string) =>
+      client.send('POST', open ?? '', { form: { ...form, csrf }, headers: { authorization } })
+    t.equal((await send(alice, 'x')).status, 403, 'a forged form')
+    t.equal((await send(anonymous, 'x')).status, 403)
+    t.equal((await bob.submit('/settings/tokens', open ?? '', form)).status, 403)
+    t.equal((await bob.submit('/settings/tokens', closed ?? '', form)).status, 404)
+  }
+  t.equal((await server.store.repositories.get('alice', 'open')).visibility, 'public')
+})
+
+t.test('required checks are chosen from those that reported, previewed and saved', async (t) => {
+  const { server, alice } = await setUp(t)
+  const { id: repositoryId, commits } = await server.createRepository('alice/rocket', { commits: 2 })
+  const { store } = server
+  for (const [index, state] of (['success', 'failure'] as const).entries())
+    await store.statuses.report({
+      repositoryId,
+      sha: commits[index] ?? '',
+      context: 'ci/"<build>',
+      state,
+      description: null,
+      target_url: null,
+    })
+  const page = '/alice/rocket/settings/checks'
+  const { body: empty } = await alice.get(page)
+  t.match(empty, 'There are no rules')
+  t.match(empty, 'name="context" value="ci/&quot;&lt;build&gt;"')
+  const send = (form: Record<string, string>, path = page) =>
+    alice.submit(path, page, { seen: 'null', ...form })
+  const rule = { branch: 'main', context: 'ci/"<build>', required: 'lint/*\n\n', bypass: 'bob\n' }
+
+  const preview = await send({ ...rule, change: 'preview' })
+  t.equal(preview.status, 200)
+  t.equal(preview.body.match(/class="badge failure">refused/g)?.length, 2, 'lint/* has not reported')
+  t.match(preview.body, 'Nothing is saved yet.')
+  t.match((await send({ ...rule, required: '', change: 'preview' })).body, 'class="badge success">accepted')
+  t.same(await store.rules.load(repositoryId), [])
+
+  const saved = await send({ ...rule, change: 'set' })
+  t.equal(await messageOf(alice, saved.headers.get('location')), 'Saved the rule for main.')
+  const bob = await store.users.get('bob')
+  const stored = {
+    branchPattern: 'main',
+    required: ['ci/"<build>', 'lint/*'],
+    bypass: [{ id: bob.id, name: 'bob' }],
+  }
+  t.same(await store.rules.load(repositoryId), [stored])
+  const late = await send({ ...rule, change: 'set' })
+  t.equal(late.status, 422, 'another rule than the form began with')
+  t.match(late.body, 'The rule for these branches is another one by now')
+  for (const [fields, problem] of [
+    [{ branch: 'a*b', context: '', required: 'lint/*' }, 'all required patterns contain'],
+    [{ branch: 'refs/heads/main' }, 'id="branch-error">Branch pattern'],
+    [{ branch: 'release', bypass: 'nobody' }, 'There is no user &quot;nobody&quot;'],
+  ] as const) {
+    const { status, body } = await send({ ...rule, ...fields, change: 'set' })
+    t.equal(status, 422, problem)
+    t.match(body.toLowerCase(), problem.toLowerCase())
+  }
+  t.same(await store.rules.load(repositoryId), [stored], 'and leave nothing behind')
+
+  const { body } = await alice.get(`${page}?rule=main`)
+  const seen =
+    /name="seen" value="([^"]*)"/.exec(body)?.[1]?.replaceAll('&quot;', '"').replaceAll('&lt;', '<') ?? ''
+  t.match(body, 'value="main" required autocomplete="off" spellcheck="false" readonly')
+  await store.rules.set({ id: repositoryId, owner: 'alice', name: 'rocket' }, { ...stored, bypass: [] })
+  t.equal(
+    (await send({ ...rule, seen: seen.replaceAll('&gt;', '>'), change: 'remove' })).status,
+    422,
+    'changed meanwhile',
+  )
+  const current = JSON.stringify({ required: stored.required, bypass: [] })
+  const removed = await send({ ...rule, seen: current, change: 'remove' })
+  t.equal(await messageOf(alice, removed.headers.get('location')), 'Removed the rule for main.')
+
+  await store.moves.rename({ owner: 'alice', name: 'rocket' }, { owner: 'alice', name: 'moon' })
+  const events = await alice.get('/alice/moon/settings/events')
+  const actions = [...events.body.matchAll(/<th scope="row"><code>([^<]*)/g)].map(([, action]) => action)
+  t.same(actions, ['repository.renamed', 'rule.removed', 'rule.set', 'rule.set', 'repository.created'])
+  t.match(events.body, '<td data-column="By">you</td>')
+})
+
+t.test('names of users cannot be guessed one after the other', async (t) => {
+  const { server, alice, signIn } = await setUp(t)
+  await server.createRepository('alice/rocket')
+  const page = '/alice/rocket/settings/access'
+  const give = (client: typeof alice, path: string, user: string) =>
+    client.submit(path, path, { user, access: 'read', from: 'none' })
+  for (let index = 0; index < 30; index++) await give(alice, page, `user${index}`)
+  const { status, body } = await give(alice, page, 'bob')
+  t.equal(status, 422)
+  t.match(body, 'You have sent many names that no user has; try again in an hour.')
+  t.equal(await server.store.failures.find('127.0.0.1'), null, 'the budget of the address is another')
+  const carol = await signIn('carol')
+  await server.createRepository('carol/moon')
+  t.equal((await give(carol, '/carol/moon/settings/access', 'bob')).status, 303, 'as is that of others')
+})
+
+t.test('where users create no repositories, there is no form for it', async (t) => {
+  const { alice } = await setUp(t, { repositoryCreation: false })
+  t.equal((await alice.get('/settings/repositories/new')).status, 404)
+  t.notMatch((await alice.get('/')).body, 'repositories/new')
+})
