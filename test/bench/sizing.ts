@@ -1,6 +1,6 @@
-import { execFileSync, spawnSync } from 'node:child_process'
+import { spawnSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { lstatSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import Sqlite from 'better-sqlite3'
@@ -22,6 +22,8 @@ const FILE = 1_000
 /** Requests to git at a time. */
 const AT_ONCE = 8
 const EVENTS = 10_000
+/** Of `stat.blocks`. */
+const BLOCK = 512
 const MIB = 1024 ** 2
 
 /** Operations per second, and milliseconds of processor time for each. */
@@ -249,12 +251,10 @@ async function tableSize({ dataDir, databaseUrl }: StoreOptions): Promise<number
 const randomId = () => randomBytes(20).toString('hex')
 const sum = (numbers: number[]) => numbers.reduce((total, number) => total + number, 0)
 
-/** Returns the bytes of the blocks of a folder. */
+/** Returns the bytes that the blocks of a folder's files and folders take. */
 function diskUsage(folder: string): number {
-  return Number.parseInt(
-    execFileSync('du', ['--summarize', '--block-size=1', folder], { encoding: 'utf8' }),
-    10,
-  )
+  const paths = readdirSync(folder, { recursive: true, encoding: 'utf8' })
+  return sum(paths.map((path) => lstatSync(join(folder, path)).blocks * BLOCK))
 }
 
 /** Returns the process id of a PostgreSQL server. */
