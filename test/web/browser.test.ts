@@ -416,6 +416,15 @@ t.test('the API docs show the first operation on the first screen, and readable 
 
     await page.locator('#docs .opblock-summary-control').first().click()
     await page.waitForSelector('#docs .responses-table .headers')
+    await page.click('.opblock-post .try-out__btn')
+    const prefilled = []
+    for (const value of ['started', 'passed']) {
+      await page.selectOption('.opblock-post .opblock-section-request-body .examples-select select', value)
+      const body = await page.inputValue('.opblock-post .body-param__text')
+      prefilled.push(JSON.parse(body).context)
+    }
+    t.same(prefilled, ['try-it-out', 'try-it-out'])
+    await page.click('.opblock-post .try-out__btn.cancel')
     if (!isMobile) {
       await page.locator('.opblock-get .opblock-summary-control').first().click()
       await page.click('.opblock-get .try-out__btn')

@@ -180,7 +180,7 @@ t.test('the page of an owner lists what the user may see', async (t) => {
     [...(await who.get(path)).body.matchAll(/<a href="\/([^"/]+\/[^"/]+)"><strong>/g)].map(([, name]) => name)
   t.same(await names(anonymous, '/alice'), ['alice/rocket'])
   t.same(await names(client, '/ALICE'), ['alice/plans', 'alice/rocket'])
-  t.match((await client.get('/ALICE')).body, '<h1><a href="/">Repositories</a> of alice</h1>')
+  t.match((await client.get('/ALICE')).body, '<h1>Repositories of alice</h1>')
   const missing = async (path: string, who: typeof client) => {
     const { status, headers, body } = await who.get(path)
     return [status, headers.get('location'), body.replace(/value="[^"]*"/, '')]
@@ -357,4 +357,6 @@ t.test('a limited token by the form, and who reported on the page of a commit', 
       object: "alice's <CI>",
       details: { repositories: ['alice/rocket'], contexts: ["it's <b>/*"], push: false },
     })
+  const exact = await submit({ repository: String(id), contexts: 'deploy' })
+  t.match(exact.body, 'OWNER/REPOSITORY/statuses/COMMIT', 'the example reports no real check of a commit')
 })

@@ -27,7 +27,10 @@ const collapseConventions = () => ({
 /** Ids of the operations that need no token for a public repository. */
 const open = []
 
-/** Returns the contract with what helps to try it here: one field for the token, and no value for `If-None-Match`. */
+/**
+ * Returns the contract with what helps to try it here: one field for the token, no value for `If-None-Match`, and reports
+ * of a context that nothing requires.
+ */
 function forTrying(contract) {
   delete contract.components.securitySchemes.accessToken
   for (const operation of Object.values(contract.paths).flatMap((path) => Object.values(path))) {
@@ -38,6 +41,10 @@ function forTrying(contract) {
   const { IfNoneMatch } = contract.components.parameters
   delete IfNoneMatch.example
   delete IfNoneMatch.examples
+  for (const { requestBody } of Object.values(contract.paths).flatMap((path) => Object.values(path))) {
+    const examples = requestBody?.content['application/json'].examples ?? {}
+    for (const { value } of Object.values(examples)) if (value.context) value.context = 'try-it-out'
+  }
   return contract
 }
 

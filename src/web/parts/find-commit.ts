@@ -14,7 +14,7 @@ const SUGGESTIONS = 50
 /** Renders the way back to a repository, and a field that finds a commit. @param query of a ref */
 export function repositoryHead({ owner, name, permission }: ReadableRepository, query = ''): Html {
   const settings = html` · <a href="${settingsPath({ owner, name })}">Settings</a>`
-  return html`<div class="titled"><p class="crumbs"><a href="/${owner}/${name}${query}">${owner} / ${name}</a> · <a href="/${owner}/${name}/checks${query}">Checks</a>${allows(permission, 'admin') ? settings : ''}</p>
+  return html`<div class="titled"><p class="crumbs"><a href="/${owner}">${owner}</a> / <a href="/${owner}/${name}${query}">${name}</a> · <a href="/${owner}/${name}/checks${query}">Checks</a>${allows(permission, 'admin') ? settings : ''}</p>
 <form class="choose" role="search" aria-label="Commits" action="/${owner}/${name}/commits">
   <label class="sr" for="find">Commit id, branch or tag</label>
   <input id="find" name="find" required placeholder="Commit id, branch or tag" autocomplete="off" spellcheck="false">

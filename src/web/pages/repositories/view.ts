@@ -1,8 +1,8 @@
 import { schemas } from '../../../../generated/schemas.ts'
 import type { ReadableRepository } from '../../../store/access/access.ts'
-import { authorship, failures, pill, type SummarizedCommit, subjectOf } from '../../parts/commit-row.ts'
+import { failures, pill, type SummarizedCommit, stateOfSummary, subjectOf } from '../../parts/commit-row.ts'
 import { type Html, html } from '../../parts/html.ts'
-import { shownText } from '../../parts/text.ts'
+import { formatAge, shownText } from '../../parts/text.ts'
 import { type BranchVerdict, verdictWords } from '../../parts/verdicts.ts'
 
 /** Characters of OWNER/NAME. */
@@ -34,7 +34,7 @@ export interface RepositoriesView {
 /** Renders repositories with the state of their default branches. */
 export function repositoriesView(view: RepositoriesView): Html {
   const { rows, owner, q, next } = view
-  const title = html`<h1>${owner === undefined ? 'Repositories' : html`<a href="/">Repositories</a> of ${owner}`}</h1>`
+  const title = html`<h1>${owner === undefined ? 'Repositories' : `Repositories of ${owner}`}</h1>`
   return html`${view.canCreate ? html`<div class="titled">${title}<a class="button" href="${NEW}">New repository</a></div>` : title}
 ${owner === undefined && (rows.length > 0 || q !== undefined) ? searchForm(q) : ''}
 ${rows.length === 0 ? html`<p class="empty">${emptyView(view)}</p>` : html`<ul class="list">${rows.map(repositoryItem)}</ul>`}
@@ -79,14 +79,15 @@ function repositoryItem(row: RepositoryRow): Html {
     ${visibility === 'private' ? html`<span class="badge">private</span>` : ''}</span>
   ${
     'commit' in row
-      ? html`<span class="faint">${failures(row.summary)}${unmet(row.verdict)}<a href="/${owner}/${name}/commits/${row.commit.sha}">${subjectOf(row.commit)}</a> · ${authorship(row.commit)}</span>`
+      ? html`<span class="faint">${failures(row.summary)}${verdictOf(row)}<a href="/${owner}/${name}/commits/${row.commit.sha}">${subjectOf(row.commit)}</a>${row.commit.date ? html` · ${formatAge(row.commit.date)}` : ''}</span>`
       : html`<span class="faint">${PROBLEMS[row.problem]}</span>`
   }
 </li>`
 }
 
-/** Renders what the default branch waits for. */
-function unmet(verdict: BranchVerdict | undefined): Html | string {
-  if (!verdict || verdict.reason === null) return ''
+/** Renders whether the default branch meets its rules, unless the state and what failed say so. */
+function verdictOf({ summary, verdict }: Extract<RepositoryRow, SummarizedCommit>): Html | string {
+  const hasFailed = stateOfSummary(summary) === 'failure'
+  if (!verdict || (verdict.reason === null) !== hasFailed) return ''
   return html`<span class="unmet">${verdictWords(verdict)}</span> · `
 }

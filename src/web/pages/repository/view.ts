@@ -82,7 +82,7 @@ ${
 
 function heading(repository: ReadableRepository): Html {
   const { owner, name, visibility } = repository
-  return html`<h1><span class="faint"><a href="/${owner}">${owner}</a> /</span> ${name}
+  return html`<h1><span class="faint">${owner} /</span> ${name}
   ${visibility === 'private' ? html`<span class="badge">private</span>` : ''}</h1>`
 }
 

@@ -96,9 +96,15 @@ export async function tokenPages(
     secret: string,
   ): Promise<string> {
     const { address, origin } = request.client
-    const context = limits.contexts?.[0]?.replaceAll('*', 'hello') ?? 'hello'
+    const { contexts } = limits
+    const pattern = contexts === null ? '*' : contexts.find((pattern) => pattern.includes('*'))
+    const context = pattern?.replaceAll('*', 'hello') ?? contexts?.[0] ?? ''
     const report = (path: string) => reportCommand(origin(), path, secret, context)
-    const included = repositories.filter(({ id }) => limits.repositories?.includes(id) !== false)
+    // An exact name is that of a real check, which the example must not report by accident.
+    const included =
+      pattern === undefined
+        ? []
+        : repositories.filter(({ id }) => limits.repositories?.includes(id) !== false)
     for (const repository of included.slice(0, EXAMPLES)) {
       const [commit] = await commitLog.newest(repository, { address }).catch(insteadOf(Unavailable, []))
       if (commit) return report(`${repository.owner}/${repository.name}/statuses/${commit.sha}`)
