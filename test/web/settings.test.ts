@@ -299,7 +299,7 @@ t.test('members of a group see each other, and its admins change them', async (t
 
 t.test('the page of a repository leads to a token for it', async (t) => {
   const { server, alice, bob } = await setUp(t)
-  const { id, commits } = await server.createRepository('alice/rocket', { commits: 1 })
+  const { id, commits } = await server.createRepository('alice/rocket', { commits: 2 })
   const { id: other } = await server.createRepository('alice/other', { commits: 0 })
   const context = 'ci/"<build>'
   const status = { state: 'success', description: null, target_url: null } as const

@@ -28,7 +28,8 @@ export async function recentContexts(
   const names = columns.map(({ context }) => context).sort()
   const histories = await matrix.listHistories(repositoryId, shas, names)
   return names.map((context) => {
-    const times = (histories.get(context) ?? []).map((cell) => cell?.updated_at ?? 0)
+    // `map` would skip the commits without the context.
+    const times = Array.from(histories.get(context) ?? [], (cell) => cell?.updated_at ?? 0)
     return { context, reportedAt: Math.max(0, ...times) }
   })
 }
