@@ -10,6 +10,7 @@ import { RETRIED } from '../../clients/typescript/src/transport.ts'
 import { operations } from '../../generated/operations.ts'
 import { schemas } from '../../generated/schemas.ts'
 import { MAX_LISTED } from '../../src/api/handlers.ts'
+import { hashPassword } from '../../src/auth/password.ts'
 import { COMMON_PASSWORDS, MIN_NAME_LENGTH, MIN_PASSWORD_LENGTH } from '../../src/auth/password-rules.ts'
 import { hashToken } from '../../src/auth/token.ts'
 import { resolve } from '../../src/codegen/document.ts'
@@ -18,15 +19,20 @@ import { MAX_REPOSITORY_PATTERNS } from '../../src/domain/branch-rules.ts'
 import { SHORT_ID } from '../../src/domain/commit-id.ts'
 import { MAX_PATTERNS } from '../../src/domain/patterns.ts'
 import { OLDEST_GIT } from '../../src/git/git-version.ts'
+import { MAX_AGE } from '../../src/git/history/cached-reads.ts'
 import { MAX_STARTS } from '../../src/git/history/log.ts'
 import { MAX_RULED_REFS } from '../../src/git-http/push/gate.ts'
 import { MAX_REFS } from '../../src/git-http/push/push.ts'
 import { DEFAULT_GIT_LIMITS } from '../../src/git-http/run.ts'
 import { addressKey } from '../../src/http/address.ts'
+import { defaultConnectionLimits } from '../../src/http/connection-limits.ts'
+import { MAX_WAITING } from '../../src/http/pipelining.ts'
+import { DEFAULT_TIMEOUTS } from '../../src/http/server.ts'
 import { GRACE_PERIOD } from '../../src/ops/stop.ts'
 import { QUIET } from '../../src/replies/error-log.ts'
 import { BUSY_TIMEOUT } from '../../src/store/sqlite/driver-errors.ts'
 import { isObject, type Json, type JsonObject, list, object, text } from '../contract/json.ts'
+import { git } from '../helpers/git.ts'
 import { createAccount, openPageClient } from '../helpers/page-client.ts'
 import { startServer } from '../helpers/server.ts'
 import { unknownNames } from './commands.ts'
@@ -210,6 +216,11 @@ test('numbers in prose are those of the program', async (t) => {
     [GUIDE, /with a rule has at most (\S+) refs/, MAX_RULED_REFS],
     [GUIDE, /rules of a repository together have at most (\S+) patterns/, MAX_REPOSITORY_PATTERNS],
     ['clients/typescript/README.md', /retried for at most (\S+) seconds/, defaultTimes.totalTimeout / 1000],
+    ['src/README.md', /reads at most (\S+) KiB, strict JSON/, operations.reportStatus.bodyLimit / 1024],
+    ['src/README.md', /When more than (\S+) arrive at once/, MAX_WAITING],
+    ['src/README.md', /for (\S+) seconds is reset/, DEFAULT_TIMEOUTS.write / 1000],
+    ['src/README.md', /is reset, (\S+) seconds after it stalled/, (2 * DEFAULT_TIMEOUTS.write) / 1000],
+    ['src/README.md', /or HEAD changes, and for (\S+) s at most/, MAX_AGE / 1000],
     ['src/README.md', /1 to 3 ms instead, for at most (\S+) s\./, BUSY_TIMEOUT / 1000],
     ['src/README.md', /At most (\S+) parallel lines/, MAX_STARTS],
   ]
@@ -245,7 +256,8 @@ test('lists in prose are those of the code', async (t) => {
 
 test('promises of the READMEs, in these words, are what the programs do', async (t) => {
   const server = await startServer(t)
-  const [sha = ''] = (await server.createRepository('acme/rocket')).commits
+  const { path, commits } = await server.createRepository('acme/rocket', { commits: 2 })
+  const [sha = '', other = ''] = commits
   const token = await server.createToken('acme')
   const given = { state: 'success', context: ' a ', description: '' }
   const { headers, json, status } = await server.report('acme/rocket', sha, given, token)
@@ -253,12 +265,83 @@ test('promises of the READMEs, in these words, are what the programs do', async 
   const origin = { headers: { origin: 'https://other.example' } }
   const read = await server.call('GET', `/api/v1/repos/acme/rocket/commits/${sha}/statuses`, origin)
   const missing = await server.report('acme/rocket', sha, { ...given, description: null }, token)
+  const pushed = git(path, 'rev-parse', `${sha}^{tree}`)
+  const shadowing = 'f'.repeat(40)
+  git(path, 'update-ref', `refs/heads/${shadowing}`, sha)
+  const now = Date.now
+  Date.now = () => now() - 5_000
+  const earlier = await server.report('acme/rocket', sha, given, token)
+  Date.now = now
+  for (const context of ['b', 'B', '\u{1f600}', '\ufffd'])
+    await server.report('acme/rocket', other, { ...given, context }, token)
+  const { statuses } = (await server.read('acme/rocket', other)).json
+  const strict = await startServer(t, { budget: { limit: 1, window: 300 } })
+  const asked = await strict.createRepository('acme/rocket')
+  const ask = async (token?: string) =>
+    (await strict.read('acme/rocket', asked.commits[0] ?? '', token)).status
+  const files = Number(execFileSync('sh', ['-c', 'ulimit -n'], { encoding: 'utf8' }))
+  const verdictOf = async (state: string) => {
+    await server.report('acme/rocket', other, { state, context: 'ci/all' }, token)
+    const verdict = `/api/v1/repos/acme/rocket/commits/${other}/verdict?require=ci/all`
+    return (await server.call('GET', verdict)).json.verdict
+  }
+  const verdicts = []
+  for (const state of ['success', 'error', 'pending']) verdicts.push(await verdictOf(state))
+  await server.report('acme/rocket', other, { state: 'failure', context: 'z' }, token)
+  const page = await server.call('GET', `/acme/rocket/commits/${other}`)
   const [ARCHITECTURE, CLIENT] = ['src/README.md', 'clients/typescript/README.md']
   const rows: [document: string, words: string, answer: unknown, expected: unknown][] = [
     [ARCHITECTURE, 'A replacing report keeps `id` and `created_at`;', again.json.id, json.id],
     [ARCHITECTURE, 'nothing is trimmed, normalized or truncated.', json.context, ' a '],
     [ARCHITECTURE, '`null` is not a missing value.', missing.status, 422],
     [ARCHITECTURE, '**No CORS headers,', read.headers.get('access-control-allow-origin'), null],
+    [
+      ARCHITECTURE,
+      '`updated_at` never goes back, even if the clock does.',
+      (earlier.json.updated_at ?? '') >= (again.json.updated_at ?? 'z'),
+      true,
+    ],
+    [
+      ARCHITECTURE,
+      'a tag or tree is not a commit, and a branch named like an id never shadows it.',
+      [
+        (await server.report('acme/rocket', pushed, given, token)).status,
+        (await server.report('acme/rocket', shadowing, given, token)).status,
+      ],
+      [404, 404],
+    ],
+    [
+      ARCHITECTURE,
+      'Contexts are ordered by code points on every database.',
+      statuses?.map(({ context }) => context),
+      ['B', 'b', '\ufffd', '\u{1f600}'],
+    ],
+    [
+      ARCHITECTURE,
+      'Anonymous requests are never blocked.',
+      [await ask('wrong'), await ask('wrong'), await ask()],
+      [401, 429, 200],
+    ],
+    [
+      ARCHITECTURE,
+      '**Connections are limited to half of the open files, and to an eighth for one address**',
+      defaultConnectionLimits(),
+      { total: Math.floor(files / 2), perClient: Math.floor(files / 8) },
+    ],
+    [ARCHITECTURE, 'Passwords use Argon2id.', (await hashPassword('a')).split('$')[1], 'argon2id'],
+    [
+      'README.md',
+      'lets commits into `main` only if this check is `success`',
+      verdicts,
+      ['success', 'failure', 'pending'],
+    ],
+    [
+      'README.md',
+      'The commit page shows failures first',
+      page.body.match(/(?<=<bdi>)[zB](?=<)/g)?.slice(0, 2),
+      ['z', 'B'],
+    ],
+    [CLIENT, 'the API has no CORS headers', read.headers.get('access-control-allow-origin'), null],
     [ARCHITECTURE, 'IPv6 addresses count by /64.', addressKey('2001:db8::1'), addressKey('2001:db8::ffff')],
     [ARCHITECTURE, '**Tokens are hashed with SHA-256**, unsalted', hashToken('a'), hash('sha256', 'a')],
     ['README.md', 'with one combined state per commit.', [status, read.json.state], [201, 'failure']],

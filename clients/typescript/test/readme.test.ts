@@ -11,12 +11,13 @@ import { landOptions } from '../src/cli/land/land.ts'
 import { reportOptions } from '../src/cli/report.ts'
 import { runOptions } from '../src/cli/run.ts'
 import { waitOptions } from '../src/cli/wait.ts'
-import { defaultTimes } from '../src/client.ts'
+import { createClient, defaultTimes } from '../src/client.ts'
 import { operations } from '../src/generated/operations.ts'
 import { slowdown } from '../src/poll.ts'
 import { RETRIED } from '../src/transport.ts'
 import { waitDefaults } from '../src/wait-for-state.ts'
 import { execute } from './helpers/package.ts'
+import { runScript } from './helpers/run-script.ts'
 import { startService } from './helpers/service.ts'
 
 // The lines of its shell blocks are run by package.test.ts.
@@ -130,6 +131,52 @@ t.test('numbers about the shell script, pauses and versions', async (t) => {
   t.match(script, '--retry-connrefused')
   t.equal(first(/needs curl ([\d.]+) or later/), '7.52')
   t.match(engines.node, `>=${first(/Node ([\d.]+) and later/)}.`)
+})
+
+t.test('promises in these words are kept', async (t) => {
+  const service = await startService(t)
+  const { server, commit, token } = service
+  const run = async (script: string) => {
+    const { stdout } = await runScript(t, service, script, '--context', 'ci/test').finished
+    return `${stdout}${await service.stored()}`
+  }
+  const requests: string[] = []
+  const listening = (answer: () => Response | null) =>
+    createClient({
+      baseUrl: server.url,
+      token: requests.length === 0 ? 'wrong' : token,
+      fetch: async (request) => {
+        requests.push(request.method)
+        return answer() ?? fetch(request)
+      },
+    })
+  const refused = listening(() => null)
+  for (const _ of [1, 2]) await refused.listStatuses(commit)
+  t.same(requests, ['GET'])
+  const busy = listening(() => (requests.length === 2 ? Response.json({}, { status: 503 }) : null))
+  const sent = (['pending', 'success'] as const).map((state) =>
+    busy.reportStatus({ ...commit, body: { state, context: 'order' } }),
+  )
+  await Promise.all(sent)
+  const rows: [words: string, answer: unknown, expected: unknown][] = [
+    ['After a 401 a client with a token sends nothing more', requests[0], 'GET'],
+    [
+      'Reports of one context are sent in the order of the calls, and an earlier one is not retried once a later one waits.',
+      [requests.slice(1), await service.stored()],
+      [['POST', 'POST'], ['order success']],
+    ],
+    ['`failure` (an exit code other than 0)', await run('exit 3'), 'ci/test failure,order success'],
+    ['`error` (killed by a signal', await run('kill -KILL $$'), 'ci/test error,order success'],
+    [
+      'The command does not get `COMMIT_STATUS_TOKEN`,',
+      await run('printf "<%s>" "$COMMIT_STATUS_TOKEN"'),
+      '<>ci/test success,order success',
+    ],
+  ]
+  for (const [words, answer, expected] of rows) {
+    t.ok(readme.replace(/\s+/g, ' ').includes(words), words)
+    t.same(answer, expected, words)
+  }
 })
 
 t.test('the curl line asks for a verdict over its patterns', async (t) => {

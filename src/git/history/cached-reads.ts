@@ -27,7 +27,7 @@ interface Entry<Value> {
 }
 
 /** Milliseconds. Grafts, `shallow` and refs behind links change a value too, though rarely. */
-const MAX_AGE = 60_000
+export const MAX_AGE = 60_000
 
 /** Returns slots for the git processes of pages: a few at a time, shared fairly between clients. */
 export function createGitQueue(slots = 4): FairQueue {
