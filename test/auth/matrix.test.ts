@@ -120,6 +120,12 @@ const ROUTES: Record<string, Sample[]> = {
   'POST /settings/repositories/new': [
     { path: '/settings/repositories/new', ...FORM, expected: signedIn(403) },
   ],
+  ...Object.fromEntries(
+    ['members', 'names'].map((form) => [
+      `POST /settings/owners/:owner/${form}`,
+      [{ path: `/settings/owners/acme/${form}`, ...FORM, expected: signedIn(403) }],
+    ]),
+  ),
   'GET /settings/tokens': [{ path: '/settings/tokens', expected: signedIn(200) }],
   'POST /settings/tokens': [{ path: '/settings/tokens', ...FORM, expected: signedIn(403) }],
   'GET /settings/tokens/:id/revoke': [{ path: '/settings/tokens/0/revoke', expected: signedIn(404) }],
