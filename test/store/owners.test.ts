@@ -235,6 +235,28 @@ for (const database of databases) {
       })
     })
 
+    t.test('users create at most 1,000 repositories for an owner', async (t) => {
+      const { store } = await openTestStore(t, database)
+      const { alice } = await createUsers(store, 'alice')
+      await store.repositories.create({ owner: 'alice', name: 'first', ...kind })
+      const { kysely } = store.engine
+      const { id: _, ...first } = await kysely
+        .selectFrom('repositories')
+        .selectAll()
+        .executeTakeFirstOrThrow()
+      const rows = Array.from({ length: 998 }, (_, index) => ({
+        ...first,
+        name: `r${index}`,
+        name_key: `r${index}`,
+      }))
+      await kysely.insertInto('repositories').values(rows).execute()
+      const create = (name: string, by?: Actor) =>
+        store.repositories.create({ owner: 'alice', name, ...kind }, undefined, by)
+      await create('last', alice)
+      await t.rejects(create('more', alice), { message: /alice has 1000 repositories; at most 1000/ })
+      await create('more')
+    })
+
     t.test('deleting a user says whose access changes', async (t) => {
       const { store } = await openTestStore(t, database)
       const { alice, bob, carol } = await createUsers(store, 'alice', 'bob', 'carol')

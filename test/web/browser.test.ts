@@ -253,6 +253,24 @@ t.test('markup from others is shown as text', async (t) => {
   t.equal(await page.locator('main script, main img, [onclick], [onmouseover], [onerror]').count(), 0)
 })
 
+/** Makes a user the admin of a group with a repository, another member and a reserved name. */
+async function administer(group: string, name: string) {
+  const { store } = server
+  await store.groups.create(group)
+  await store.groups.setMember(group, (await store.users.get(name)).id, 'admin')
+  await store.groups.setMember(group, await createAccount(server, 'x'.repeat(60)), 'write')
+  const before = { owner: group, name: 'before' }
+  const { id, commits } = await server.createRepository(`${group}/before`, { commits: 2 })
+  const repository = { owner: group, name: 'rocket' }
+  await store.moves.rename(before, repository)
+  const context = `ci/${'x'.repeat(80)}`
+  const status = { state: 'success', description: null, target_url: null } as const
+  await store.statuses.report({ repositoryId: id, sha: commits[0] ?? '', context, ...status })
+  const rule = { branchPattern: 'main', required: [context, 'lint/*'], bypass: [] }
+  await store.rules.set({ id, ...repository }, rule)
+  await store.collaborators.set(group, 'rocket', await createAccount(server, 'y'.repeat(60)), 'read')
+}
+
 t.test('every page fits its window and is accessible', async (t) => {
   const { commits } = await server.createRepository('alice/looks', { commits: 2 })
   const [reported = '', silent = ''] = commits
@@ -290,6 +308,11 @@ t.test('every page fits its window and is accessible', async (t) => {
   await check('failed sign-in')
   await page.fill('#password', PASSWORD)
   await page.click('main button[type=submit]')
+  await administer('acme', 'newcomer')
+  for (const end of ['', '/rocket/settings', '/rocket/settings/access', '/rocket/settings/checks'])
+    await visit(`/acme${end}`)
+  for (const path of ['/acme/rocket/settings/events', '/settings/repositories/new']) await visit(path)
+  await visit('/settings/tokens?repository=acme/rocket')
   await visit('/settings/tokens')
   await page.fill('#name', ' ')
   await page.selectOption('#expiry', 'date')

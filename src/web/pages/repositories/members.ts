@@ -12,7 +12,7 @@ export interface MembersView {
   owner: OwnerView
   /** Empty for a user. */
   members: readonly Member[]
-  /** Shown to admins. */
+  /** Empty for those who are no admins. */
   reserved: readonly ReservedName[]
   /** What was sent; empty at first. */
   form: URLSearchParams
@@ -43,7 +43,7 @@ export function membersView(view: MembersView): Html {
 ${isAdmin(view) ? addForm(view) : ''}`
       : ''
   }
-${isAdmin(view) && reserved.length > 0 ? reservedNames(view) : ''}`
+${reserved.length > 0 ? reservedNames(view) : ''}`
 }
 
 function isAdmin({ owner }: MembersView): boolean {
