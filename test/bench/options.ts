@@ -8,4 +8,5 @@ export const benchOptions = {
   chart: { type: 'string' },
   against: { type: 'string' },
   paths: { type: 'boolean', default: false },
+  sizing: { type: 'boolean', default: false },
 } as const

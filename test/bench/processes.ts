@@ -9,6 +9,8 @@ export interface ServerProcess {
   url: string
   /** Returns the processor time of all threads so far, in microseconds. */
   cpu(): number
+  /** The same of its children that have ended, and of theirs. */
+  childrenCpu(): number
   /** Returns the resident set size in bytes. */
   memory(): number
   stop(): Promise<void>
@@ -41,13 +43,8 @@ export async function startProcess(
     child.stdout.resume()
     return {
       url,
-      cpu() {
-        // User and system time are the 12th and 13th field after the name in brackets, which may
-        // contain anything.
-        const [, rest = ''] = readFileSync(`/proc/${child.pid}/stat`, 'utf8').split(/\) (?!.*\) )/)
-        const fields = rest.split(' ')
-        return (Number(fields[11]) + Number(fields[12])) * TICK
-      },
+      cpu: () => cpuOf(child.pid).own,
+      childrenCpu: () => cpuOf(child.pid).children,
       memory() {
         const [, resident] = readFileSync(`/proc/${child.pid}/statm`, 'utf8').split(' ')
         return Number(resident) * PAGE
@@ -59,4 +56,19 @@ export async function startProcess(
     }
   }
   throw new Error(`${args.join(' ')} exited before it listened`)
+}
+
+/**
+ * Returns the processor time of a process so far, and that of its children that have ended, in
+ * microseconds.
+ */
+export function cpuOf(pid: number | undefined): { own: number; children: number } {
+  // User and system time are the 12th and 13th field after the name in brackets, which may contain
+  // anything; those of children follow.
+  const [, rest = ''] = readFileSync(`/proc/${pid}/stat`, 'utf8').split(/\) (?!.*\) )/)
+  const [user = 0, system = 0, childrenUser = 0, childrenSystem = 0] = rest
+    .split(' ')
+    .slice(11, 15)
+    .map(Number)
+  return { own: (user + system) * TICK, children: (childrenUser + childrenSystem) * TICK }
 }

@@ -9,6 +9,7 @@ import { loadGenerator } from './load-generator.ts'
 import { benchOptions } from './options.ts'
 import { countPaths, pathTable } from './paths.ts'
 import { gatedPush, sideRequests, withSides } from './side.ts'
+import { measureSizing } from './sizing.ts'
 import { tableOf } from './table.ts'
 import { compareTransfers } from './transfers.ts'
 
@@ -24,7 +25,8 @@ import { compareTransfers } from './transfers.ts'
  *
  * --against COMMIT compares the processor time of a few requests, and the duration of fetches and
  * pushes, with those of another commit instead (11 rounds), and --paths counts the functions that
- * one request of each kind calls, with --against also those of the commit
+ * one request of each kind calls, with --against also those of the commit. --sizing measures what
+ * the operator's guide says about sizing.
  */
 const { values } = parseArgs({ options: benchOptions })
 const { against } = values
@@ -39,7 +41,8 @@ const stopped = new AbortController()
 const { signal } = stopped
 for (const name of ['SIGINT', 'SIGTERM'] as const) process.on(name, () => stopped.abort())
 
-if (values.paths || against !== undefined) await measureSides()
+if (values.sizing) await measureSize()
+else if (values.paths || against !== undefined) await measureSides()
 else await measureBaselines()
 for (const error of errors) process.stderr.write(`${error}\n`)
 if (errors.length > 0) process.exitCode = 1
@@ -72,6 +75,16 @@ async function measureBaselines(): Promise<void> {
     print({ size, rounds, seconds, machine, rows, errors }, tableOf(rows))
     if (values.chart)
       writeFileSync(values.chart, chartOf(rows, `${size.toLocaleString('en')} statuses, ${machine}`))
+  } finally {
+    await postgres.stop()
+  }
+}
+
+async function measureSize(): Promise<void> {
+  const postgres = await startPostgres()
+  try {
+    const sizing = { size: Number(values.size), seconds, postgres: postgres.url, onError }
+    process.stdout.write(`${machine}\n\n${await measureSizing(sizing)}`)
   } finally {
     await postgres.stop()
   }

@@ -34,6 +34,7 @@ const OTHERS: Record<string, string[]> = {
   df: ['--human-readable'],
   docker: [
     ...[
+      '--build-arg',
       '--cap-drop',
       '--detach',
       '--file',

@@ -52,6 +52,7 @@ interface Settings {
   Entrypoint: string[]
   Volumes: Record<string, unknown>
   StopSignal: string
+  Labels: Record<string, string>
   Healthcheck: { Test: string[] }
 }
 
@@ -65,7 +66,8 @@ function build(): Image {
   run('npm', 'run', '--silent', 'package')
   const from = ['--pull=never', '--from', 'localhost/base', '--isolation', 'chroot']
   const what = ['--file', 'src/packaging/Containerfile', '--tag', 'localhost/server']
-  buildah('build', '--quiet', '--format', 'docker', ...from, ...what, '.')
+  const labels = ['--build-arg', 'VERSION=1.2.3', '--build-arg', 'REVISION=abc']
+  buildah('build', '--quiet', '--format', 'docker', ...from, ...what, ...labels, '.')
   const container = buildah('from', '--pull=never', 'localhost/server')
   const settings = JSON.parse(buildah('inspect', '--type', 'image', 'localhost/server')).Docker.config
   return { settings, place: buildah('mount', container) }
@@ -191,6 +193,13 @@ tap.test('the image holds what the server needs and no more', async (t) => {
     Entrypoint: ['tini', '--', 'commit-status-server'],
     Volumes: { '/data': {} },
     StopSignal: 'SIGTERM',
+    Labels: {
+      'org.opencontainers.image.title': 'Commit status server',
+      'org.opencontainers.image.description': /./,
+      'org.opencontainers.image.licenses': 'MIT',
+      'org.opencontainers.image.version': '1.2.3',
+      'org.opencontainers.image.revision': 'abc',
+    },
   })
   const present = (program: string) =>
     run('find', place, '-xdev', '-path', `*/bin/${program}`).split('\n').filter(Boolean)
