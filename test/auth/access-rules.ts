@@ -13,6 +13,9 @@ export const CALLERS = [
   'stranger',
   'reader',
   'writer',
+  'admin',
+  // Of the owner, with the permission to write.
+  'member',
   'owner',
   // The owner, by a token that is limited: to another repository, to fetching, to contexts that are
   // not reported here.
@@ -31,6 +34,9 @@ type Interface = 'api' | 'git' | 'page'
 /** Returns the expected status of a request. */
 export type Expectation = (caller: Caller, way: Way, repository: Repository) => number
 
+const WRITERS: readonly Caller[] = ['writer', 'admin', 'member', 'owner']
+/** Those who are not the owner. */
+const OTHERS: readonly Caller[] = ['stranger', 'reader', 'writer', 'admin', 'member']
 /** The limited token that may write there. */
 const LIMITED_IN = { api: 'without push', git: 'without context' } as const
 
@@ -47,8 +53,7 @@ export function contractRules(target: 'api' | 'git', access: 'read' | 'write', s
     if (!canRead(caller, repository)) return caller === 'anonymous' ? 401 : 404
     if (access === 'read') return success
     if (caller === 'anonymous') return 401
-    const mayWrite = caller === 'writer' || caller === 'owner' || caller === LIMITED_IN[target]
-    return mayWrite ? success : 403
+    return WRITERS.includes(caller) || caller === LIMITED_IN[target] ? success : 403
   }
 }
 
@@ -57,6 +62,14 @@ export const repositoryPage: Expectation = (presented, way, repository) => {
   const caller = recognizedAs('page', presented, way)
   if (canRead(caller, repository)) return 200
   return caller === 'anonymous' ? 303 : 404
+}
+
+/** Rules for the settings of a repository. */
+export const settingsPage: Expectation = (presented, way, repository) => {
+  const caller = recognizedAs('page', presented, way)
+  if (caller === 'anonymous') return 303
+  if (!canRead(caller, repository)) return 404
+  return caller === 'admin' || caller === 'owner' ? 200 : 403
 }
 
 /** Rules for what looks at no credential: a badge. */
@@ -87,7 +100,7 @@ function recognizedAs(target: Interface, caller: Caller, way: Way): Caller {
   if (target === 'page') {
     if (way !== 'cookie' || isRefused(caller)) return 'anonymous'
     // A session has no scopes and no limits; these callers' sessions are the owner's.
-    return caller === 'stranger' || caller === 'reader' || caller === 'writer' ? caller : 'owner'
+    return OTHERS.includes(caller) ? caller : 'owner'
   }
   if (way === 'cookie') return 'anonymous'
   return target === 'api' && way.startsWith('Basic') ? 'unknown' : caller

@@ -17,6 +17,7 @@ import {
   publicOnly,
   REPOSITORIES,
   repositoryPage,
+  settingsPage,
   signedIn,
   WAYS,
   type Way,
@@ -102,6 +103,29 @@ const ROUTES: Record<string, Sample[]> = {
   'GET /:owner/:repo/commits/*': [{ path: '/acme/{repo}/commits/{sha}', expected: repositoryPage }],
   'GET /:owner/:repo/checks': [{ path: '/acme/{repo}/checks', expected: repositoryPage }],
   'GET /:owner/:repo/badge.svg': [{ path: '/acme/{repo}/badge.svg', expected: publicOnly }],
+  ...Object.fromEntries(
+    ['', '/access', '/checks', '/events'].map((page) => [
+      `GET /:owner/:repo/settings${page}`,
+      [{ path: `/acme/{repo}/settings${page}`, expected: settingsPage }],
+    ]),
+  ),
+  // Forms need the token of a session of their own, whoever sends them.
+  ...Object.fromEntries(
+    ['', '/access', '/checks'].map((page) => [
+      `POST /:owner/:repo/settings${page}`,
+      [{ path: `/acme/{repo}/settings${page}`, ...FORM, expected: always(403) }],
+    ]),
+  ),
+  'GET /settings/repositories/new': [{ path: '/settings/repositories/new', expected: signedIn(200) }],
+  'POST /settings/repositories/new': [
+    { path: '/settings/repositories/new', ...FORM, expected: signedIn(403) },
+  ],
+  ...Object.fromEntries(
+    ['members', 'names'].map((form) => [
+      `POST /settings/owners/:owner/${form}`,
+      [{ path: `/settings/owners/acme/${form}`, ...FORM, expected: signedIn(403) }],
+    ]),
+  ),
   'GET /settings/tokens': [{ path: '/settings/tokens', expected: signedIn(200) }],
   'POST /settings/tokens': [{ path: '/settings/tokens', ...FORM, expected: signedIn(403) }],
   'GET /settings/tokens/:id/revoke': [{ path: '/settings/tokens/0/revoke', expected: signedIn(404) }],
@@ -245,12 +269,27 @@ async function setUp(t: Test) {
   for (const [user, permission] of [
     ['reader', 'read'],
     ['writer', 'write'],
-    ['locked', 'write'],
+    ['admin', 'admin'],
+    ['locked', 'admin'],
   ] as const) {
     for (const name of ['public', 'private']) {
       await store.collaborators.set('acme', name, await server.createUser(user), permission)
     }
   }
+
+  // The owner is a user, but access of members is decided as in a group.
+  await server.createUser('acme')
+  const { id: ownerId } = await store.engine.kysely
+    .selectFrom('owners')
+    .select('id')
+    .where('name_key', '=', 'acme')
+    .executeTakeFirstOrThrow()
+  const member = {
+    owner_id: ownerId,
+    user_id: await server.createUser('member'),
+    permission: 'write',
+  } as const
+  await store.engine.kysely.insertInto('members').values(member).execute()
 
   await server.createRepository('acme/elsewhere', { private: true, commits: 0 })
   const elsewhere = await store.repositories.get('acme', 'elsewhere')
@@ -263,7 +302,7 @@ async function setUp(t: Test) {
   for (const caller of CALLERS) {
     if (caller === 'anonymous') continue
     // The other callers are the owner, so that only the credential can be wrong.
-    const others: readonly Caller[] = ['stranger', 'reader', 'writer', 'locked']
+    const others: readonly Caller[] = ['stranger', 'reader', 'writer', 'admin', 'member', 'locked']
     const user = others.includes(caller) ? caller : 'acme'
     if (caller === 'locked') await store.users.setLocked(user, true)
     credentials.set(caller, {

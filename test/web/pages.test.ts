@@ -245,7 +245,7 @@ t.test('the start page has own repositories first, then broken ones, and empty o
 })
 
 t.test('the list of repositories is paged', async (t) => {
-  const { server, anonymous, path } = await setUp(t)
+  const { server, anonymous, path, client } = await setUp(t)
   for (let index = 0; index < 265; index++) {
     const name = `r${String(index).padStart(3, '0')}`
     await server.store.repositories.create({
@@ -273,6 +273,23 @@ t.test('the list of repositories is paged', async (t) => {
   for (const after of ['', 'x', '%00/%00', 'a/b/c', 'a&after=b']) {
     t.equal((await anonymous.get(`/?after=${after}`)).status, 200, after)
   }
+
+  // What people want to know of one repository among many, by the clicks that it takes.
+  const [sha, parent] = git(path, 'log', '--format=%H').split('\n')
+  const token = await server.createToken('alice')
+  const log = 'https://ci.example.org/jobs/7'
+  const report = (commit = '', state = 'failure') =>
+    server.report('alice/rocket', commit, { state, context: 'ci/test', target_url: log }, token)
+  await report(parent, 'success')
+  await report(sha)
+  const home = (await client.get('/')).body
+  t.match(home, new RegExp(`Failed: <a href="${log}"[^>]*>.*ci/test`), 'none: what failed; one: its log')
+  t.match(home, '<span class="badge failure">failure</span>', 'none: whether it is safe to merge')
+  const commit = /href="(\/alice\/rocket\/commits\/[^"]*)"/.exec(home)?.[1] ?? ''
+  const { body: shown } = await client.get(commit)
+  t.match(shown, /[Ff]ails since/, 'one: since when')
+  t.match(shown, 'by alice', 'one: who reported it')
+  t.match((await client.get('/?q=r173')).body, 'href="/many/r173"', 'two: any repository')
 })
 
 t.test('a repository with missing files is 503 for its readers, and 404 once deleted', async (t) => {

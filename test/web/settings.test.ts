@@ -21,6 +21,10 @@ async function messageOf(client: ReturnType<typeof openPageClient>, path: string
   return /role="status"><bdi>([^<]*)/.exec(body)?.[1]
 }
 
+function withoutCsrf(body: string): string {
+  return body.replaceAll(/name="csrf"\s+value="[^"]*"/g, '')
+}
+
 for (const database of databases) {
   t.test(`${database.name}: a team creates and manages a repository in the browser`, async (t) => {
     const { server, alice, bob } = await setUp(t, await database.create(t))
@@ -209,6 +213,123 @@ t.test('required checks are chosen from those that reported, previewed and saved
   const actions = [...events.body.matchAll(/<th scope="row"><code>([^<]*)/g)].map(([, action]) => action)
   t.same(actions, ['repository.renamed', 'rule.removed', 'rule.set', 'rule.set', 'repository.created'])
   t.match(events.body, '<td data-column="By">you</td>')
+})
+
+t.test('members of a group see each other, and its admins change them', async (t) => {
+  const { server, alice, bob, anonymous, signIn } = await setUp(t)
+  const carol = await signIn('carol')
+  const { store } = server
+  await store.groups.create('acme')
+  const [admin, member] = [await store.users.get('alice'), await store.users.get('bob')]
+  await store.groups.setMember('acme', admin.id, 'admin')
+  const form = '/settings/owners/acme/members'
+  const change = (client: typeof alice, fields: Record<string, string>, page = '/acme') =>
+    client.submit(page, form, { from: 'none', ...fields })
+  const isLikeMissing = async (message: string) => {
+    for (const client of [bob, anonymous]) {
+      const [there, missing] = [await client.get('/acme'), await client.get('/none')]
+      t.equal(there.status, client === bob ? 404 : 303, message)
+      t.same(there.status, missing.status)
+      t.equal(withoutCsrf(there.body).replaceAll('acme', 'none'), withoutCsrf(missing.body))
+    }
+    t.equal((await change(bob, { user: 'bob', access: 'admin' }, '/settings/tokens')).status, 404)
+  }
+  await isLikeMissing('without repositories')
+  const empty = await alice.get('/acme')
+  t.match(empty.body, 'There are no repositories of acme yet.')
+  t.match(empty.body, 'href="/settings/repositories/new?owner=acme"')
+  const added = await change(alice, { user: 'BOB', access: 'read' })
+  t.equal(await messageOf(alice, added.headers.get('location')), 'bob may read all repositories of acme now.')
+  const seen = await bob.get('/acme')
+  t.match(seen.body, '<h2 id="members">Members</h2>')
+  t.notMatch(seen.body, 'Add a member')
+  t.notMatch(seen.body, 'repositories/new')
+  t.equal((await change(bob, { user: 'bob', access: 'admin', from: 'read' }, '/settings/tokens')).status, 403)
+  const authorization = `Bearer ${await server.createToken('alice')}`
+  const fields = { user: 'bob', access: 'admin', from: 'read', csrf: 'x' }
+  t.equal((await alice.send('POST', form, { form: fields, headers: { authorization } })).status, 403)
+  t.equal((await anonymous.send('POST', form, { form: fields, headers: { authorization } })).status, 303)
+
+  for (const [fields, problem] of [
+    [{ user: '"<carl>', access: 'write' }, 'There is no user &quot;&quot;&lt;carl&gt;&quot;'],
+    [{ user: 'carol', access: 'owner' }, 'Choose what is allowed.'],
+    [{ user: 'bob', access: 'write' }, 'The access of bob is &quot;read&quot; by now'],
+    [{ user: 'alice', access: 'none', from: 'admin' }, 'Nobody could administer acme then'],
+  ] as const) {
+    const { status, body } = await change(alice, fields)
+    t.equal(status, 422, problem)
+    t.match(body, problem)
+    t.match(body, `value="${fields.user.replace('"', '&quot;').replace('<', '&lt;').replace('>', '&gt;')}"`)
+  }
+  t.match(await store.groups.members('acme'), [
+    { user: 'alice', permission: 'admin' },
+    { user: 'bob', permission: 'read' },
+  ])
+
+  await server.createRepository('acme/secret', { private: true, commits: 0 })
+  await server.createRepository('acme/open', { commits: 0 })
+  const { body } = await carol.get('/acme')
+  t.match(body, 'href="/acme/open"')
+  t.notMatch(body, 'secret')
+  t.notMatch(body, 'Members', 'those who are no members do not see them')
+  t.match((await bob.get('/acme')).body, 'href="/acme/secret"')
+  const { headers } = await alice.poll('/acme')
+  t.equal((await alice.poll('/acme', headers.get('etag'))).status, 304, 'forms are not kept current')
+
+  await store.moves.rename({ owner: 'acme', name: 'open' }, { owner: 'acme', name: 'shut' })
+  t.match((await alice.get('/acme')).body, 'name="name" value="open"')
+  t.notMatch((await bob.get('/acme')).body, 'name="name" value="open"')
+  const release = (client: typeof alice) =>
+    client.submit('/settings/tokens', '/settings/owners/acme/names', { name: 'open' })
+  t.equal((await release(bob)).status, 403)
+  const released = await release(alice)
+  t.equal(await messageOf(alice, released.headers.get('location')), 'acme/open is not reserved any more.')
+  t.same(await store.moves.listReserved(), [])
+  const again = await release(alice)
+  t.equal(await messageOf(alice, again.headers.get('location')), 'The name is not reserved.')
+
+  await change(alice, { user: 'bob', access: 'admin', from: 'read' })
+  const left = await change(alice, { user: 'alice', access: 'none', from: 'admin' })
+  t.equal(left.headers.get('location'), '/')
+  t.equal((await change(alice, { user: 'alice', access: 'admin' }, '/settings/tokens')).status, 403)
+  t.match(await store.groups.members('acme'), [{ user: member.name, permission: 'admin' }])
+  t.match((await alice.get('/alice')).body, 'There are no repositories of alice yet.')
+  t.notMatch((await alice.get('/alice')).body, 'Members', 'a user has none')
+})
+
+t.test('the page of a repository leads to a token for it', async (t) => {
+  const { server, alice, bob } = await setUp(t)
+  const { id, commits } = await server.createRepository('alice/rocket', { commits: 1 })
+  const { id: other } = await server.createRepository('alice/other', { commits: 0 })
+  const context = 'ci/"<build>'
+  const status = { state: 'success', description: null, target_url: null } as const
+  await server.store.statuses.report({ repositoryId: id, sha: commits[0] ?? '', context, ...status })
+  const page = '/settings/tokens?repository=alice/rocket'
+  t.match((await alice.get('/alice/rocket')).body, `href="${page}#new"`)
+  t.notMatch((await bob.get('/alice/rocket')).body, page)
+  const { body } = await alice.get(page)
+  t.match(body, 'name="context" value="ci/&quot;&lt;build&gt;"')
+  t.match(body, `name="repository" value="${id}" checked`)
+  t.match(body, `name="repository" value="${other}" >`)
+  t.equal(
+    withoutCsrf((await bob.get(page)).body),
+    withoutCsrf((await bob.get('/settings/tokens?repository=alice/missing')).body),
+    'who may not write gets the usual form',
+  )
+
+  const send = (name: string) => {
+    const fields = { name, scope: 'repo', repository: String(id), context, contexts: 'lint/*', expiry: '30' }
+    return alice.submit(page, page, fields)
+  }
+  const refused = await send('')
+  t.equal(refused.status, 422)
+  t.match(refused.body, 'name="context" value="ci/&quot;&lt;build&gt;" checked')
+  t.match(refused.body, `name="repository" value="${id}" checked`)
+  t.match(refused.body, 'lint/*</textarea>')
+  t.equal((await send('CI')).status, 200)
+  t.match(await server.store.tokens.list((await server.store.users.get('alice')).id), [
+    { name: 'CI', repositories: ['alice/rocket'], contexts: [context, 'lint/*'], push: false },
+  ])
 })
 
 t.test('names of users cannot be guessed one after the other', async (t) => {

@@ -2,7 +2,7 @@ import type { Kysely } from 'kysely'
 import { isOwnerName, nameKey, OWNER_NAME_RULE } from '../../domain/names.ts'
 import type { Permission } from '../../domain/permissions.ts'
 import { AlreadyExists, RuleViolation } from '../../domain/rule-violation.ts'
-import { checkOwnerAdmin } from '../access/administration.ts'
+import { checkOwnerAdmin, checkPermission } from '../access/administration.ts'
 import { type Actor, ADMINISTRATOR, type Audit, getUserById, type Recorder } from '../audit/audit.ts'
 import type { Engine } from '../engine.ts'
 import type { Tables } from '../tables.ts'
@@ -101,6 +101,7 @@ export function createGroupStore({ kysely }: Engine, audit: Audit) {
      * Sets what a member may do with all repositories of a group.
      *
      * @param permission null removes the member
+     * @param expected what it may do before, as far as the caller knows; default: anything
      * @throws RuleViolation if nobody could administer the group from then on, unless an
      * administrator of the server does it; ServiceError as `checkOwnerAdmin`
      */
@@ -109,13 +110,14 @@ export function createGroupStore({ kysely }: Engine, audit: Audit) {
       userId: number,
       permission: Permission | null,
       by: Actor = ADMINISTRATOR,
+      expected?: Permission | null,
     ): Promise<void> {
       return audit.transaction(async (db, record) => {
         // Changes of one group come one after the other: otherwise two admins could remove each
         // other.
         const group = await lockGroup(db, name)
         await checkOwnerAdmin(db, by, group.id)
-        await setMember(db, record, by, group, userId, permission)
+        await setMember(db, record, by, group, userId, permission, expected)
         if (by.kind !== 'administrator' && !(await hasAdmin(db, group.id)))
           throw new RuleViolation(
             `nobody could administer ${group.name} then: give someone else the permission "admin" first`,
@@ -203,6 +205,7 @@ async function setMember(
   group: Owner,
   userId: number,
   permission: Permission | null,
+  expected?: Permission | null,
 ): Promise<boolean> {
   const before = await db
     .selectFrom('members')
@@ -210,8 +213,10 @@ async function setMember(
     .where('owner_id', '=', group.id)
     .where('user_id', '=', userId)
     .executeTakeFirst()
-  if ((before?.permission ?? null) === permission) return false
+  const from = before?.permission ?? null
+  if (from === permission) return false
   const user = await getUserById(db, userId)
+  checkPermission(user, from, expected)
   if (permission === null)
     await db.deleteFrom('members').where('owner_id', '=', group.id).where('user_id', '=', user.id).execute()
   else
@@ -220,7 +225,7 @@ async function setMember(
       .values({ owner_id: group.id, user_id: user.id, permission })
       .onConflict((conflict) => conflict.columns(['owner_id', 'user_id']).doUpdateSet({ permission }))
       .execute()
-  const details = { user: user.name, access: permission ?? 'none', from: before?.permission ?? 'none' }
+  const details = { user: user.name, access: permission ?? 'none', from: from ?? 'none' }
   await record({ by, action: 'group.member', group: group.name, subject: user, details })
   return true
 }

@@ -1,8 +1,7 @@
 import type { Kysely } from 'kysely'
 import type { Permission } from '../../domain/permissions.ts'
-import { RuleViolation } from '../../domain/rule-violation.ts'
 import { type AccessEntry, listAccess } from '../access/access-list.ts'
-import { checkRepositoryAdmin } from '../access/administration.ts'
+import { checkPermission, checkRepositoryAdmin } from '../access/administration.ts'
 import { type Actor, ADMINISTRATOR, type Audit, getUserById, type Recorder } from '../audit/audit.ts'
 import type { Engine } from '../engine.ts'
 import type { Tables } from '../tables.ts'
@@ -104,10 +103,7 @@ async function grant(
   const from = before?.granted ?? null
   if (from === permission) return false
   const user = await getUserById(db, userId)
-  if (expected !== undefined && from !== expected)
-    throw new RuleViolation(
-      `the access of ${user.name} is "${from ?? 'none'}" by now, which somebody else has set. Nothing was changed`,
-    )
+  checkPermission(user, from, expected)
   if (permission === null) {
     await db
       .deleteFrom('collaborators')

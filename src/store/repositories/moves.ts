@@ -171,7 +171,7 @@ export async function checkFree(
   if (row.repository_id !== repositoryId)
     throw new RuleViolation(
       `${owner.name}/${name} is reserved: clients of the repository that had this name may still use it. ` +
-        'Release the name first ("repo release")',
+        `Release the name first, on the page of ${owner.name} or with "repo release"`,
     )
   await db
     .deleteFrom('reserved_names')
@@ -193,7 +193,7 @@ async function reserve(
   if (names >= MAX_RESERVED_NAMES)
     throw new RuleViolation(
       `${owner.name} has ${names} reserved names, and at most ${MAX_RESERVED_NAMES} are allowed. ` +
-        'Release some first ("repo release")',
+        'Release some first, on the page of the owner or with "repo release"',
     )
   const values = { owner_id: owner.id, name, name_key: nameKey(name), repository_id: id }
   await db

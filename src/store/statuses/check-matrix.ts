@@ -33,6 +33,8 @@ const STATUSES_AT_ONCE = 3_000
 /** The order of columns. */
 const RANKS: readonly CombinedState[] = ['failure', 'pending', 'success']
 
+export type CheckMatrix = ReturnType<typeof createCheckMatrix>
+
 /** Returns functions that compare the statuses of commits. */
 export function createCheckMatrix(
   { dialect, kysely, read }: Engine,

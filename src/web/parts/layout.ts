@@ -16,6 +16,8 @@ export interface PageOptions {
   head?: Html
   /** Keeps the page current by script: its state in words, and whether that is about to change. */
   live?: { summary: string; pending: boolean }
+  /** Comes after the content, and is not kept current: forms in it keep what was typed. */
+  rest?: Html | undefined
   /** Whether the page uses the full width of the window and renders its own `main` element. */
   wide?: boolean
 }
@@ -31,13 +33,13 @@ export function sendPage(
   content: Html,
   session = sessionOf(reply.request),
 ): FastifyReply {
-  const { live, tab, icon } = options
+  const { live, rest = '', tab, icon } = options
   const { url, headers } = reply.request
-  if (!live) return sendHtml(reply, renderPage(options, session, content))
+  if (!live) return sendHtml(reply, renderPage(options, session, html`${content}${rest}`))
   const region = html`<div id="live" data-path="${url}" data-tab="${tab ?? titleOf(options)}" data-icon="${icon ?? ICON}"
   data-summary="${live.summary}" ${live.pending ? 'data-pending' : ''}>${content}</div>`
   if (headers['x-live'] === undefined)
-    return sendHtml(reply, renderPage({ ...options, head: LIVE }, session, html`${region}${asOf()}`))
+    return sendHtml(reply, renderPage({ ...options, head: LIVE }, session, html`${region}${asOf()}${rest}`))
   const body = region.toBuffer()
   // Ages change all the time, and the script computes them.
   const etag = etagOf(body.toString('latin1').replace(/ data-age>[^<]*/g, ''))

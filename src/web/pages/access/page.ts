@@ -1,5 +1,4 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { PERMISSIONS, type Permission } from '../../../domain/permissions.ts'
 import { RuleViolation } from '../../../domain/rule-violation.ts'
 import type { ReadableRepository } from '../../../store/access/access.ts'
 import { createAdministeredFinder, settingsPath } from '../../parts/administration.ts'
@@ -7,6 +6,7 @@ import type { RepositoryRoute } from '../../parts/find-repository.ts'
 import { problemOf } from '../../parts/form.ts'
 import { sendPage } from '../../parts/layout.ts'
 import type { PageContext } from '../../parts/page-context.ts'
+import { MAY, permissionOf } from '../../parts/permission-forms.ts'
 import { formOf } from '../../parts/query.ts'
 import { actorOf, sessionOf, userOf } from '../../session/session-auth.ts'
 import { accessView } from './view.ts'
@@ -54,11 +54,4 @@ export async function accessPage(app: FastifyInstance, context: PageContext): Pr
     const path = own === 'admin' ? settingsPath(repository, '/access') : '/'
     return sessionAuth.redirect(request, reply, path, text)
   })
-}
-
-const MAY: Record<Permission, string> = { read: 'may read', write: 'may write to', admin: 'may administer' }
-
-/** Returns null for no permission, and undefined for what is none. */
-function permissionOf(text: string | null): Permission | null | undefined {
-  return text === 'none' ? null : PERMISSIONS.find((permission) => permission === text)
 }

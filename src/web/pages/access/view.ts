@@ -2,9 +2,8 @@ import type { Session } from '../../../auth/session.ts'
 import type { ReadableRepository, Reason } from '../../../store/access/access.ts'
 import type { AccessEntry } from '../../../store/access/access-list.ts'
 import { settingsHead, settingsPath } from '../../parts/administration.ts'
-import { type Choice, choiceField, field, options } from '../../parts/form.ts'
 import { type Html, html } from '../../parts/html.ts'
-import { csrfField } from '../../parts/layout.ts'
+import { changePermission, givePermission } from '../../parts/permission-forms.ts'
 
 interface AccessView {
   session: Session
@@ -15,11 +14,6 @@ interface AccessView {
   error: string | undefined
 }
 
-const CHOICES: readonly Choice[] = [
-  ['read', 'read'],
-  ['write', 'write: report and push'],
-  ['admin', 'admin: these settings too'],
-]
 const REASONS: Record<Reason, (owner: string) => string> = {
   owner: () => 'is the owner',
   member: (owner) => `is a member of ${owner}`,
@@ -28,7 +22,7 @@ const REASONS: Record<Reason, (owner: string) => string> = {
 }
 
 export function accessView(view: AccessView): Html {
-  const { session, repository, entries, form, error } = view
+  const { repository, entries, form, error } = view
   return html`${settingsHead(repository, '/access')}
 <section aria-labelledby="access">
   <h2 id="access">Who has access</h2>
@@ -39,16 +33,7 @@ export function accessView(view: AccessView): Html {
 </section>
 <section class="card" aria-labelledby="add">
   <h2 id="add">Give access</h2>
-  <form method="post" action="${settingsPath(repository, '/access')}">
-    ${csrfField(session)}<input type="hidden" name="from" value="none">
-    ${field(
-      { name: 'user', label: 'User', hint: 'The name with which they sign in.', error },
-      (attributes) =>
-        html`<input ${attributes} value="${form.get('user') ?? ''}" required maxlength="100" autocomplete="off" spellcheck="false">`,
-    )}
-    ${choiceField({ name: 'access', label: 'Access' }, CHOICES, form.get('access') ?? 'write')}
-    <button type="submit">Give access</button>
-  </form>
+  ${givePermission(formsOf(view), form, 'Give access', error)}
 </section>`
 }
 
@@ -58,14 +43,10 @@ function entryRow(view: AccessView, { user, permission, reason, lockedAt }: Acce
   <th scope="row">${user ?? 'everyone'} ${lockedAt === null ? '' : html`<span class="badge pending">locked</span>`}</th>
   <td data-column="Access">${permission}</td>
   <td data-column="Why">${REASONS[reason](owner)}</td>
-  <td class="action">${reason === 'granted' && user !== null ? changeView(view, user, permission) : ''}</td>
+  <td class="action">${reason === 'granted' && user !== null ? changePermission(formsOf(view), user, permission) : ''}</td>
 </tr>`
 }
 
-function changeView({ session, repository }: AccessView, user: string, permission: string): Html {
-  return html`<form class="choose" method="post" action="${settingsPath(repository, '/access')}">
-    ${csrfField(session)}<input type="hidden" name="user" value="${user}"><input type="hidden" name="from" value="${permission}">
-    <select name="access" aria-label="Access of ${user}">${options([...CHOICES, ['none', 'none: remove']], permission)}</select>
-    <button class="quiet" type="submit">Change<span class="sr"> access of ${user}</span></button>
-  </form>`
+function formsOf({ session, repository }: AccessView) {
+  return { session, action: settingsPath(repository, '/access'), admin: 'these settings too' }
 }

@@ -1,5 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { isName, isOwnerName, isReserved, nameKey } from '../../../domain/names.ts'
+import { allows } from '../../../domain/permissions.ts'
+import { RuleViolation } from '../../../domain/rule-violation.ts'
 import { ServiceError } from '../../../errors.ts'
 import { GitTimeout, RepositoryUnavailable } from '../../../git/errors.ts'
 import type { Commit } from '../../../git/history/log-reader.ts'
@@ -10,16 +12,24 @@ import { NO_STATUSES } from '../../../store/statuses/status-summaries.ts'
 import { QueueFull } from '../../../util/fair-queue.ts'
 import { stateOfSummary } from '../../parts/commit-row.ts'
 import { gitClient } from '../../parts/find-repository.ts'
+import { problemOf } from '../../parts/form.ts'
+import type { Html } from '../../parts/html.ts'
 import { sendPage } from '../../parts/layout.ts'
 import type { PageContext } from '../../parts/page-context.ts'
-import { firstOf, type Query } from '../../parts/query.ts'
+import { MAY, permissionOf } from '../../parts/permission-forms.ts'
+import { firstOf, formOf, type Query } from '../../parts/query.ts'
 import { type BranchVerdict, verdictsOn } from '../../parts/verdicts.ts'
-import { sessionOf, signInPath } from '../../session/session-auth.ts'
+import { actorOf, requireSignIn, sessionOf, signInPath, userOf } from '../../session/session-auth.ts'
+import { membersView, ownerFormPath } from './members.ts'
 import { type Candidate, type Condition, placeOf, Ranking } from './ranking.ts'
 import { type Problem, type RepositoriesView, type RepositoryRow, repositoriesView } from './view.ts'
 
 interface Route {
   Querystring: Query<'after' | 'q'>
+}
+
+interface OwnerRoute extends Route {
+  Params: { owner: string }
 }
 
 /** Repositories on the start page, and that a search finds. */
@@ -31,15 +41,17 @@ const TIME_LIMIT = 3_000
 
 type Head = { repository: Candidate } & ({ commit: Commit } | { problem: Problem })
 /** What a page lists: everything of the view that does not depend on git. */
-type List = Omit<RepositoriesView, 'rows' | 'isSignedIn' | 'canCreate'> & {
+type List = Omit<RepositoriesView, 'rows' | 'isSignedIn'> & {
   repositories: readonly Candidate[]
   /** Whether rows are in the order of `placeOf`. */
   isRanked: boolean
+  /** What follows the list. */
+  rest?: Html
 }
 
 /** Registers `/` and `/{owner}`: the repositories that the user may see, with their states. */
 export async function repositoriesPage(app: FastifyInstance, options: PageContext): Promise<void> {
-  const { store, pageQueue } = options
+  const { store, sessionAuth, pageQueue, findUser } = options
   const ranking = new Ranking(options.heads, store.summaries)
 
   app.get<Route>('/', async (request, reply) => {
@@ -50,25 +62,76 @@ export async function repositoriesPage(app: FastifyInstance, options: PageContex
     return send(request, reply, await list, late)
   })
 
-  app.get<Route & { Params: { owner: string } }>('/:owner', async (request, reply) => {
+  app.get<OwnerRoute>('/:owner', async (request, reply) => {
     const { owner } = request.params
     // A fixed path is not an owner, and may have another method.
     if (isReserved(owner)) return reply.callNotFound()
-    const list = isOwnerName(owner) ? await named(request, owner) : undefined
-    if (list && list.repositories.length > 0) return send(request, reply, list, timeLimit())
+    const list = isOwnerName(owner) ? await ofOwner(request, owner) : undefined
+    if (list) return send(request, reply, list, timeLimit())
     if (sessionOf(request).user) throw new ServiceError('repository_unknown')
     return reply.redirect(signInPath(request.url), 303)
   })
 
+  const onRequest = requireSignIn('/')
+
+  app.post<OwnerRoute>(ownerFormPath(':owner', 'members'), { onRequest }, (request, reply) =>
+    change(request, reply, async (owner, form) => {
+      const user = userOf(request)
+      const { id, name } = await findUser(user.id, (form.get('user') ?? '').trim())
+      const [permission, expected] = ['access', 'from'].map((field) => permissionOf(form.get(field)))
+      if (permission === undefined || expected === undefined)
+        throw new RuleViolation('choose what is allowed')
+      await store.groups.setMember(owner, id, permission, actorOf(request, user), expected)
+      if (permission === null) return `${name} is no member of ${owner} now.`
+      return `${name} ${MAY[permission]} all repositories of ${owner} now.`
+    }),
+  )
+
+  app.post<OwnerRoute>(ownerFormPath(':owner', 'names'), { onRequest }, (request, reply) =>
+    change(request, reply, async (owner, form) => {
+      const name = form.get('name') ?? ''
+      const release = () => store.moves.releaseName({ owner, name }, actorOf(request, userOf(request)))
+      // Another admin may have released it, which is the desired result.
+      const problem = await problemOf(release)
+      return problem ? 'The name is not reserved.' : `${owner}/${name} is not reserved any more.`
+    }),
+  )
+
+  /** Does what a form of an owner's page asks for. @param work returns what it has done */
+  async function change(
+    request: FastifyRequest<OwnerRoute>,
+    reply: FastifyReply,
+    work: (owner: string, form: URLSearchParams) => Promise<string>,
+  ): Promise<FastifyReply> {
+    const user = userOf(request)
+    const form = formOf(request)
+    const owner = await store.groups.find(request.params.owner, user.id)
+    if (!owner || !allows(owner.permission, 'admin')) {
+      const isShown = await ofOwner(request, request.params.owner)
+      throw new ServiceError(isShown ? 'not_admin' : 'repository_unknown')
+    }
+    let text = ''
+    const error = await problemOf(async () => {
+      text = await work(owner.name, form)
+    })
+    if (error) {
+      const list = await ofOwner(request, owner.name, form, error)
+      if (!list) throw new ServiceError('repository_unknown')
+      return send(request, reply.code(422), list, timeLimit())
+    }
+    const isMember = (await store.groups.find(owner.name, user.id))?.permission
+    return sessionAuth.redirect(request, reply, isMember ? `/${owner.name}` : '/', text)
+  }
+
   /** Lists what begins with a text. */
   async function search(request: FastifyRequest, q: string): Promise<List> {
-    const repositories = await store.listing.search(userOf(request), q, SHOWN)
-    return { repositories: repositories.map(foreign), isRanked: false, q }
+    const repositories = await store.listing.search(viewerOf(request), q, SHOWN)
+    return { repositories: repositories.map(foreign), isRanked: false, q, canCreate: mayCreate(request) }
   }
 
   /** Lists the first repositories in the order of `placeOf`, of as many as a page lists by name. */
   async function first(request: FastifyRequest, late: Promise<'slow'>): Promise<List> {
-    const userId = userOf(request)
+    const userId = viewerOf(request)
     const own = userId === null ? [] : await store.listing.writable(userId, LISTED)
     const isOwn = new Set(own.map(({ id }) => id))
     const others = await store.listing.list(userId, LISTED)
@@ -76,38 +139,70 @@ export async function repositoriesPage(app: FastifyInstance, options: PageContex
       ...own.map((repository) => ({ ...repository, isOwn: true })).sort(byName),
       ...others.filter(({ id }) => !isOwn.has(id)).map(foreign),
     ].slice(0, LISTED)
-    if (candidates.length <= SHOWN) return { repositories: candidates, isRanked: true }
+    const canCreate = mayCreate(request)
+    if (candidates.length <= SHOWN) return { repositories: candidates, isRanked: true, canCreate }
     await Promise.race([ranking.refresh(candidates, gitClient(request)), late])
     const next = { path: '/?after=', text: 'All repositories' }
-    return { repositories: ranking.sort(candidates).slice(0, SHOWN), isRanked: true, next }
+    return { repositories: ranking.sort(candidates).slice(0, SHOWN), isRanked: true, canCreate, next }
   }
 
   /** Lists repositories by name, of an owner or of all owners. */
   async function named(request: FastifyRequest<Route>, owner?: string): Promise<List> {
     const [afterOwner = '', name = ''] = firstOf(request.query.after).split('/')
     const after = isOwnerName(afterOwner) && isName(name) ? { owner: afterOwner, name } : undefined
-    const found = await store.listing.list(userOf(request), LISTED + 1, { after, owner })
+    const found = await store.listing.list(viewerOf(request), LISTED + 1, { after, owner })
     const repositories = found.slice(0, LISTED).map(foreign)
     const last = found.length > LISTED ? repositories.at(-1) : undefined
     const path = last && `/${owner ?? ''}?after=${encodeURIComponent(`${last.owner}/${last.name}`)}`
     return {
       repositories,
       isRanked: owner !== undefined && after === undefined,
+      canCreate: owner === undefined && mayCreate(request),
       ...(owner !== undefined && { owner: repositories[0]?.owner ?? owner }),
       ...(path && { next: { path, text: 'More repositories' } }),
     }
   }
 
+  /**
+   * Lists the repositories of an owner, and its members for members. Returns undefined for who may
+   * see none of its repositories and is no member.
+   */
+  async function ofOwner(
+    request: FastifyRequest<OwnerRoute>,
+    name: string,
+    form = new URLSearchParams(),
+    error?: string,
+  ): Promise<List | undefined> {
+    const userId = viewerOf(request)
+    const list = await named(request, name)
+    const owner = userId === null ? null : await store.groups.find(name, userId)
+    if (!owner?.permission) return list.repositories.length > 0 ? list : undefined
+    const isAdmin = allows(owner.permission, 'admin')
+    const rest = membersView({
+      session: sessionOf(request),
+      owner,
+      members: owner.isGroup ? await store.groups.members(name) : [],
+      reserved: isAdmin ? await store.moves.listReserved(name) : [],
+      form,
+      error,
+    })
+    return { ...list, owner: owner.name, canCreate: isAdmin && mayCreate(request), rest }
+  }
+
+  function mayCreate(request: FastifyRequest): boolean {
+    return options.repositoryCreation && viewerOf(request) !== null
+  }
+
   async function send(
     request: FastifyRequest,
     reply: FastifyReply,
-    { repositories, isRanked, ...list }: List,
+    { repositories, isRanked, rest, ...list }: List,
     late: Promise<'slow'>,
   ): Promise<FastifyReply> {
     const heads = await Promise.all(repositories.map((repository) => readHead(request, repository, late)))
     return pageQueue.render(request, async () => {
       const rows = await readSummaries(heads)
-      const isSignedIn = userOf(request) !== null
+      const isSignedIn = viewerOf(request) !== null
       const failing = rows.filter((row) => conditionOf(row) === 'broken')
       const live = {
         summary: `Checks failed in ${failing.length} of ${rows.length} repositories.`,
@@ -117,13 +212,8 @@ export async function repositoriesPage(app: FastifyInstance, options: PageContex
       const sorted = isRanked ? rows.toSorted((one, other) => place(one) - place(other)) : rows
       return sendPage(
         reply,
-        { title: list.owner === undefined ? 'Repositories' : `Repositories of ${list.owner}`, live },
-        repositoriesView({
-          ...list,
-          rows: sorted,
-          isSignedIn,
-          canCreate: isSignedIn && options.repositoryCreation && list.owner === undefined,
-        }),
+        { title: list.owner === undefined ? 'Repositories' : `Repositories of ${list.owner}`, live, rest },
+        repositoriesView({ ...list, rows: sorted, isSignedIn }),
       )
     })
   }
@@ -182,7 +272,7 @@ function timeLimit(): Promise<'slow'> {
   return new Promise((resolve) => setTimeout(resolve, TIME_LIMIT, 'slow').unref())
 }
 
-function userOf(request: FastifyRequest): number | null {
+function viewerOf(request: FastifyRequest): number | null {
   return sessionOf(request).user?.id ?? null
 }
 

@@ -35,7 +35,7 @@ export interface RepositoriesView {
 export function repositoriesView(view: RepositoriesView): Html {
   const { rows, owner, q, next } = view
   const title = html`<h1>${owner === undefined ? 'Repositories' : `Repositories of ${owner}`}</h1>`
-  return html`${view.canCreate ? html`<div class="titled">${title}<a class="button" href="${NEW}">New repository</a></div>` : title}
+  return html`${view.canCreate ? html`<div class="titled">${title}<a class="button" href="${NEW}${owner === undefined ? '' : `?owner=${owner}`}">New repository</a></div>` : title}
 ${owner === undefined && (rows.length > 0 || q !== undefined) ? searchForm(q) : ''}
 ${rows.length === 0 ? html`<p class="empty">${emptyView(view)}</p>` : html`<ul class="list">${rows.map(repositoryItem)}</ul>`}
 ${next ? html`<p><a href="${next.path}">${next.text}</a></p>` : ''}`
@@ -50,9 +50,10 @@ function searchForm(q = ''): Html {
 </form>`
 }
 
-function emptyView({ isSignedIn, canCreate, q = '' }: RepositoriesView): Html {
+function emptyView({ isSignedIn, canCreate, owner, q = '' }: RepositoriesView): Html {
   if (q !== '')
     return html`No repository that you may see has an owner or a name that begins with “${shownText(q)}”.`
+  if (owner !== undefined) return html`There are no repositories of ${owner} yet.`
   if (canCreate)
     return html`You do not have access to any repositories. <a href="${NEW}">Create one</a>, or ask the owner of one for access.`
   return isSignedIn

@@ -3,23 +3,22 @@ import { validateRule } from '../../../domain/branch-rules.ts'
 import { explainVerdict } from '../../../domain/unmet-checks.ts'
 import type { ReadableRepository } from '../../../store/access/access.ts'
 import { ruleState } from '../../../store/repositories/rules.ts'
-import { MATRIX_COMMITS } from '../../../store/statuses/check-matrix.ts'
 import { createAdministeredFinder, settingsPath } from '../../parts/administration.ts'
 import { gitClient, type RepositoryRoute } from '../../parts/find-repository.ts'
 import { problemOf } from '../../parts/form.ts'
 import { sendPage } from '../../parts/layout.ts'
 import type { PageContext } from '../../parts/page-context.ts'
 import { firstOf, formOf, type Query } from '../../parts/query.ts'
+import { recentContexts } from '../../parts/recent-contexts.ts'
 import { headOf } from '../../parts/ref-chooser.ts'
 import { actorOf, sessionOf, userOf } from '../../session/session-auth.ts'
-import { type Preview, type RecentContext, type RuleForm, requiredChecksView } from './view.ts'
+import { type Preview, type RuleForm, requiredChecksView } from './view.ts'
 
 interface Route extends RepositoryRoute {
   Querystring: Query<'rule'>
 }
 
-/** Contexts to choose from, and commits of a preview. */
-const CHOICES = 100
+/** Commits of a preview. */
 const PREVIEWED = 10
 
 /** Registers `/{owner}/{repo}/settings/checks`: the rules of branches, for admins. */
@@ -38,7 +37,7 @@ export async function requiredChecksPage(app: FastifyInstance, context: PageCont
     // The preview is of the branch that the pattern names, or of the default branch.
     const ref = refs.branches.find((branch) => branch.name === form.branch) ?? headOf(refs)
     const history = ref && (await commitLog.history(repository, { first: ref.sha }, gitClient(request)))
-    const commits = history?.commits.slice(0, MATRIX_COMMITS) ?? []
+    const commits = history?.commits ?? []
     return pageQueue.render(request, async () => {
       const preview: Preview[] = []
       for (const commit of form.isPreview ? commits.slice(0, PREVIEWED) : []) {
@@ -49,26 +48,12 @@ export async function requiredChecksPage(app: FastifyInstance, context: PageCont
         session: sessionOf(request),
         repository,
         rules: await store.rules.load(repository.id),
-        recent: await recentContexts(
-          repository.id,
-          commits.map(({ sha }) => sha),
-        ),
+        recent: await recentContexts(store.matrix, repository.id, commits),
         branch: ref?.name ?? null,
         preview,
         form,
       })
       return sendPage(reply, { title: `Required checks · ${owner}/${name}` }, content)
-    })
-  }
-
-  /** Returns contexts of the newest commits, and when each was reported last. */
-  async function recentContexts(repositoryId: number, shas: readonly string[]): Promise<RecentContext[]> {
-    const columns = (await store.matrix.listColumns(repositoryId, shas)).slice(0, CHOICES)
-    const names = columns.map(({ context }) => context).sort()
-    const histories = await store.matrix.listHistories(repositoryId, shas, names)
-    return names.map((context) => {
-      const times = (histories.get(context) ?? []).map((cell) => cell?.updated_at ?? 0)
-      return { context, reportedAt: Math.max(0, ...times) }
     })
   }
 

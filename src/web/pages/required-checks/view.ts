@@ -4,13 +4,13 @@ import { shortId } from '../../../domain/commit-id.ts'
 import type { Commit } from '../../../git/history/log-reader.ts'
 import type { ReadableRepository } from '../../../store/access/access.ts'
 import { ruleState } from '../../../store/repositories/rules.ts'
-import { formatTime } from '../../../store/time.ts'
 import { settingsHead, settingsPath } from '../../parts/administration.ts'
 import { subjectOf } from '../../parts/commit-row.ts'
 import { field } from '../../parts/form.ts'
 import { type Html, html } from '../../parts/html.ts'
 import { csrfField } from '../../parts/layout.ts'
-import { enumerate, formatAge, shownText } from '../../parts/text.ts'
+import { contextChoices, type RecentContext } from '../../parts/recent-contexts.ts'
+import { enumerate, shownText } from '../../parts/text.ts'
 
 /** The form for a rule as filled in, and what is wrong with it. */
 export interface RuleForm {
@@ -22,13 +22,6 @@ export interface RuleForm {
   seen: string
   isPreview: boolean
   error?: string
-}
-
-/** A context of the newest commits. */
-export interface RecentContext {
-  context: string
-  /** Seconds since the epoch. */
-  reportedAt: number
 }
 
 /** What a commit would have got. `reason`: why it would not have passed; null if it would. */
@@ -101,9 +94,6 @@ function ruleForm({ session, repository, recent, form, rules }: RequiredChecksVi
   const offered = new Set(recent.map(({ context }) => context))
   const typed = required.filter((pattern) => !offered.has(pattern))
   const isOfBranch = error?.startsWith('Branch pattern')
-  const choice = ({ context, reportedAt }: RecentContext) =>
-    html`<label class="check"><input type="checkbox" name="context" value="${context}" ${required.includes(context) ? 'checked' : ''}>
-      ${shownText(context)} <span class="faint">${formatAge(formatTime(reportedAt))}</span></label>`
   return html`<section class="card" aria-labelledby="rule">
   <h2 id="rule">${isChange ? html`Change the rule for ${shownText(branch)}` : 'New rule'}</h2>
   <form method="post" action="${settingsPath(repository, PAGE)}">
@@ -118,14 +108,7 @@ function ruleForm({ session, repository, recent, form, rules }: RequiredChecksVi
       (attributes) =>
         html`<input ${attributes} value="${branch}" required autocomplete="off" spellcheck="false" ${isChange ? 'readonly' : ''}>`,
     )}
-    ${
-      recent.length === 0
-        ? ''
-        : html`<fieldset class="field">
-      <legend>Checks that reported lately</legend>
-      <div class="choices">${recent.map(choice)}</div>
-    </fieldset>`
-    }
+    ${contextChoices(recent, required)}
     ${field(
       {
         name: 'required',

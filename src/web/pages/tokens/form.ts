@@ -18,7 +18,9 @@ export interface TokenForm {
   push: boolean
   /** Ids of the repositories to which it is limited; none: not limited. */
   repositories: ReadonlySet<number>
-  /** Context patterns, one per line; empty: not limited. */
+  /** Contexts chosen from those that reported. */
+  chosenContexts: readonly string[]
+  /** Further context patterns, one per line. With none at all, it is not limited. */
   contexts: string
   /** A number of days, `date` or `none`. */
   expiry: string
@@ -31,6 +33,7 @@ export const EMPTY_FORM: TokenForm = {
   repoScope: true,
   push: true,
   repositories: new Set(),
+  chosenContexts: [],
   contexts: '',
   expiry: '90',
   date: '',
@@ -59,6 +62,7 @@ export function readTokenForm(
     repoScope: fields.get('scope') === scopes.repo,
     push: fields.has('push'),
     repositories: new Set(fields.getAll('repository').map(Number)),
+    chosenContexts: fields.getAll('context').filter(Boolean),
     contexts: fields.get('contexts') ?? '',
     expiry: fields.get('expiry') ?? '',
     date: fields.get('date') ?? '',
@@ -76,10 +80,11 @@ function limitsFromForm(form: TokenForm, choices: readonly { id: number }[]): To
   // Without those that are gone, a list could become empty, which would mean all.
   if (![...repositories].every((id) => offered.has(id)))
     errors.repositories = 'You can no longer write to a repository that you chose. Choose again.'
-  const contexts = form.contexts
+  const typed = form.contexts
     .split('\n')
     .map((line) => line.trim())
     .filter(Boolean)
+  const contexts = [...form.chosenContexts, ...typed]
   try {
     checkPatterns('context pattern', contexts)
   } catch (error) {

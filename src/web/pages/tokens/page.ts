@@ -1,18 +1,25 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { scopes } from '../../../../generated/operations.ts'
 import { issueToken } from '../../../auth/issue-token.ts'
+import { allows } from '../../../domain/permissions.ts'
 import { RuleViolation } from '../../../domain/rule-violation.ts'
 import { insteadOf, ServiceError, Unavailable } from '../../../errors.ts'
 import type { ReadableRepository } from '../../../store/access/access.ts'
 import type { TokenLimits } from '../../../store/access/token-limits.ts'
 import type { TokenInfo } from '../../../store/accounts/tokens.ts'
 import { reportCommand } from '../../parts/ci-lines.ts'
+import { gitClient } from '../../parts/find-repository.ts'
 import { sendPage } from '../../parts/layout.ts'
 import type { PageContext } from '../../parts/page-context.ts'
-import { formOf } from '../../parts/query.ts'
+import { firstOf, formOf, type Query } from '../../parts/query.ts'
+import { type RecentContext, recentContexts } from '../../parts/recent-contexts.ts'
 import { actorOf, requireSignIn, sessionOf, userOf } from '../../session/session-auth.ts'
 import { EMPTY_FORM, readTokenForm } from './form.ts'
 import { revokeView, type TokensView, tokensView } from './view.ts'
+
+interface Route {
+  Querystring: Query<'repository'>
+}
 
 /** Maximum number of repositories that the form offers. */
 const CHOICES = 500
@@ -27,16 +34,24 @@ export async function tokenPages(
   app.addHook('onRequest', requireSignIn('/settings/tokens'))
 
   const send = async (
-    request: FastifyRequest,
+    request: FastifyRequest<Route>,
     reply: FastifyReply,
     view: Pick<TokensView, 'form' | 'created'>,
   ): Promise<FastifyReply> => {
     const { id } = userOf(request)
-    const [tokens, repositories] = [await store.tokens.list(id), await store.listing.writable(id, CHOICES)]
+    const tokens = await store.tokens.list(id)
+    const repository = await subjectOf(request)
+    const recent: RecentContext[] = []
+    if (repository) {
+      const commits = await commitLog.newest(repository, gitClient(request)).catch(insteadOf(Unavailable, []))
+      recent.push(...(await recentContexts(store.matrix, repository.id, commits)))
+    }
     const content = tokensView({
       session: sessionOf(request),
       tokens,
-      repositories,
+      repository,
+      repositories: await choicesOf(request, repository),
+      recent,
       maxLifetime: tokenMaxLifetime,
       now: Date.now(),
       ...view,
@@ -44,11 +59,33 @@ export async function tokenPages(
     return sendPage(reply, { title: 'Personal access tokens' }, content)
   }
 
-  app.get('/settings/tokens', (request, reply) => send(request, reply, { form: EMPTY_FORM }))
+  /** Returns the repository that the page is for; null: none, or one that the user may not write to. */
+  async function subjectOf(request: FastifyRequest<Route>): Promise<ReadableRepository | null> {
+    const [owner = '', name = ''] = firstOf(request.query.repository).split('/')
+    const repository = await store.listing.find(userOf(request).id, owner, name)
+    return repository && allows(repository.permission, 'write') ? repository : null
+  }
 
-  app.post('/settings/tokens', async (request, reply) => {
+  /** Returns the repositories to which a token can be limited. */
+  async function choicesOf(
+    request: FastifyRequest<Route>,
+    subject: ReadableRepository | null,
+  ): Promise<ReadableRepository[]> {
+    const writable = await store.listing.writable(userOf(request).id, CHOICES)
+    return subject ? [subject, ...writable.filter(({ id }) => id !== subject.id)] : writable
+  }
+
+  app.get<Route>('/settings/tokens', async (request, reply) => {
+    const repository = await subjectOf(request)
+    if (!repository) return send(request, reply, { form: EMPTY_FORM })
+    const name = `CI of ${repository.name}`
+    const form = { ...EMPTY_FORM, name, push: false, repositories: new Set([repository.id]) }
+    return send(request, reply, { form })
+  })
+
+  app.post<Route>('/settings/tokens', async (request, reply) => {
     const user = userOf(request)
-    const repositories = await store.listing.writable(user.id, CHOICES)
+    const repositories = await choicesOf(request, await subjectOf(request))
     const { form, expiresAt, limits } = readTokenForm(
       formOf(request),
       Date.now(),

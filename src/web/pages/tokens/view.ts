@@ -8,6 +8,7 @@ import { ciLines } from '../../parts/ci-lines.ts'
 import { type Choice, choiceField, confirmation, field, fieldError } from '../../parts/form.ts'
 import { type Html, html } from '../../parts/html.ts'
 import { csrfField, time } from '../../parts/layout.ts'
+import { contextChoices, type RecentContext } from '../../parts/recent-contexts.ts'
 import { copyButton, shownText } from '../../parts/text.ts'
 import { expiryDays, type TokenForm } from './form.ts'
 
@@ -15,6 +16,10 @@ import { expiryDays, type TokenForm } from './form.ts'
 export interface TokensView {
   session: Session
   tokens: ListedToken[]
+  /** For which the page is; null: for none. */
+  repository: ReadableRepository | null
+  /** Contexts that it has reported. */
+  recent: readonly RecentContext[]
   /** To which a new token can be limited. */
   repositories: readonly ReadableRepository[]
   form: TokenForm
@@ -105,8 +110,19 @@ function expiry(expiresAt: number | null, now: number): Html {
     : moment
 }
 
-function newTokenForm({ session, repositories, form, maxLifetime, now }: TokensView): Html {
-  const { name, repoScope, push, repositories: chosen, contexts, expiry, date, errors } = form
+function newTokenForm({
+  session,
+  repository,
+  recent,
+  repositories,
+  form,
+  maxLifetime,
+  now,
+}: TokensView): Html {
+  const { name, repoScope, push, repositories: chosen, expiry, date, errors } = form
+  const offered = new Set(recent.map(({ context }) => context))
+  const gone = form.chosenContexts.filter((context) => !offered.has(context))
+  const query = repository ? `?repository=${repository.owner}/${repository.name}` : ''
   const choices: Choice[] = [
     ...expiryDays(maxLifetime).map((days): Choice => [String(days), `in ${days} days`]),
     ['date', 'on a date'],
@@ -118,7 +134,7 @@ function newTokenForm({ session, repositories, form, maxLifetime, now }: TokensV
     ],
   ]
   const shown = choices.some(([value]) => value === expiry) ? expiry : 'none'
-  return html`<form method="post" action="/settings/tokens">
+  return html`<form method="post" action="/settings/tokens${query}">
   ${csrfField(session)}
   ${field(
     {
@@ -146,16 +162,17 @@ function newTokenForm({ session, repositories, form, maxLifetime, now }: TokensV
     <p class="hint" id="repositories-hint">Select the repositories that the token can use. With none selected, it can use all that you have access to.</p>
     ${fieldError('repositories', errors.repositories)}
   </fieldset>
+  ${contextChoices(recent, form.chosenContexts)}
   ${field(
     {
       name: 'contexts',
-      label: 'Contexts',
+      label: recent.length === 0 ? 'Contexts' : 'Other contexts',
       hint: html`Patterns of the contexts that it may report, one per line, for example <code>ci/*</code>.
-      <code>*</code> stands for any characters. Empty: all.`,
+      <code>*</code> stands for any characters. ${recent.length === 0 ? 'Empty' : 'None chosen or typed'}: all.`,
       error: errors.contexts,
     },
     (attributes) => html`<textarea ${attributes} rows="3" autocomplete="off" spellcheck="false">
-${contexts}</textarea>`,
+${[...gone, form.contexts].filter(Boolean).join('\n')}</textarea>`,
   )}
   <div class="row">
     <div>${choiceField({ name: 'expiry', label: 'Expires', error: errors.expiry }, choices, shown)}</div>

@@ -1,0 +1,90 @@
+import type { Session } from '../../../auth/session.ts'
+import { allows } from '../../../domain/permissions.ts'
+import type { Member, OwnerView } from '../../../store/owners/groups.ts'
+import type { ReservedName } from '../../../store/repositories/moves.ts'
+import { type Html, html } from '../../parts/html.ts'
+import { csrfField, time } from '../../parts/layout.ts'
+import { changePermission, givePermission } from '../../parts/permission-forms.ts'
+
+/** What the page of an owner shows its members besides repositories. */
+export interface MembersView {
+  session: Session
+  owner: OwnerView
+  /** Empty for a user. */
+  members: readonly Member[]
+  /** Shown to admins. */
+  reserved: readonly ReservedName[]
+  /** What was sent; empty at first. */
+  form: URLSearchParams
+  error: string | undefined
+}
+
+/** Returns the path of the forms of an owner: their pages would be names of repositories. */
+export function ownerFormPath(owner: string, form: 'members' | 'names'): string {
+  return `/settings/owners/${owner}/${form}`
+}
+
+/** Renders the members of a group and, for its admins, forms that change them. */
+export function membersView(view: MembersView): Html {
+  const { owner, members, reserved } = view
+  return html`${
+    owner.isGroup
+      ? html`<section aria-labelledby="members">
+  <h2 id="members">Members</h2>
+  ${
+    members.length === 0
+      ? html`<p class="empty">${owner.name} has no members.</p>`
+      : html`<div class="scroll" tabindex="0" role="group" aria-labelledby="members"><table>
+    <thead><tr><th scope="col">User</th><th scope="col">Access to all repositories</th>${isAdmin(view) ? html`<th scope="col"><span class="sr">Actions</span></th>` : ''}</tr></thead>
+    <tbody>${members.map((member) => memberRow(view, member))}</tbody>
+  </table></div>`
+  }
+</section>
+${isAdmin(view) ? addForm(view) : ''}`
+      : ''
+  }
+${isAdmin(view) && reserved.length > 0 ? reservedNames(view) : ''}`
+}
+
+function isAdmin({ owner }: MembersView): boolean {
+  return allows(owner.permission, 'admin')
+}
+
+function formsOf({ session, owner }: MembersView) {
+  return { session, action: ownerFormPath(owner.name, 'members'), admin: 'settings and members too' }
+}
+
+function memberRow(view: MembersView, { user, permission, lockedAt }: Member): Html {
+  return html`<tr>
+  <th scope="row">${user} ${lockedAt === null ? '' : html`<span class="badge pending">locked</span>`}</th>
+  <td data-column="Access">${permission}</td>
+  ${isAdmin(view) ? html`<td class="action">${changePermission(formsOf(view), user, permission)}</td>` : ''}
+</tr>`
+}
+
+function addForm(view: MembersView): Html {
+  return html`<section class="card" aria-labelledby="add">
+  <h2 id="add">Add a member</h2>
+  ${givePermission(formsOf(view), view.form, 'Add member', view.error)}
+</section>`
+}
+
+function reservedNames({ session, owner, reserved }: MembersView): Html {
+  const row = ({ name, repository, since }: ReservedName) => html`<tr>
+  <th scope="row">${name}</th>
+  <td data-column="Now">${repository ?? html`<span class="faint">deleted</span>`}</td>
+  <td data-column="Since">${time(since)}</td>
+  <td class="action"><form method="post" action="${ownerFormPath(owner.name, 'names')}">
+    ${csrfField(session)}<input type="hidden" name="name" value="${name.split('/')[1]}">
+    <button class="quiet" type="submit">Release<span class="sr"> ${name}</span></button>
+  </form></td>
+</tr>`
+  return html`<section aria-labelledby="names">
+  <h2 id="names">Reserved names</h2>
+  <p class="hint">Repositories had these names. Clients that still use a name that is released may report to the repository that gets it.</p>
+  <div class="scroll" tabindex="0" role="group" aria-labelledby="names"><table>
+    <thead><tr><th scope="col">Name</th><th scope="col">Now</th><th scope="col">Since</th><th scope="col"><span class="sr">Actions</span></th></tr></thead>
+    <tbody>${reserved.map(row)}</tbody>
+  </table></div>
+</section>`
+}

@@ -1,0 +1,62 @@
+import type { Session } from '../../auth/session.ts'
+import { PERMISSIONS, type Permission } from '../../domain/permissions.ts'
+import { type Choice, choiceField, field, options } from './form.ts'
+import { type Html, html } from './html.ts'
+import { csrfField } from './layout.ts'
+
+/** What `PERMISSIONS` are called in a message about a user. */
+export const MAY: Record<Permission, string> = {
+  read: 'may read',
+  write: 'may write to',
+  admin: 'may administer',
+}
+
+/** The forms for what users may do there. */
+interface PermissionForms {
+  session: Session
+  /** Where the forms are sent. */
+  action: string
+  /** What `admin` allows besides writing. */
+  admin: string
+}
+
+/** Renders a form that gives a user a permission. @param form what was sent; empty at first */
+export function givePermission(
+  forms: PermissionForms,
+  form: URLSearchParams,
+  button: string,
+  error: string | undefined,
+): Html {
+  return html`<form method="post" action="${forms.action}">
+    ${csrfField(forms.session)}<input type="hidden" name="from" value="none">
+    ${field(
+      { name: 'user', label: 'User', hint: 'The name with which they sign in.', error },
+      (attributes) =>
+        html`<input ${attributes} value="${form.get('user') ?? ''}" required maxlength="100" autocomplete="off" spellcheck="false">`,
+    )}
+    ${choiceField({ name: 'access', label: 'Access' }, choices(forms), form.get('access') ?? 'write')}
+    <button type="submit">${button}</button>
+  </form>`
+}
+
+/** Renders a form that changes or removes the permission of a user. */
+export function changePermission(forms: PermissionForms, user: string, permission: Permission): Html {
+  return html`<form class="choose" method="post" action="${forms.action}">
+    ${csrfField(forms.session)}<input type="hidden" name="user" value="${user}"><input type="hidden" name="from" value="${permission}">
+    <select name="access" aria-label="Access of ${user}">${options([...choices(forms), ['none', 'none: remove']], permission)}</select>
+    <button class="quiet" type="submit">Change<span class="sr"> access of ${user}</span></button>
+  </form>`
+}
+
+function choices({ admin }: PermissionForms): Choice[] {
+  return [
+    ['read', 'read'],
+    ['write', 'write: report and push'],
+    ['admin', `admin: ${admin}`],
+  ]
+}
+
+/** Returns null for no permission, and undefined for what is none. */
+export function permissionOf(text: string | null): Permission | null | undefined {
+  return text === 'none' ? null : PERMISSIONS.find((permission) => permission === text)
+}
