@@ -57,7 +57,9 @@ async function run(command: string, args: string[], options: CommandOptions = {}
     const child = execFile(command, args, settings, (error, stdout, stderr) => {
       if (!error) return done(stdout)
       const line = [command, ...args].join(' ').slice(0, 200)
-      reject(new Error(`${line}\n${`${stdout}${stderr}`.slice(-3_000)}`, { cause: error }))
+      // Schemathesis shows whole requests in one line.
+      const printed = `${stdout}${stderr}`.replace(/^(.{500}).*$/gm, '$1…')
+      reject(new Error(`${line}\n${printed.slice(-3_000)}`, { cause: error }))
     })
     child.stdin?.end(options.input ?? '')
   })
