@@ -92,7 +92,7 @@ export function property(
   }
 }
 
-/** Replaces calls of a method. */
+/** Replaces calls of a method, or of a function, which has no receiver. */
 export function call(
   under: string,
   name: string,
@@ -103,6 +103,7 @@ export function call(
     replace(node) {
       if (!ts.isCallExpression(node)) return undefined
       const { expression } = node
+      if (ts.isIdentifier(expression) && expression.text === name) return change(node, '')
       if (!ts.isPropertyAccessExpression(expression) || expression.name.text !== name) return undefined
       return change(node, expression.expression.getText())
     },

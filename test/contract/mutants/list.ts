@@ -74,13 +74,8 @@ export const mutants: Readonly<Record<string, readonly Edit[]>> = {
     ),
   ],
   'a reader may write': [
-    node('src/auth', (comparison) =>
-      ts.isBinaryExpression(comparison) &&
-      comparison.operatorToken.kind === ts.SyntaxKind.ExclamationEqualsEqualsToken &&
-      comparison.left.getText().endsWith('.permission') &&
-      isText(comparison.right, 'write')
-        ? `${comparison.left.getText()} === null`
-        : undefined,
+    call('src/auth', 'allows', ({ arguments: [permission, needed] }) =>
+      isText(needed, 'write') ? `${permission?.getText()} !== null` : undefined,
     ),
   ],
   'a revoked token goes on working': [neverThrows('credential_unknown'), neverThrows('scope_missing')],
