@@ -27,7 +27,7 @@ function withoutCsrf(body: string): string {
 
 for (const database of databases) {
   t.test(`${database.name}: a team creates and manages a repository in the browser`, async (t) => {
-    const { server, alice, bob } = await setUp(t, await database.create(t))
+    const { server, alice, bob } = await setUp(t, { database })
     const { store } = server
     const create = (client: typeof alice, form: Record<string, string>) =>
       client.submit('/settings/repositories/new', '/settings/repositories/new', {
@@ -169,6 +169,9 @@ t.test('required checks are chosen from those that reported, previewed and saved
   t.equal(preview.body.match(/class="badge failure">refused/g)?.length, 2, 'lint/* has not reported')
   t.match(preview.body, 'Nothing is saved yet.')
   t.match((await send({ ...rule, required: '', change: 'preview' })).body, 'class="badge success">accepted')
+  const refused = await send({ ...rule, context: '', change: 'preview' })
+  t.equal(refused.status, 422, 'no exact name')
+  t.notMatch(refused.body, 'would have got')
   t.same(await store.rules.load(repositoryId), [])
 
   const saved = await send({ ...rule, change: 'set' })
