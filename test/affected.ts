@@ -14,7 +14,7 @@ const ASSEMBLY = ['src/app.ts', 'src/server.ts', 'src/cli/main.ts', 'src/cli/run
  * Folders of `src` whose files take part in every request, so that the tests of all requests see
  * what they do.
  */
-const IN_EVERY_REQUEST = ['hooks', 'http', 'replies']
+const IN_EVERY_REQUEST = ['http', 'replies']
 const REQUESTS = ['test/server.test.ts', 'test/api/', 'test/auth/', 'test/http/', 'test/web/']
 
 if (process.argv[1] === import.meta.filename) {

@@ -39,10 +39,11 @@ export interface Decision<Status extends Decidable = AnyStatus> {
 /**
  * Decides a wait. The first rule that holds wins:
  *
- * 1. A counted context is `failure` or `error`: `failure`. No later report can turn the result. 2.
- * Every pattern matches, every counted context is `success`, and the statuses have settled:
- * `success`. 3. A counted context has been pending for longer than `stalled`: `stalled`. 4. At the
- * timeout: `missing` when a pattern matches nothing, otherwise `pending`.
+ * 1. A counted context is `failure` or `error`: `failure`. No later report can turn the result.
+ * 2. Every pattern matches, every counted context is `success`, and the statuses have settled:
+ *    `success`.
+ * 3. A counted context has been pending for longer than `stalled`: `stalled`.
+ * 4. At the timeout: `missing` when a pattern matches nothing, otherwise `pending`.
  *
  * A context counts unless `only` is set and no pattern matches it. Statuses have settled when the
  * newest report of a context not required by its exact name is older than `settle`: more of them

@@ -9,12 +9,13 @@ export type Use = 'request' | 'answer'
  * Returns a schema in the form that is exact and fast for the server's validators and serializers.
  * The published form is one that clients in every language understand.
  *
- * - References name the `$id` of a shared schema, as Ajv and Fastify resolve them. - `oneOf` with
- * null becomes a list of types, because serializers try the branches of `oneOf` one after the
- * other. - Objects of answers are closed. Clients must accept a new field; the server must not send
- * one by accident. - A default behind a reference moves to the request's property, where Ajv fills
- * it in. - `maxLength` is omitted if `x-max-bytes` implies it, so that error messages are about
- * bytes.
+ * - References name the `$id` of a shared schema, as Ajv and Fastify resolve them.
+ * - `oneOf` with null becomes a list of types, because serializers try the branches of `oneOf` one
+ *   after the other.
+ * - Objects of answers are closed. Clients must accept a new field; the server must not send one by
+ *   accident.
+ * - A default behind a reference moves to the request's property, where Ajv fills it in.
+ * - `maxLength` is omitted if `x-max-bytes` implies it, so that error messages are about bytes.
  */
 export function serverSchema(schemas: Schemas, schema: JsonObject, use: Use): JsonObject {
   if (isNullable(schema)) return nullable(schemas, schema, use)
