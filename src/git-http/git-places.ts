@@ -19,7 +19,7 @@ interface Paused {
 
 /**
  * Places for git processes. In each share of the places one client holds at most half, but at least
- * one.
+ * one. The same holds for long callers, and for each client among them.
  */
 export class GitPlaces extends FairQueue {
   /** In the order in which they were paused. */
@@ -27,9 +27,11 @@ export class GitPlaces extends FairQueue {
   #timer: NodeJS.Timeout | undefined
 
   constructor(places: number, maxWait: number) {
+    const half = halfOf(places)
     super({
       slots: places,
-      slotsPerClient: Math.max(1, Math.floor(places / 2)),
+      slotsPerClient: half,
+      long: { slots: half, slotsPerClient: halfOf(half) },
       waiting: WAITING,
       waitingPerClient: WAITING_PER_CLIENT,
       timeout: maxWait,
@@ -63,6 +65,10 @@ export class GitPlaces extends FairQueue {
       giveUp()
     }
   }
+}
+
+function halfOf(count: number): number {
+  return Math.max(1, Math.floor(count / 2))
 }
 
 /**

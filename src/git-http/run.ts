@@ -16,6 +16,7 @@ import { SharedBudget } from '../util/shared-budget.ts'
 import { type GitCall, startBackend } from './backend.ts'
 import { bodyLimit, type Pace, readBody } from './body.ts'
 import { createGitPlaces } from './git-places.ts'
+import { readCommands } from './push/commands.ts'
 import { beginPush, type Push, type PushServices } from './push/push.ts'
 import type { Spool } from './spool.ts'
 import { SpooledStream } from './spooled-stream.ts'
@@ -25,6 +26,11 @@ export interface GitLimits {
   maxBytes: number
   /** Milliseconds that git may work on one request. */
   timeout: number
+  /**
+   * Milliseconds that git may work on a push: for any, for each MB stored, and for each ref; at
+   * most `timeout`. Pushes with more than `short` hold at most half of the places of pushes.
+   */
+  pushTime: { any: number; megabyte: number; ref: number; short: number }
   /** Maximum number of requests that git handles at a time. */
   maxChildren: number
   /** Milliseconds that a request may wait for a place. */
@@ -48,6 +54,10 @@ const ANSWERS_OF_CLIENT = 1 / 4
 export const DEFAULT_GIT_LIMITS: GitLimits = {
   maxBytes: 2 * 1024 ** 3,
   timeout: 600_000,
+  // Many times what honest pushes need: 500 MB 14 s, 10,000 refs 5 s. Each push has a ref, so all
+  // may take longer than 40 s. Up to 42 s, small ones let others in within their wait: git needs up
+  // to two seconds to end. So it is not bytes, which are cheap to compress, that buy all places.
+  pushTime: { any: 40_000, megabyte: 1_000, ref: 20, short: 42_000 },
   maxChildren: 16,
   maxWait: MAX_WAIT,
   bodyMemory: { each: 64 * 1024, all: 64 * 1024 ** 2 },
@@ -55,6 +65,7 @@ export const DEFAULT_GIT_LIMITS: GitLimits = {
   pace: { bytes: 30 * 1024, window: 30_000 },
 }
 
+const MB = 1_000_000
 /** Bytes of a push that are written at once: fewer make one of 100 MB a fifth slower. */
 const WRITE_BATCH = 1024 * 1024
 
@@ -78,6 +89,8 @@ export interface GitRequest extends GitCall {
 interface Body {
   /** What git reads: a stream, or a file from its start. */
   content: Readable | FileHandle
+  /** Milliseconds that git may work on it. */
+  timeout: number
   /** Aborts when the body gives way to another client's. */
   displaced?: AbortSignal
   /** From now on the body does not give way. */
@@ -142,23 +155,22 @@ export function createGitServer(options: GitServerOptions): RunGit {
       take: () => {},
       signal: full.signal,
     })
-    return { content, close: () => content.destroy() }
+    return { content, timeout: limits.timeout, close: () => content.destroy() }
   }
 
   /** Receives a whole push into a file. It may give way until git works on it. */
   async function receivePush({ request, reply, client }: GitRequest): Promise<Body> {
     const displaced = new AbortController()
     const held = pushDisk.open(client, () => displaced.abort(new ServiceError('no_room')))
-    const release = () => {
+    const content = await spool.createFile()
+    // Written at offsets, so that the position of the file, from which git reads, stays at its
+    // start.
+    const sink = content.createWriteStream({ start: 0, autoClose: false, highWaterMark: WRITE_BATCH })
+    sink.once('close', () => {
       held.keep()
       held.release()
-    }
+    })
     try {
-      const content = await spool.createFile()
-      // Written at offsets, so that the position of the file, from which git reads, stays at its
-      // start.
-      const sink = content.createWriteStream({ start: 0, autoClose: false, highWaterMark: WRITE_BATCH })
-      sink.once('close', release)
       await readBody(request.raw, reply.raw, {
         sink,
         maxBytes: limits.maxBytes,
@@ -168,10 +180,16 @@ export function createGitServer(options: GitServerOptions): RunGit {
         },
         signal: displaced.signal,
       })
-      return { content, displaced: displaced.signal, keep: held.keep, close: () => void sink.destroy() }
-    } catch (cause) {
-      release()
-      throw isSystemError(cause) ? new ServiceError('no_room', undefined, { cause }) : cause
+      // They are not kept: many pushes may wait.
+      const { commands } = await readCommands(content)
+      const { any, megabyte, ref } = limits.pushTime
+      const time = any + (megabyte * held.held) / MB + ref * commands.length
+      const close = () => void sink.destroy()
+      const timeout = Math.min(time, limits.timeout)
+      return { content, timeout, displaced: displaced.signal, keep: held.keep, close }
+    } catch (error) {
+      sink.destroy()
+      throw error
     }
   }
 
@@ -181,7 +199,8 @@ export function createGitServer(options: GitServerOptions): RunGit {
     const connection = connectionSignal(request.raw.socket)
     const wanted = body?.displaced ? AbortSignal.any([connection, body.displaced]) : connection
     const place = places[service]
-    const leave = await place.enter(client, wanted)
+    const timeout = body?.timeout ?? limits.timeout
+    const leave = await place.enter(client, wanted, pusher !== null && timeout > limits.pushTime.short)
     body?.keep?.()
 
     const stop = new AbortController()
@@ -189,7 +208,7 @@ export function createGitServer(options: GitServerOptions): RunGit {
     const timer = setTimeout(() => {
       const cause = new Error('git took too long')
       stop.abort(new ServiceError('unavailable', undefined, { cause }))
-    }, limits.timeout)
+    }, timeout)
 
     let push: Push | null = null
     const end = async () => {
@@ -240,7 +259,12 @@ export function createGitServer(options: GitServerOptions): RunGit {
 
   return async (call) => {
     const receive = call.pusher ? receivePush : receiveFetch
-    const body = call.step === 'rpc' ? await receive(call) : null
+    const refuse = (cause: unknown) => {
+      throw isSystemError(cause)
+        ? new ServiceError(call.pusher ? 'no_room' : 'git_busy', undefined, { cause })
+        : cause
+    }
+    const body = call.step === 'rpc' ? await receive(call).catch(refuse) : null
     try {
       return await runInPlace(call, body)
     } catch (error) {

@@ -6,6 +6,8 @@ export interface FairQueueLimits {
   slots: number
   /** Callers of one client admitted at a time. */
   slotsPerClient: number
+  /** The same for long callers: those that keep a slot longer than others wait. */
+  long?: { slots: number; slotsPerClient: number }
   /**
    * Callers that wait for a slot. When this many wait, the client with the most waiting callers
    * loses one.
@@ -25,15 +27,50 @@ export class QueueFull extends Unavailable {
 const TOO_MANY = 'too many callers are waiting for a slot'
 
 interface Waiter {
+  isLong: boolean
   admit(): void
   refuse(reason: Error): void
+}
+
+/** Counts the callers that hold a slot. */
+class Slots {
+  taken = 0
+  readonly #limit: number
+  readonly #limitPerClient: number
+  readonly #held = new Map<string, number>()
+
+  constructor({ slots, slotsPerClient }: { slots: number; slotsPerClient: number }) {
+    this.#limit = slots
+    this.#limitPerClient = slotsPerClient
+  }
+
+  get isFull(): boolean {
+    return this.taken >= this.#limit
+  }
+
+  hasOneFor(client: string): boolean {
+    return !this.isFull && (this.#held.get(client) ?? 0) < this.#limitPerClient
+  }
+
+  take(client: string): void {
+    this.taken++
+    this.#held.set(client, (this.#held.get(client) ?? 0) + 1)
+  }
+
+  release(client: string): void {
+    const held = (this.#held.get(client) ?? 0) - 1
+    this.taken--
+    if (held > 0) this.#held.set(client, held)
+    else this.#held.delete(client)
+  }
 }
 
 /**
  * Shares a fixed number of slots between clients, so that no client can keep the others out.
  *
- * Callers of one client are admitted in order of arrival. Clients that wait take turns, and one
- * that already holds `slotsPerClient` is skipped. When the queue is full, a new caller replaces the
+ * Callers of one client are admitted in order of arrival, except that others pass a long one for
+ * which there is no slot. Clients that wait take turns, and one that already holds `slotsPerClient`
+ * is skipped. When the queue is full, a new caller replaces the
  * last caller of the client with the most waiting callers, unless its own client has as many. So no
  * client can fill the queue and block the others.
  *
@@ -47,23 +84,27 @@ interface Waiter {
  *     └── queue full ─────────▶ refused ◀───────────┘
  * ```
  *
- * Invariant: a caller waits only while all slots are taken or its client holds its whole share.
+ * Invariant: a caller waits only while all slots are taken or its client holds its whole share, or,
+ * if it is long, while that is so for long callers.
  */
 export class FairQueue {
   readonly #limits: FairQueueLimits
-  readonly #held = new Map<string, number>()
+  readonly #slots: Slots
+  /** Of the slots, those of long callers. */
+  readonly #long: Slots
   /** By client; the first one is next. Never holds an empty queue. */
   readonly #queues = new Map<string, Set<Waiter>>()
-  #taken = 0
   #waiting = 0
 
   constructor(limits: FairQueueLimits) {
     this.#limits = limits
+    this.#slots = new Slots(limits)
+    this.#long = new Slots(limits.long ?? limits)
   }
 
   /** Number of callers that hold a slot. */
   get taken(): number {
-    return this.#taken
+    return this.#slots.taken
   }
 
   /** Number of callers that wait for a slot. */
@@ -75,16 +116,17 @@ export class FairQueue {
    * Waits for a slot.
    *
    * @param client callers with the same key share one client's slots
+   * @param isLong see `FairQueueLimits.long`
    * @returns a function that releases the slot; later calls have no effect
    * @throws QueueFull, or the signal's reason
    */
-  async enter(client: string, signal?: AbortSignal): Promise<() => void> {
+  async enter(client: string, signal?: AbortSignal, isLong = false): Promise<() => void> {
     signal?.throwIfAborted()
-    if (!this.#hasSlotFor(client)) await this.#wait(client, signal)
-    else this.#take(client)
+    if (!this.#hasSlotFor(client, isLong)) await this.#wait(client, signal, isLong)
+    else this.#take(client, isLong)
     let held = true
     return () => {
-      if (held) this.#release(client)
+      if (held) this.#release(client, isLong)
       held = false
     }
   }
@@ -101,8 +143,7 @@ export class FairQueue {
 
   /** Returns whether a caller waits that could have a slot if the client gave one up. */
   needsSlotOf(client: string): boolean {
-    const isFull = this.#taken >= this.#limits.slots
-    return (isFull && this.#waiting > 0) || this.#queues.has(client)
+    return (this.#slots.isFull && this.#waiting > 0) || this.#queues.has(client)
   }
 
   /** Refuses all waiting callers of the client. Callers that hold a slot keep it. */
@@ -110,24 +151,22 @@ export class FairQueue {
     for (const waiter of [...(this.#queues.get(client) ?? [])]) waiter.refuse(reason)
   }
 
-  #hasSlotFor(client: string): boolean {
-    return this.#taken < this.#limits.slots && (this.#held.get(client) ?? 0) < this.#limits.slotsPerClient
+  #hasSlotFor(client: string, isLong: boolean): boolean {
+    return this.#slots.hasOneFor(client) && (!isLong || this.#long.hasOneFor(client))
   }
 
-  #take(client: string): void {
-    this.#taken++
-    this.#held.set(client, (this.#held.get(client) ?? 0) + 1)
+  #take(client: string, isLong: boolean): void {
+    this.#slots.take(client)
+    if (isLong) this.#long.take(client)
   }
 
-  #release(client: string): void {
-    const held = (this.#held.get(client) ?? 0) - 1
-    this.#taken--
-    if (held > 0) this.#held.set(client, held)
-    else this.#held.delete(client)
+  #release(client: string, isLong: boolean): void {
+    this.#slots.release(client)
+    if (isLong) this.#long.release(client)
     this.#admitNext()
   }
 
-  #wait(client: string, signal: AbortSignal | undefined): Promise<void> {
+  #wait(client: string, signal: AbortSignal | undefined, isLong: boolean): Promise<void> {
     const { waiting, waitingPerClient, timeout } = this.#limits
     const queue = this.#queues.get(client) ?? new Set<Waiter>()
     if (queue.size >= waitingPerClient || (this.#waiting >= waiting && !this.#makeSpace(queue.size + 1))) {
@@ -142,6 +181,7 @@ export class FairQueue {
         if (queue.size === 0) this.#queues.delete(client)
       }
       const waiter: Waiter = {
+        isLong,
         admit: () => {
           leave()
           resolve()
@@ -174,10 +214,10 @@ export class FairQueue {
 
   #admitNext(): void {
     for (const [client, queue] of this.#queues) {
-      const [first] = queue
-      if (first === undefined || !this.#hasSlotFor(client)) continue
-      this.#take(client)
-      first.admit()
+      const next = [...queue].find(({ isLong }) => this.#hasSlotFor(client, isLong))
+      if (next === undefined) continue
+      this.#take(client, next.isLong)
+      next.admit()
       // Move the client behind the others: it has had its turn.
       if (queue.size > 0) {
         this.#queues.delete(client)

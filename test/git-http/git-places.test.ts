@@ -9,8 +9,11 @@ import { GitPlaces } from '../../src/git-http/git-places.ts'
 import { startInstance } from '../helpers/instance.ts'
 import { until } from '../helpers/until.ts'
 import { basic, tryGit, workFolder } from './client.ts'
-import { blockGit, finish, HALF_OPEN, startGitServer, watchBackends } from './git-server.ts'
-import { backendsOf } from './raw.ts'
+import { blockGit, EVERYTHING, finish, HALF_OPEN, startGitServer, watchBackends } from './git-server.ts'
+import { backendsOf, beginRpc, pushBody, spooledFiles } from './raw.ts'
+
+const ZERO = '0'.repeat(40)
+const ONE = '1'.repeat(40)
 
 t.test('thirty clones of one client at once all succeed', async (t) => {
   const { server } = await startGitServer(t)
@@ -107,6 +110,60 @@ t.test('addresses and users take turns, requests of one keep their order', async
   await finish(held)
   await Promise.all(waiting)
   t.same(order, ['3 first', 'a first', '4 first', 'b first', '3 second', 'a second', '3 third'])
+})
+
+t.test(
+  'the time for a push follows from its size and refs, and is at most that of any request',
+  async (t) => {
+    const pushTime = { any: 1_000, megabyte: 0, ref: 0, short: Number.POSITIVE_INFINITY }
+    const refs = (count: number) =>
+      pushBody(
+        Array.from({ length: count }, (_, ref) => `${ZERO} ${ONE} refs/heads/ref-${ref}`),
+        'report-status',
+      )
+    for (const [limits, stopped, kept] of [
+      [{ pushTime: { ...pushTime, megabyte: 1_000_000 } }, refs(1), refs(500)],
+      [{ pushTime: { ...pushTime, ref: 60_000 } }, EVERYTHING, refs(1)],
+      [{ pushTime: { ...pushTime, any: 9_999_999 }, timeout: 1_000 }, EVERYTHING, null],
+    ] as const) {
+      const { begin } = await startGitServer(t, limits)
+      const release = blockGit(t)
+      const requests = [stopped, kept].map((body) => {
+        const raw = body && begin('push', '127.0.0.2', '')
+        raw?.request.end(body)
+        return raw?.answer
+      })
+      t.equal((await requests[0])?.status, 503)
+      release()
+      if (kept) t.equal((await requests[1])?.status, 200)
+    }
+  },
+)
+
+t.test('pushes that may take long leave half of the places to short ones', async (t) => {
+  const pushTime = { any: 60_000, megabyte: 0, ref: 1, short: 60_000 }
+  const { server, url } = await startGitServer(t, { maxChildren: 8, pushTime })
+  const users: string[] = []
+  for (const name of ['first', 'second', 'third']) {
+    users.push(basic('x', await server.createToken(name)))
+    await server.store.collaborators.set('owner', 'demo', await server.createUser(name), 'write')
+  }
+  const release = blockGit(t)
+  const push = (user: string, body: string | Buffer) => {
+    const raw = beginRpc(url, 'git-receive-pack', user)
+    raw.request.end(body)
+    return raw.answer
+  }
+  const long = pushBody([`${ZERO} ${ONE} refs/heads/long`], 'report-status')
+  const answers = users.slice(0, 2).map((user) => push(user, long))
+  await until(() => spooledFiles().length === 2)
+  await until(() => backendsOf().length === 1)
+  answers.push(push(users[2] ?? '', EVERYTHING))
+  await until(() => backendsOf().length === 2)
+  await until(() => spooledFiles().length === 3)
+  t.equal(backendsOf().length, 2)
+  release()
+  for (const answer of answers) t.equal((await answer).status, 200)
 })
 
 t.test('a client has its time to read before it loses its place to others', async (t) => {

@@ -13,8 +13,9 @@ function record(queue: FairQueue) {
   const releases: (() => void)[] = []
   return {
     admitted,
+    /** The client is the first letter of the name; `L` marks a long caller. */
     enter: (name: string, signal?: AbortSignal) =>
-      queue.enter(name.charAt(0), signal).then((release) => {
+      queue.enter(name.charAt(0), signal, name.endsWith('L')).then((release) => {
         admitted.push(name)
         releases.push(release)
       }),
@@ -51,6 +52,25 @@ t.test('one client never holds more than its share, even if slots are free', asy
   await leave(2)
   await Promise.all(entered)
   t.same(admitted.at(-1), 'a3')
+})
+
+t.test('long callers have slots of their own, and others pass those that wait', async (t) => {
+  const long = { slots: 2, slotsPerClient: 1 }
+  const queue = new FairQueue({ ...limits, slots: 4, slotsPerClient: 2, waiting: 10, long })
+  const { admitted, enter, leave } = record(queue)
+  const names = ['a1L', 'a2L', 'a3', 'b1L', 'c1L', 'c2']
+  const entered = names.map((name) => enter(name))
+  await setTimeout()
+  t.same(admitted, ['a1L', 'a3', 'b1L', 'c2'])
+  await leave(1)
+  t.equal(admitted.length, 4, 'a slot is free, but none for long callers')
+  await leave(2)
+  t.same(admitted.slice(4), ['c1L'])
+  await leave(0)
+  await Promise.all(entered)
+  t.same(admitted.slice(5), ['a2L'])
+  for (const slot of [3, 4, 5]) await leave(slot)
+  t.same([queue.taken, queue.waiting], [0, 0])
 })
 
 t.test('the queue is bounded, in total and for each client', async (t) => {

@@ -1,4 +1,7 @@
 import { execFileSync } from 'node:child_process'
+import { readdirSync, readFileSync } from 'node:fs'
+
+const BRANCHES = 'refs/heads/'
 
 /**
  * Returns the commit that HEAD names in the checkout around a folder, and OWNER/NAME from its
@@ -55,6 +58,32 @@ export function slugOf(address: string): string | undefined {
  */
 export function anyTip(): string | undefined {
   return git('.', 'for-each-ref', '--count=1', '--format=%(objectname)', 'refs/heads')
+}
+
+/**
+ * Returns the names of the branches that an update of a ref changes, in the repository that a hook
+ * runs in; undefined if git fails. git follows symbolic refs, so these are the branch at the end
+ * and all branches that lead to it.
+ */
+export function changedBranches(ref: string): string[] | undefined {
+  const listed = git('.', 'for-each-ref', '--format=%(if)%(symref)%(then)%(refname)%(end)', BRANCHES)
+  if (listed === undefined) return undefined
+  const endOf = (name: string) => git('.', 'symbolic-ref', '--quiet', name) ?? name
+  const end = endOf(ref)
+  // git does not list those that lead nowhere.
+  const files = readdirSync('refs', { recursive: true, encoding: 'utf8' }).map((name) => `refs/${name}`)
+  const names = new Set([end, ...listed.split('\n'), ...files.filter(isSymbolic)])
+  return [...names]
+    .filter((name) => name.startsWith(BRANCHES) && endOf(name) === end)
+    .map((name) => name.slice(BRANCHES.length))
+}
+
+function isSymbolic(file: string): boolean {
+  try {
+    return file.startsWith(BRANCHES) && readFileSync(file, 'latin1').startsWith('ref:')
+  } catch {
+    return false
+  }
 }
 
 /**

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { parse } from './arguments.ts'
-import { anyTip, isAncestor } from './checkout.ts'
+import { anyTip, changedBranches, isAncestor } from './checkout.ts'
 import { unmetChecks } from './describe-verdict.ts'
 import { exitCodes } from './exit-codes.ts'
 import { findTarget, targetOptions } from './target.ts'
@@ -11,6 +11,7 @@ const { repo, url } = targetOptions
 export const gateOptions = { repo, url, 'branch-rules': { type: 'boolean' } } as const
 
 const NOTHING = /^0+$/
+const UNREADABLE = 'its repository cannot be read'
 
 /**
  * Runs `commit-status gate`: refuses updates that the branch rules do not allow, as a `pre-receive`
@@ -21,13 +22,19 @@ export async function gate(args: string[], env: NodeJS.ProcessEnv): Promise<numb
   if (!values['branch-rules']) throw new UsageError('gate needs --branch-rules')
   let exitCode: number = exitCodes.success
   for (const [ref, old, tip] of updates(positionals)) {
-    const [, branch] = /^refs\/heads\/(.+)/s.exec(ref) ?? []
-    const reason = branch && (await reasonAgainst(branch, old, tip))
-    if (!reason) continue
-    say(`${branch}: ${reason}`)
-    exitCode = exitCodes.failure
+    const branches = changedBranches(ref)
+    if (!branches) refuse(ref, UNREADABLE)
+    for (const branch of branches ?? []) {
+      const reason = await reasonAgainst(branch, old, tip)
+      if (reason) refuse(branch, reason)
+    }
   }
   return exitCode
+
+  function refuse(name: string, reason: string): void {
+    say(`${name}: ${reason}`)
+    exitCode = exitCodes.failure
+  }
 
   async function reasonAgainst(branch: string, old: string, tip: string): Promise<string | undefined> {
     const sha = NOTHING.test(tip) ? old : tip
@@ -42,7 +49,7 @@ export async function gate(args: string[], env: NodeJS.ProcessEnv): Promise<numb
       // The verdict on any known commit lists the branch rules. The first push to an empty
       // repository passes.
       const known = anyTip()
-      if (known === undefined) return 'its repository cannot be read'
+      if (known === undefined) return UNREADABLE
       if (known === '') return undefined
       answer = await client.getVerdict({ ...commit, sha: known, branch })
     }
