@@ -52,27 +52,24 @@ export function isTimeout(error: unknown): boolean {
 
 /** Returns whether an error from `translateError` says that the disk is full or broken. */
 export function isDiskError(error: unknown): error is StoreUnavailable {
-  return error instanceof StoreUnavailable && DISK.test(sqlStateOf(error.cause) ?? '')
+  return error instanceof StoreUnavailable && DISK.test(sqlStateOf(error) ?? '')
 }
 
-/**
- * Runs `work`, and again after conflicts with other transactions.
- *
- * @throws the translated error
- */
+/** Runs `work`, and again after conflicts with other transactions. */
 export async function retry<T>(work: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await work()
     } catch (error) {
-      const code = sqlStateOf(error)
-      if (attempt === ATTEMPTS || code === undefined || !CONFLICT.test(code)) throw translateError(error)
+      if (attempt === ATTEMPTS || !CONFLICT.test(sqlStateOf(error) ?? '')) throw error
     }
   }
 }
 
+/** Returns the SQLSTATE of an error of `pg`, or of its translation. */
 function sqlStateOf(error: unknown): string | undefined {
-  return error instanceof DatabaseError ? error.code : undefined
+  const cause = error instanceof StoreUnavailable ? error.cause : error
+  return cause instanceof DatabaseError ? cause.code : undefined
 }
 
 /**

@@ -4,7 +4,7 @@ import { type DialectSql, type Engine, StoreUnavailable } from '../engine.ts'
 import { type Prepared, prepare } from '../prepared.ts'
 import type { Tables } from '../tables.ts'
 import { Connections, sharesSessions } from './connections.ts'
-import { isDiskError, retry } from './driver-errors.ts'
+import { isDiskError, retry, translateError } from './driver-errors.ts'
 import { isOneOf, ofCommits, reportFunction, reporting } from './statuses.ts'
 
 const dialect: DialectSql = {
@@ -64,6 +64,8 @@ export function openPostgres(url: string, size: number, isLimited: boolean): Eng
       // The statement determines the rows; `prepare` inferred their type from the same query.
       const { rows } = await session.run({ name, text: sql, values: bind(params) })
       return rows
+    } catch (error) {
+      throw translateError(error)
     } finally {
       session.release()
     }
@@ -99,10 +101,13 @@ export function openPostgres(url: string, size: number, isLimited: boolean): Eng
       const connection = new Connections(url, 1, 0)
       const alone = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: connection.queryPool }) })
       try {
-        await alone.transaction().execute(async (db) => {
-          await sql`select pg_advisory_xact_lock(${MIGRATION_LOCK})`.execute(db)
-          await work(db)
-        })
+        const transaction = () =>
+          alone.transaction().execute(async (db) => {
+            await sql`select pg_advisory_xact_lock(${MIGRATION_LOCK})`.execute(db)
+            await work(db)
+          })
+        // Other processes may write to the same tables in another order.
+        await retry(transaction)
       } finally {
         await alone.destroy()
       }

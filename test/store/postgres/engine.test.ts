@@ -1,3 +1,4 @@
+import { sql } from 'kysely'
 import { Client } from 'pg'
 import tap, { type Test } from 'tap'
 import { openStore, type StoreOptions } from '../../../src/store/store.ts'
@@ -98,6 +99,32 @@ test('runs a statement again after a deadlock', async (t) => {
     'alter sequence attempts minvalue -1000 restart with -1000',
   )
   await t.rejects(report('ci'), AWAY, 'a limited number of times')
+  t.equal((await store.statuses.list(created.id, SHA)).length, 1)
+})
+
+test('runs a migration again after a deadlock with servers that write', async (t) => {
+  const { store, created, report } = await openRepository(t)
+  await report('ci')
+  const { engine } = store
+  let attempts = 0
+  let lock: Promise<unknown> | undefined
+  await engine.exclusively(async (db) => {
+    attempts++
+    await sql`lock table repositories in access exclusive mode`.execute(db)
+    if (attempts > 1) return
+    const locked = Promise.withResolvers<void>()
+    lock = engine.kysely.transaction().execute(async (other) => {
+      // This transaction waits longer before it looks for a deadlock, so the migration ends.
+      await sql`set local deadlock_timeout = '1min'`.execute(other)
+      await sql`lock table statuses in access exclusive mode`.execute(other)
+      locked.resolve()
+      await sql`select count(*) from repositories`.execute(other)
+    })
+    await locked.promise
+    await sql`lock table statuses in access exclusive mode`.execute(db)
+  })
+  await lock
+  t.equal(attempts, 2)
   t.equal((await store.statuses.list(created.id, SHA)).length, 1)
 })
 
