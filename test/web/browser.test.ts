@@ -101,6 +101,39 @@ t.test('a user creates a token, and it works everywhere until it is revoked', as
   t.equal(await page.title(), 'Sign in · Commit Status', 'sign-out invalidates the cookie')
 })
 
+t.test('a repository among many is found with the keyboard, with and without JavaScript', async (t) => {
+  for (let index = 0; index < 204; index++)
+    await server.createRepository(`team${index % 4}/service-${index}`, { commits: 0 })
+  for (const javaScriptEnabled of [true, false]) {
+    const page = await openPage(t, { viewport: { width: 360, height: 800 }, javaScriptEnabled })
+    await page.addInitScript(AXE)
+    const check = async (what: string) => {
+      if (javaScriptEnabled) await checkLooks(t, page, what)
+    }
+    const rows = page.locator('.list .commit')
+    await page.goto(url)
+    await check('home')
+    t.ok((await rows.count()) < 204, 'the first ones')
+    await tabTo(t, page, '[role=search] input')
+    await page.keyboard.type('team3/service-10')
+    await page.keyboard.press('Enter')
+    await page.waitForURL('**/?q=team3%2Fservice-10')
+    await check('found')
+    t.same(await rows.locator('strong').allTextContents(), ['service-103', 'service-107'])
+    await tabTo(t, page, 'a:has-text("service-107")')
+    await page.keyboard.press('Enter')
+    await page.waitForURL('**/team3/service-107')
+
+    await page.goto(`${url}/team3`)
+    t.equal(await page.textContent('h1'), 'Repositories of team3')
+    await check('an owner')
+    t.equal(await rows.count(), 51)
+    await page.goto(`${url}/?q=nothing`)
+    t.match(await page.textContent('.empty'), 'No repository that you may see')
+    await check('nothing found')
+  }
+})
+
 t.test('the commands shown with a new token work unchanged', async (t) => {
   const { commits } = await server.createRepository('alice/example')
   const page = await openPage(t)

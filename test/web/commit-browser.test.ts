@@ -32,7 +32,7 @@ const openPage = (t: Test, options?: BrowserContextOptions) =>
 const DESKTOP = { viewport: { width: 1280, height: 860 } }
 /** Pages are used in these; `checkLooks` shows each in others too. */
 const LOOKS: Record<string, BrowserContextOptions> = {
-  phone: { viewport: { width: 390, height: 800 }, isMobile: true, hasTouch: true },
+  phone: { viewport: { width: 360, height: 800 }, isMobile: true, hasTouch: true },
   'no JavaScript': { ...DESKTOP, javaScriptEnabled: false },
 }
 
@@ -52,8 +52,8 @@ t.test('the first screen answers the questions of a user', async (t) => {
     t.test(look, async (t) => {
       const page = await openPage(t, options)
       await page.addInitScript(AXE)
-      const height = options.viewport?.height ?? 0
-      const isOnFirstScreen = async (text: string) => {
+      const size = options.viewport ?? DESKTOP.viewport
+      const isOnFirstScreen = async (text: string, height = size.height) => {
         const box = await page.getByText(text).first().boundingBox()
         t.ok(box && box.y + box.height <= height, `${text} ends at ${box && box.y + box.height} px`)
       }
@@ -74,6 +74,8 @@ t.test('the first screen answers the questions of a user', async (t) => {
         'launch/approval',
       ])
         await isOnFirstScreen(text)
+      // Of the smallest phones, too.
+      await isOnFirstScreen('ci/mac', 640)
       t.equal(await page.isVisible('text=ci/shard-5'), false, 'passed checks are folded')
       await page.fill('#q', 'shard-5')
       await page.selectOption('#state', 'success')
