@@ -1,5 +1,8 @@
+import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
+import { schemas } from '../../generated/schemas.ts'
 import { NotARepository, RepositoryUnavailable } from '../git/errors.ts'
+import { statIfExists } from '../git/file-state.ts'
 import { checkComplete, findDamage } from '../git/integrity.ts'
 import type { CommitLookup } from '../git/objects/commit-lookup.ts'
 import { openRepository } from '../git/opened-repository.ts'
@@ -9,6 +12,8 @@ import { explainOwnerProblem, findOwnerProblem } from '../git/repository-owner.t
 import type { Repository } from '../store/repositories/repositories.ts'
 import type { Store } from '../store/store.ts'
 import { nowInSeconds } from '../store/time.ts'
+import type { RepositoryCopy } from './backup/generations.ts'
+import { compareWithExpectedRefs } from './expected-refs.ts'
 import { removeCommits, reportedCommits } from './prune.ts'
 
 /**
@@ -21,8 +26,13 @@ const SECOND_READING = 1_000
 type OnProgress = (done: number, total: number) => void
 
 export interface CheckOptions {
-  /** Read every object of each repository, instead of commits and trees alone. */
+  /**
+   * Read every object of each repository, instead of commits and trees alone, and compare refs with
+   * events and with `copies`.
+   */
   full: boolean
+  /** The repositories of a backup. */
+  copies?: readonly RepositoryCopy[]
   /** Also look up every commit with statuses in git. */
   commits: boolean
   /** With `commits`: remove the statuses of commits that are no longer in git. */
@@ -55,13 +65,15 @@ export interface CheckResult {
 export async function checkAll(
   store: Store,
   lookup: CommitLookup,
-  { full, commits, prune }: CheckOptions,
+  { full, copies = [], commits, prune }: CheckOptions,
   onProgress: OnProgress,
 ): Promise<CheckResult> {
   const damage = (await store.engine.checkFiles?.()) ?? []
   // A repository or a status may seem to be missing because of the damage.
   if (damage.length > 0) return { findings: damage, trusted: [], pruned: [], damaged: true }
   const result: CheckResult = { findings: [], trusted: [], pruned: [], damaged: false }
+  if (full) result.findings.push(...(await unknownStates(store)))
+  const refs = full ? await compareWithExpectedRefs(store, copies) : null
   const repositories = await store.repositories.list()
   for (const [index, repository] of repositories.entries()) {
     const name = `${repository.owner}/${repository.name}`
@@ -70,9 +82,13 @@ export async function checkAll(
       await inspectRepository(repository.path)
       const opened = await openRepository(repository)
       await checkWritable(repository.path)
+      // Without it git assumes its defaults, and shows refs that were hidden.
+      if (repository.managed && !(await statIfExists(join(repository.path, 'config'))))
+        result.findings.push(`repository ${name}: ${join(repository.path, 'config')} is missing`)
       await checkComplete(opened)
       const damage = await findDamage(opened, full)
       result.findings.push(...damage.map((text) => `repository ${name}: ${text}`))
+      await refs?.add(repository, opened)
       if (commits && damage.length > 0)
         throw new RepositoryUnavailable('its commits are not looked up until it is repaired')
       if (commits) await checkCommits(store, lookup, repository, prune, result)
@@ -82,12 +98,24 @@ export async function checkAll(
     }
     onProgress(index + 1, repositories.length)
   }
+  if (refs) result.findings.push(...(await refs.findings()))
   for (const folder of await orphanedFolders(store)) {
     result.findings.push(
       `folder ${folder}: belongs to no repository; serve it with "repo import", or delete it if you do not need it`,
     )
   }
   return result
+}
+
+/** Finds statuses whose state is none of the contract. */
+async function unknownStates({ engine }: Store): Promise<string[]> {
+  const rows = await engine.kysely
+    .selectFrom('statuses')
+    .select((eb) => ['state', eb.fn.countAll().as('rows')])
+    .where('state', 'not in', schemas.State.enum)
+    .groupBy('state')
+    .execute()
+  return rows.map(({ state, rows }) => `statuses: rows with the unknown state "${state}": ${rows}`)
 }
 
 /** Returns whether no other account can write the configuration of a repository. */

@@ -78,6 +78,8 @@ t.test('backs up, restores, checks and prunes', async (t) => {
   t.match(check.stdout, /^repository alice\/rocket: .*\n$/, 'its files were not restored')
   t.match(check.stderr, /error: found 1 problem/)
   t.match(await runCli(['check', '--prune'], here), { code: 2, stderr: /--prune needs --commits/ })
+  const noBackup = await runCli(['check', '--backup', '.'], here)
+  t.match(noBackup, { code: 2, stderr: /--backup needs --full/ })
   const commits = await runCliProcess(here, 'check', '--commits')
   t.same([commits.code, commits.stdout], [1, `commit alice/rocket ${sha}: no longer in git\n`])
   t.same((await runCli(['check'], here)).code, 0)

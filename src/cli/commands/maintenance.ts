@@ -2,6 +2,7 @@ import type { Command } from 'commander'
 import { RuleViolation } from '../../domain/rule-violation.ts'
 import { checkGit } from '../../git/git-version.ts'
 import { CommitLookup } from '../../git/objects/commit-lookup.ts'
+import { findBackup } from '../../maintenance/backup/restore.ts'
 import { type CheckOptions, checkAll } from '../../maintenance/check.ts'
 import { pruneStatuses } from '../../maintenance/prune.ts'
 import type { Store } from '../../store/store.ts'
@@ -14,24 +15,29 @@ import { readingStore, type Settings, withStore } from '../parts/with-store.ts'
 const DAMAGED =
   '. The database is damaged: stop the server, move the database away, and restore the newest backup with "restore FILE"'
 
+type CheckFlags = Partial<Omit<CheckOptions, 'copies'>> & { backup?: string }
+
 export function addMaintenanceCommands(program: Command, settings: Settings): void {
   program
     .command('check')
     .description('check the database, and all that the refs of repositories lead to; print each problem')
-    .option('--full', 'also read the content of all files in git')
+    .option('--full', 'also read the content of all files in git, and compare refs with events')
+    .option('--backup <folder>', 'with --full: compare refs with the newest backup in the folder too')
     .option('--commits', 'also look up every commit with statuses in git')
     .option('--prune', 'with --commits: remove the statuses of commits that are no longer in git')
-    .action(({ full = false, commits = false, prune = false }: Partial<CheckOptions>) => {
+    .action(({ full = false, commits = false, prune = false, backup }: CheckFlags) => {
+      if (backup !== undefined && !full) throw new UsageError('--backup needs --full')
       if (prune && !commits) throw new UsageError('--prune needs --commits')
       return (prune ? withStore : readingStore)(settings, async (store, { tokenMaxLifetime }) => {
         await checkGit()
+        const copies = backup === undefined ? [] : (await findBackup(backup)).repositories
         const lookup = new CommitLookup()
         const progress = showProgress()
         try {
           const { findings, trusted, pruned, damaged } = await checkAll(
             store,
             lookup,
-            { full, commits, prune },
+            { full, copies, commits, prune },
             (done, total) => progress('check repositories', done, total),
           )
           for (const finding of pruned) print(`removed: ${finding}`)

@@ -115,6 +115,17 @@ export function createPushStore(engine: Engine, repositories: string, audit: Aud
       return stored.id
     },
     listOpen,
+
+    /** Returns the refs that all open pushes name, as in events. */
+    async listOpenRefs(): Promise<{ repositoryId: number; ref: string }[]> {
+      const rows = await kysely.selectFrom('push_intents').select(['pusher', 'commands']).execute()
+      return rows
+        .map(readIntent)
+        .flatMap(({ pusher: { repositoryId }, commands }) =>
+          commands.map(decodeName).map(({ ref }) => ({ repositoryId, ref })),
+        )
+    },
+
     settle,
   }
 }
