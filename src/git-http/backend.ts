@@ -1,11 +1,11 @@
 import type { FileHandle } from 'node:fs/promises'
 import { Duplex, pipeline, Readable, type Writable } from 'node:stream'
-import { hasCode, nullOnSystemError } from '../errors.ts'
+import { nullOnSystemError } from '../errors.ts'
 import { gitEnvironment } from '../git/environment.ts'
 import { cannotOpen } from '../git/errors.ts'
 import { removeStaleLocks } from '../git/leftovers.ts'
 import type { OpenedRepository } from '../git/opened-repository.ts'
-import { type GitEnd, startGit } from '../git/run-git.ts'
+import { type GitEnd, startGit, terminateGroup } from '../git/run-git.ts'
 import { syncFolders } from './push/folder-sync.ts'
 import { HOOK_CHANNEL, HOOKS, serveProcReceive } from './push/proc-receive.ts'
 import type { Push } from './push/push.ts'
@@ -40,16 +40,24 @@ export interface BackendOptions {
  * Settings of a push. They bound memory, since the push decides which objects git reads: it keeps
  * two as a whole, a base and what a delta makes of it. git streams a larger file to disk before it
  * finds that the repository already has it.
+ *
+ * Small pushes stay packs too: a fetch would compress what is loose anew each time. Garbage is
+ * collected outside of the time for a push: see `GarbageCollector`.
  */
-const PUSH_SETTINGS = { 'pack.threads': '1', 'core.bigFileThreshold': '128m' }
+const PUSH_SETTINGS = {
+  'pack.threads': '1',
+  'core.bigFileThreshold': '128m',
+  'receive.unpackLimit': '1',
+  'receive.autogc': 'false',
+}
+/** Larger files are sent as they are stored, and not compared with others for each fetch. */
+const FETCH_SETTINGS = { 'core.bigFileThreshold': '1m' }
 /** KiB of memory of each process of a push. git keeps all folders of a small push in memory. */
 const PUSH_MEMORY = 1536 * 1024
 /** Largest block of memory of a fetch: git lists the objects in one, here 20 million. */
 const FETCH_BLOCK = '2g'
 /** Milliseconds in which git removes the received objects of a push whose input was emptied. */
 const INPUT_GRACE = 2_000
-/** Milliseconds in which git removes its lock files after SIGTERM, before it is killed. */
-const GRACE = 5_000
 const HEAD_LENGTH = 8 * 1024
 /** Of the length of a packet. */
 const LENGTH_DIGITS = 4
@@ -149,7 +157,7 @@ export function startBackend(
  * to a folder that another one has just removed.
  *
  * ```
- *   input emptied ── wait ──▶ SIGTERM: git removes its lock files ── GRACE ──▶ SIGKILL
+ *   input emptied ── wait ──▶ SIGTERM: git removes its lock files ── wait ──▶ SIGKILL
  * ```
  *
  * @returns a function to call when all processes have ended
@@ -161,19 +169,14 @@ function emptyAndTerminate(
 ): () => void {
   // The signals stop git too.
   if (body && !(body instanceof Readable)) body.truncate().catch(nullOnSystemError)
-  const kill = (name: NodeJS.Signals) => {
-    try {
-      if (pid !== undefined) process.kill(-pid, name)
-    } catch (error) {
-      // All have ended already.
-      if (!hasCode(error, 'ESRCH')) throw error
-    }
-  }
-  let timer = setTimeout(() => {
-    kill('SIGTERM')
-    timer = setTimeout(() => kill('SIGKILL'), GRACE)
+  let forget = () => {}
+  const timer = setTimeout(() => {
+    forget = terminateGroup(pid)
   }, wait)
-  return () => clearTimeout(timer)
+  return () => {
+    clearTimeout(timer)
+    forget()
+  }
 }
 
 /** Resolves when a stream takes more, or nobody reads the answer any more. */
@@ -257,6 +260,7 @@ function backendEnvironment(
 ): Record<string, string> {
   const settings = {
     ...(push && PUSH_SETTINGS),
+    ...(service === 'git-upload-pack' && FETCH_SETTINGS),
     'http.uploadpack': String(service === 'git-upload-pack'),
     'http.receivepack': String(service === 'git-receive-pack'),
     // A repository's own values can only add refs: git asks the hook about a ref when any value

@@ -5,6 +5,7 @@ import type { Caller, Requirement } from '../auth/access-policy.ts'
 import type { Authorizer } from '../auth/authorizer.ts'
 import { readCredential, type SchemeReader } from '../auth/credential.ts'
 import { ServiceError } from '../errors.ts'
+import { GarbageCollector } from '../git/collect-garbage.ts'
 import { headerValues } from '../http/incoming.ts'
 import { sendError } from '../replies/error-replies.ts'
 import { recheckAccess } from '../replies/recheck-access.ts'
@@ -15,7 +16,7 @@ import { bodyLimit, checkGitBodyHeaders } from './body.ts'
 import { PushRecorder } from './push/record.ts'
 import { createGitServer, type GitRequest, type GitServerOptions, openServable } from './run.ts'
 
-export interface GitHttpOptions extends Omit<GitServerOptions, 'pushes'> {
+export interface GitHttpOptions extends Omit<GitServerOptions, 'pushes' | 'garbage'> {
   authorizer: Authorizer
   store: Store
 }
@@ -66,9 +67,12 @@ export async function gitHttp(app: FastifyInstance, options: GitHttpOptions): Pr
   const recorder = new PushRecorder(store.pushes, limits.timeout + ENDING, (error) =>
     app.log.error({ err: error }, 'cannot settle a push yet'),
   )
-  app.addHook('onClose', () => recorder.close())
+  const garbage = new GarbageCollector(limits.timeout)
+  app.addHook('onClose', async () => {
+    await Promise.all([recorder.close(), garbage.close()])
+  })
   const onError = (error: unknown) => app.log.error({ err: error }, 'cannot check a push')
-  const runGit = createGitServer({ ...rest, limits, pushes: { store, recorder, onError } })
+  const runGit = createGitServer({ ...rest, limits, garbage, pushes: { store, recorder, onError } })
   app.setErrorHandler(async (error, _request, reply) => sendError(reply, withoutDisconnect(error), CHALLENGE))
 
   /** Runs steps 2 to 6 of the order of checks. */

@@ -3,6 +3,7 @@ import { Readable } from 'node:stream'
 import { setImmediate } from 'node:timers/promises'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { isSystemError, ServiceError } from '../errors.ts'
+import type { GarbageCollector } from '../git/collect-garbage.ts'
 import { type OpenedRepository, openRepository } from '../git/opened-repository.ts'
 import { checkObjects } from '../git/repository-health.ts'
 import type { GitEnd } from '../git/run-git.ts'
@@ -107,6 +108,7 @@ export interface GitServerOptions {
   /** Milliseconds in which the body of a fetch must arrive. */
   bodyTimeout: number
   pushes: PushServices
+  garbage: GarbageCollector
   addGauge?: AddGauge | undefined
 }
 
@@ -129,7 +131,7 @@ export interface GitServerOptions {
  * with 503, until git works on it: see `SharedBudget`.
  */
 export function createGitServer(options: GitServerOptions): RunGit {
-  const { limits, spool, bodyTimeout, pushes, addGauge } = options
+  const { limits, spool, bodyTimeout, pushes, garbage, addGauge } = options
   const places = createGitPlaces(limits.maxChildren, limits.maxWait)
   const pushDisk = new SharedBudget(spool.bytes)
   const answerDisk = new SharedBudget(spool.bytes, spool.bytes * ANSWERS_OF_CLIENT)
@@ -211,11 +213,13 @@ export function createGitServer(options: GitServerOptions): RunGit {
     }, timeout)
 
     let push: Push | null = null
+    let opened: OpenedRepository | null = null
     const end = async () => {
       leave()
       body?.close()
       clearTimeout(timer)
       await push?.end()
+      if (push && opened) void garbage.collect(opened)
     }
     const onEnd = ({ code, stderr }: GitEnd) => {
       const details = { reqId: request.id, service, path: repository.path, code, stderr }
@@ -233,7 +237,7 @@ export function createGitServer(options: GitServerOptions): RunGit {
     const content = body?.content ?? null
     let begun: Promise<void>
     try {
-      const opened = await openServable(repository)
+      opened = await openServable(repository)
       if (pusher) {
         if (content === null || content instanceof Readable)
           throw new Error('a push was not received into a file')

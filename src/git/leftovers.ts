@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { lstat, readdir, rm } from 'node:fs/promises'
+import { lstat, readdir, readFile, rm } from 'node:fs/promises'
 import { uptime } from 'node:os'
 import { join } from 'node:path'
 import { nullOnSystemError } from '../errors.ts'
@@ -56,11 +56,22 @@ export async function removeLeftovers(
   if (errors.length > 0) throw errors[0]
 }
 
+/** Also removes what keeps a pack out of garbage collections until the refs of its push are stored. */
 async function removeQuarantines(repository: string, longest: number): Promise<void> {
   const objects = join(repository, 'objects')
   const names = await readdir(objects).catch(emptyWhenMissing)
   for (const name of names.filter((name) => QUARANTINE.test(name)))
     await removeOlder(join(objects, name), longest)
+
+  // Others keep packs too, for a reason of their own.
+  const packs = join(objects, 'pack')
+  for (const name of (await readdir(packs).catch(emptyWhenMissing)).filter((name) =>
+    name.endsWith('.keep'),
+  )) {
+    const file = join(packs, name)
+    const text = await readFile(file, 'latin1').catch(nullOnSystemError)
+    if (text?.startsWith('receive-pack ')) await removeOlder(file, longest)
+  }
 }
 
 /**

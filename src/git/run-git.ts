@@ -1,4 +1,5 @@
 import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process'
+import { hasCode } from '../errors.ts'
 import { gitEnvironment } from './environment.ts'
 import { GitFailed, GitTimeout } from './errors.ts'
 import type { OpenedRepository } from './opened-repository.ts'
@@ -124,6 +125,28 @@ export function startGit(
   // EPIPE means that the process has ended, which the promise tells.
   child.stdin?.on('error', () => {})
   return { child, ended }
+}
+
+/** Milliseconds in which git removes its lock files after SIGTERM, before it is killed. */
+const GRACE = 5_000
+
+/**
+ * Stops a process that leads a group, and all its children.
+ *
+ * @returns a function to call when all processes have ended
+ */
+export function terminateGroup(pid: number | undefined): () => void {
+  const kill = (name: NodeJS.Signals) => {
+    try {
+      if (pid !== undefined) process.kill(-pid, name)
+    } catch (error) {
+      // All have ended already.
+      if (!hasCode(error, 'ESRCH')) throw error
+    }
+  }
+  kill('SIGTERM')
+  const timer = setTimeout(() => kill('SIGKILL'), GRACE)
+  return () => clearTimeout(timer)
 }
 
 /** Returns the options of git that name the repository of a command. */

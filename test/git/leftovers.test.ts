@@ -58,6 +58,18 @@ t.test(
     create(join(folder, '1.git'), 'young', longest - 30_000)
     create(imported, 'old', Math.max(longest, day) + 60_000)
     create(imported, 'young', day - 60_000)
+    for (const repository of [join(folder, '1.git'), imported]) {
+      const packs = join(repository, 'objects/pack')
+      mkdirSync(packs)
+      for (const [name, text, age] of [
+        ['old', 'receive-pack 1 on host', Math.max(longest, day) + 60_000],
+        ['young', 'receive-pack 1 on host', longest - 30_000],
+        ['others', 'too large', Math.max(longest, day) + 60_000],
+      ] as const) {
+        writeFileSync(join(packs, `${name}.keep`), text)
+        utimesSync(join(packs, `${name}.keep`), 0, (Date.now() - age) / 1000)
+      }
+    }
     const drafts = ['new-0123456789abcdef.git', 'new-fedcba9876543210.git', 'new-0123456789abcdef.git.kept']
     for (const [index, age] of [day + 60_000, day - 60_000, day + 60_000].entries()) {
       const path = join(folder, drafts[index] ?? '')
@@ -80,6 +92,12 @@ t.test(
     writeFileSync(join(folder, '0.git.unreadable/objects'), '')
     await t.rejects(removeLeftovers(folder, [join(folder, 'gone'), imported], longest), { code: 'ENOTDIR' })
     for (const repository of [join(folder, '1.git'), imported])
-      t.same(readdirSync(join(repository, 'objects')), ['tmp_objdir-incoming-young'])
+      t.same(readdirSync(join(repository, 'objects'), { recursive: true }).sort(), [
+        'pack',
+        'pack/others.keep',
+        'pack/young.keep',
+        'tmp_objdir-incoming-young',
+        'tmp_objdir-incoming-young/pack',
+      ])
   },
 )

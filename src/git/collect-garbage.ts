@@ -1,0 +1,82 @@
+import { readdir, rm, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { limitConcurrency } from '../util/limit-concurrency.ts'
+import { gitEnvironment } from './environment.ts'
+import type { OpenedRepository } from './opened-repository.ts'
+import { startGit, terminateGroup } from './run-git.ts'
+
+/** Milliseconds for which a repository is left alone after a collection that did not succeed. */
+const PAUSE = 60 * 60 * 1000
+/** KiB of memory of each process. */
+const MEMORY = 1536 * 1024
+
+/**
+ * Combines the packs of repositories when git considers it worthwhile (`git gc --auto`): one
+ * repository after the other, beside the requests.
+ */
+export class GarbageCollector {
+  readonly #timeout: number
+  readonly #inTurn = limitConcurrency(1)
+  readonly #waiting = new Set<string>()
+  readonly #pausedUntil = new Map<string, number>()
+  readonly #closing = new AbortController()
+
+  /** @param timeout milliseconds after which git is stopped */
+  constructor(timeout: number) {
+    this.#timeout = timeout
+  }
+
+  /** Resolves when the repository has had its turn. Never rejects. */
+  async collect(repository: OpenedRepository): Promise<void> {
+    const { path } = repository
+    if (this.#waiting.has(path) || performance.now() < (this.#pausedUntil.get(path) ?? 0)) return
+    this.#waiting.add(path)
+    await this.#inTurn(async () => {
+      this.#waiting.delete(path)
+      if (this.#closing.signal.aborted) return
+      const stop = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(this.#timeout)])
+      if (await runAuto(repository, stop)) this.#pausedUntil.delete(path)
+      else this.#pausedUntil.set(path, performance.now() + PAUSE)
+    })
+  }
+
+  /** Stops git, and resolves when it has ended. */
+  async close(): Promise<void> {
+    this.#closing.abort()
+    await this.#inTurn(async () => {})
+  }
+}
+
+/** Returns whether git succeeded. */
+async function runAuto(repository: OpenedRepository, signal: AbortSignal): Promise<boolean> {
+  const since = Date.now()
+  const { child, ended } = startGit(
+    repository,
+    ['gc', '--auto', '--quiet'],
+    {
+      env: gitEnvironment({ 'pack.threads': '1' }),
+      stdio: ['ignore', 'ignore', 'pipe'],
+      // A group of its own, so that a signal reaches all its children.
+      detached: true,
+    },
+    MEMORY,
+  )
+  let forget = () => {}
+  const stop = () => {
+    forget = terminateGroup(child.pid)
+  }
+  signal.addEventListener('abort', stop)
+  const { code } = await ended
+  signal.removeEventListener('abort', stop)
+  forget()
+  if (code !== 0) await removeUnfinished(join(repository.path, 'objects/pack'), since).catch(() => {})
+  return code === 0
+}
+
+/** Removes unfinished packs, which git leaves for weeks; pushes write theirs to other folders. */
+async function removeUnfinished(folder: string, since: number): Promise<void> {
+  for (const name of await readdir(folder)) {
+    const file = join(folder, name)
+    if (/^(\.tmp-\d+-|tmp_)/.test(name) && (await stat(file)).mtimeMs >= since) await rm(file)
+  }
+}

@@ -1,0 +1,58 @@
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { GarbageCollector } from '../../../src/git/collect-garbage.ts'
+import { openUnchecked } from '../../../src/git/opened-repository.ts'
+import { createSample, isRunning } from '../../git/sample-repository.ts'
+import { replaceGit } from '../../helpers/git.ts'
+import { until } from '../../helpers/until.ts'
+import { commit, createCheckout, git, workFolder } from '../client.ts'
+import { startGitServer } from '../git-server.ts'
+
+t.test('small pushes stay packs, which are combined after the answer', async (t) => {
+  const { url, path, authorization } = await startGitServer(t)
+  const packs = () => readdirSync(join(path, 'objects/pack')).filter((name) => name.endsWith('.pack'))
+  const loose = () => readdirSync(join(path, 'objects')).filter((name) => /^[0-9a-f]{2}$/.test(name))
+  const [packsBefore, looseBefore] = [packs().length, loose()]
+  const checkout = await createCheckout(t, url)
+  const push = async () => {
+    await commit(checkout)
+    await git(checkout, ['push', '--quiet', 'origin', 'HEAD:topic'], { authorization })
+  }
+  for (let count = 0; count < 3; count++) await push()
+  t.equal(packs().length, packsBefore + 3)
+  t.same(loose(), looseBefore, 'nothing else is loose')
+  await git(path, ['config', 'gc.autoPackLimit', '2'])
+  await push()
+  await until(() => packs().length === 1)
+  await git(path, ['fsck', '--strict'])
+})
+
+t.test('a collection that takes too long is stopped with its children, and not tried again', async (t) => {
+  const { path } = await createSample(t)
+  const folder = workFolder(t)
+  const log = join(folder, 'log')
+  writeFileSync(log, '')
+  const unfinished = join(path, 'objects/pack/tmp_pack_unfinished')
+  replaceGit(
+    t,
+    `case "$*" in *gc*) sleep 1000 & echo $! >> ${log}; : > ${unfinished}; wait; exit 1;; esac
+exec "$git" "$@"`,
+  )
+  const started = () => readFileSync(log, 'utf8').split('\n').filter(Boolean).map(Number)
+  const repository = openUnchecked(path)
+  const collector = new GarbageCollector(1_000)
+  await collector.collect(repository)
+  const [child = 0] = started()
+  await until(() => !isRunning(child))
+  t.notOk(existsSync(unfinished))
+  await collector.collect(repository)
+  t.equal(started().length, 1)
+
+  const closed = new GarbageCollector(60_000)
+  const collected = closed.collect(repository)
+  await until(() => started().length === 2)
+  await closed.close()
+  await collected
+  t.equal(started().length, 2)
+})
