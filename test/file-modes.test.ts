@@ -93,7 +93,8 @@ t.test('what is pushed to an imported repository has the modes of its core.share
     const asServer = (...args: string[]) =>
       execFileSync('sh', ['-c', 'umask 077 && exec "$@"', 'sh', ...args], { cwd: folder, stdio: 'pipe' })
     asServer('git', 'init', '--quiet', '--bare', `--shared=${shared}`, served)
-    appendFileSync(join(served, 'config'), '[gc]\n\tauto = 0\n')
+    // As the server sets for its pushes: each is kept as a pack.
+    appendFileSync(join(served, 'config'), '[gc]\n\tauto = 0\n[receive]\n\tunpackLimit = 1\n')
     asServer('cp', '-a', served, own)
 
     const name = `repo-${shared}`
@@ -111,8 +112,6 @@ t.test('what is pushed to an imported repository has the modes of its core.share
       const refspec = `HEAD:refs/heads/${branch}`
       await git(checkout, ['push', '--quiet', 'origin', refspec], credential)
       asServer('git', '-C', checkout, 'push', '--quiet', own, refspec)
-      // Keeps the next push as a pack.
-      for (const path of [served, own]) appendFileSync(join(path, 'config'), '[receive]\n\tunpackLimit = 1\n')
     }
     const modes = modesIn(served)
     t.equal(/[1-7].$/.test(modes['refs/heads/deep/er/topic'] ?? ''), shared !== 'false', shared)

@@ -1,5 +1,4 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
-import { join, relative, resolve } from 'node:path'
+import { join, resolve } from 'node:path'
 import type { Test } from 'tap'
 import { temporaryFolder } from '../../../../test/helpers/databases.ts'
 import { git, gitWith } from '../../../../test/helpers/git.ts'
@@ -65,11 +64,8 @@ export async function startLanding(t: Test, options: RepositoryOptions = {}): Pr
   await server.store.rules.set(repository, { branchPattern: 'main', required: ['ci/test'], bypass: [] })
 
   const env = { COMMIT_STATUS_URL: server.url, COMMIT_STATUS_TOKEN: token }
-  // Refs are files as long as nothing packs them.
-  const ref = (name: string) => {
-    const file = join(path, name)
-    return existsSync(file) ? readFileSync(file, 'utf8').trim() : ''
-  }
+  // Not from the files of refs: the server packs them after many pushes.
+  const ref = (name: string) => git(path, 'for-each-ref', '--format=%(objectname)', name)
   return {
     server,
     token,
@@ -91,13 +87,9 @@ export async function startLanding(t: Test, options: RepositoryOptions = {}): Pr
     },
     report: (sha, state, context = 'ci/test') =>
       server.report('acme/rocket', sha, { state, context, target_url: 'https://ci.example.org/5' }, token),
-    leftovers: () =>
-      ['refs/heads/land', 'refs/landing'].flatMap((folder) =>
-        existsSync(join(path, folder))
-          ? readdirSync(join(path, folder), { recursive: true, withFileTypes: true })
-              .filter((entry) => entry.isFile())
-              .map((entry) => relative(path, join(entry.parentPath, entry.name)))
-          : [],
-      ),
+    leftovers() {
+      const names = git(path, 'for-each-ref', '--format=%(refname)', 'refs/heads/land', 'refs/landing')
+      return names.split('\n').filter((name) => name !== '')
+    },
   }
 }
