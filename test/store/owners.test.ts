@@ -235,6 +235,21 @@ for (const database of databases) {
       })
     })
 
+    t.test('a name of a deleted user whose repositories were transferred stays reserved', async (t) => {
+      const { store } = await openTestStore(t, database)
+      await createUsers(store, 'alice', 'bob')
+      const { id } = await store.repositories.create({ owner: 'alice', name: 'one', ...kind })
+      await store.users.delete('alice', 'bob')
+      t.match(await store.moves.listReserved('alice'), [{ name: 'alice/one', repository: 'bob/one' }])
+      const identity = { issuer: 'https://id.example.org', subject: '1' }
+      await t.rejects(store.users.findOrCreate(identity, 'alice', '192.0.2.1'), { name: 'RuleViolation' })
+      await t.rejects(store.repositories.create({ owner: 'alice', name: 'one', ...kind }), {
+        message: /alice\/one is reserved/,
+      })
+      await store.moves.rename({ owner: 'bob', name: 'one' }, { owner: 'alice', name: 'one' })
+      t.match(await store.repositories.find('alice', 'one'), { id })
+    })
+
     t.test('users create at most 1,000 repositories for an owner', async (t) => {
       const { store } = await openTestStore(t, database)
       const { alice } = await createUsers(store, 'alice')
@@ -255,6 +270,19 @@ for (const database of databases) {
       await create('last', alice)
       await t.rejects(create('more', alice), { message: /alice has 1000 repositories; at most 1000/ })
       await create('more')
+      const { bob } = await createUsers(store, 'bob')
+      await store.groups.create('acme')
+      for (const { user } of [alice, bob]) await store.groups.setMember('acme', user.id, 'admin')
+      await kysely
+        .updateTable('repositories')
+        .set({ owner: 'acme', owner_key: 'acme', owner_id: (await store.groups.find('acme', null))?.id ?? 0 })
+        .execute()
+      await store.repositories.create({ owner: 'bob', name: 'one', ...kind }, undefined, bob)
+      const from = { owner: 'bob', name: 'one' }
+      await t.rejects(store.moves.rename(from, { owner: 'acme', name: 'one' }, bob), {
+        message: /acme has 1001 repositories; at most 1000/,
+      })
+      await store.moves.rename({ owner: 'acme', name: 'more' }, { owner: 'acme', name: 'most' }, bob)
     })
 
     t.test('deleting a user says whose access changes', async (t) => {

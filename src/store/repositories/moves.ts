@@ -10,6 +10,8 @@ import { formatTime, nowInSeconds } from '../time.ts'
 
 /** Maximum number of repositories that a message names. */
 const MAX_LISTED = 10
+/** Maximum number of repositories of an owner to which users can add one. */
+const MAX_REPOSITORIES = 1_000
 /** Maximum number of names that stay reserved for an owner. */
 const MAX_RESERVED_NAMES = 100
 
@@ -34,7 +36,8 @@ export function createRepositoryMoves({ kysely }: Engine, audit: Audit) {
      * Renames a repository, or moves it to another owner. It keeps its id, and so its statuses,
      * rules, access and the tokens limited to it. The name before stays reserved.
      *
-     * @throws RuleViolation if a name is invalid or reserved, or if too many are reserved;
+     * @throws RuleViolation if a name is invalid or reserved, if too many are reserved, or if a user
+     * moves it to an owner with too many repositories;
      * AlreadyExists if it is taken; ServiceError as `checkRepositoryAdmin`, also for the new owner
      */
     rename(from: Name, to: Name, by: Actor = ADMINISTRATOR): Promise<void> {
@@ -64,7 +67,9 @@ export function createRepositoryMoves({ kysely }: Engine, audit: Audit) {
         const after = `${target.owner}/${target.name}`
         if (before === after) return
         if (nameKey(before) !== nameKey(after)) {
+          if (by.kind !== 'administrator' && newOwner.id !== oldOwner.id) await checkCount(db, newOwner)
           await checkFree(db, newOwner, to.name, row.id)
+          await checkReserved(db, oldOwner)
           await reserve(db, oldOwner, row)
         }
         await db
@@ -81,17 +86,6 @@ export function createRepositoryMoves({ kysely }: Engine, audit: Audit) {
         const action = newOwner.id === oldOwner.id ? 'repository.renamed' : 'repository.transferred'
         await record({ by, action, repository: after, details: { from: before } })
       })
-    },
-
-    /** Returns the names that a repository has had, OWNER/NAME, but for released ones. */
-    async formerNames(repositoryId: number): Promise<string[]> {
-      const rows = await kysely
-        .selectFrom('reserved_names')
-        .innerJoin('owners', 'owners.id', 'reserved_names.owner_id')
-        .select(['owners.name as owner', 'reserved_names.name'])
-        .where('repository_id', '=', repositoryId)
-        .execute()
-      return rows.map(({ owner, name }) => `${owner}/${name}`)
     },
 
     /** Returns the reserved names of an owner, or of all. */
@@ -180,11 +174,21 @@ export async function checkFree(
     .execute()
 }
 
-async function reserve(
-  db: Kysely<Tables>,
-  owner: Owner,
-  { id, name }: { id: number; name: string },
-): Promise<void> {
+/** @throws RuleViolation if an owner has too many repositories */
+export async function checkCount(db: Kysely<Tables>, owner: Owner): Promise<void> {
+  const { count } = await db
+    .selectFrom('repositories')
+    .select((eb) => eb.fn.countAll<number>().as('count'))
+    .where('owner_id', '=', owner.id)
+    .executeTakeFirstOrThrow()
+  if (count >= MAX_REPOSITORIES)
+    throw new RuleViolation(
+      `${owner.name} has ${count} repositories; at most ${MAX_REPOSITORIES} are allowed`,
+    )
+}
+
+/** @throws RuleViolation if an owner has too many reserved names */
+async function checkReserved(db: Kysely<Tables>, owner: Owner): Promise<void> {
   const { names } = await db
     .selectFrom('reserved_names')
     .select((eb) => eb.fn.countAll<number>().as('names'))
@@ -195,6 +199,14 @@ async function reserve(
       `${owner.name} has ${names} reserved names, and at most ${MAX_RESERVED_NAMES} are allowed. ` +
         'Release some first, on the page of the owner or with "repo release"',
     )
+}
+
+/** Reserves the name of a repository for its owner. */
+async function reserve(
+  db: Kysely<Tables>,
+  owner: Owner,
+  { id, name }: { id: number; name: string },
+): Promise<void> {
   const values = { owner_id: owner.id, name, name_key: nameKey(name), repository_id: id }
   await db
     .insertInto('reserved_names')
@@ -203,7 +215,8 @@ async function reserve(
 }
 
 /**
- * Gives all repositories of an owner to another one. Both are locked.
+ * Gives all repositories of an owner to another one. Both are locked. The names before stay
+ * reserved, however many they are.
  *
  * @returns the names before and since
  * @throws RuleViolation if the new owner has repositories of the same names, which it lists
@@ -237,7 +250,10 @@ export async function moveRepositories(
     .where('owner_id', '=', from.id)
     .orderBy('name_key')
     .execute()
-  for (const { id, name } of moving) await checkFree(db, to, name, id)
+  for (const { id, name } of moving) {
+    await checkFree(db, to, name, id)
+    await reserve(db, from, { id, name })
+  }
   await db
     .updateTable('repositories')
     .set({ owner_id: to.id, owner: to.name, owner_key: to.name_key })

@@ -6,11 +6,11 @@ import type { ReadableRepository } from '../access/access.ts'
 import { checkOwnerAdmin, checkRepositoryAdmin } from '../access/administration.ts'
 import { type Actor, ADMINISTRATOR, type Audit, type AuditEvent, type Recorder } from '../audit/audit.ts'
 import type { Engine } from '../engine.ts'
-import { ensureOwner, lockOwner, type Owner } from '../owners/owners.ts'
+import { ensureOwner, lockOwner } from '../owners/owners.ts'
 import { locate } from '../repository-files.ts'
 import type { Tables, Visibility } from '../tables.ts'
 import { nowInSeconds } from '../time.ts'
-import { checkFree, checkName } from './moves.ts'
+import { checkCount, checkFree, checkName } from './moves.ts'
 
 /** A stored repository. */
 export interface Repository extends Omit<ReadableRepository, 'permission'> {
@@ -26,9 +26,6 @@ export interface NewRepository extends Pick<Repository, 'owner' | 'name' | 'visi
   /** Whether the accounts that can write its configuration are trusted: see `findOwnerProblem`. */
   trustOwner?: boolean
 }
-
-/** Maximum number of repositories of an owner to which users can add one. */
-const MAX_REPOSITORIES = 1_000
 
 export type RepositoryStore = ReturnType<typeof createRepositoryStore>
 
@@ -219,17 +216,26 @@ export function createRepositoryStore({ kysely }: Engine, folder: string, audit:
       })
     },
 
-    /** @throws RuleViolation if it does not exist; ServiceError as `checkRepositoryAdmin` */
+    /**
+     * @param expected what it is before, as far as the caller knows; default: anything
+     * @throws RuleViolation if it does not exist, or is something else; ServiceError as
+     * `checkRepositoryAdmin`
+     */
     setVisibility(
       owner: string,
       name: string,
       visibility: Visibility,
       by: Actor = ADMINISTRATOR,
+      expected?: Visibility,
     ): Promise<void> {
       return audit.transaction(async (db, record) => {
         const repository = await get(owner, name, db)
         await checkRepositoryAdmin(db, by, repository.id)
         if (repository.visibility === visibility) return
+        if (expected !== undefined && repository.visibility !== expected)
+          throw new RuleViolation(
+            `the repository is ${repository.visibility} by now, which somebody else has set. Nothing was changed`,
+          )
         await db.updateTable('repositories').set({ visibility }).where('id', '=', repository.id).execute()
         await record({
           by,
@@ -240,19 +246,6 @@ export function createRepositoryStore({ kysely }: Engine, folder: string, audit:
       })
     },
   }
-}
-
-/** @throws RuleViolation if an owner has too many repositories */
-async function checkCount(db: Kysely<Tables>, owner: Owner): Promise<void> {
-  const { count } = await db
-    .selectFrom('repositories')
-    .select((eb) => eb.fn.countAll<number>().as('count'))
-    .where('owner_id', '=', owner.id)
-    .executeTakeFirstOrThrow()
-  if (count >= MAX_REPOSITORIES)
-    throw new RuleViolation(
-      `${owner.name} has ${count} repositories; at most ${MAX_REPOSITORIES} are allowed`,
-    )
 }
 
 /** Returns the event of a repository that was created or imported. */
