@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
 import { databases } from '../helpers/databases.ts'
-import { createAccount, openPageClient } from '../helpers/page-client.ts'
+import { createAccount, csrfOf, openPageClient } from '../helpers/page-client.ts'
 import { startServer } from '../helpers/server.ts'
 
 async function setUp(t: Test, options: Parameters<typeof startServer>[1] = {}) {
@@ -349,6 +349,65 @@ t.test('names of users cannot be guessed one after the other', async (t) => {
   const carol = await signIn('carol')
   await server.createRepository('carol/moon')
   t.equal((await give(carol, '/carol/moon/settings/access', 'bob')).status, 303, 'as is that of others')
+})
+
+for (const database of databases) {
+  t.test(`${database.name}: nor many of them at the same time`, async (t) => {
+    const { server, alice } = await setUp(t, { database })
+    await server.createRepository('alice/rocket')
+    const page = '/alice/rocket/settings/access'
+    const csrf = csrfOf((await alice.get(page)).body)
+    const answers = await Promise.all(
+      Array.from({ length: 60 }, (_, index) =>
+        alice.send('POST', page, { form: { csrf, user: `user${index}`, access: 'read', from: 'none' } }),
+      ),
+    )
+    t.equal(answers.filter(({ body }) => body.includes('There is no user')).length, 30)
+  })
+}
+
+t.test('events of another repository that had the name are not shown', async (t) => {
+  const { server, bob } = await setUp(t)
+  const { store } = server
+  const { id } = await store.users.get('bob')
+  const [plain, secret] = [
+    { owner: 'acme', name: 'plain' },
+    { owner: 'acme', name: 'secret' },
+  ]
+  await server.createRepository('acme/plain', { commits: 0 })
+  await server.createRepository('acme/secret', { commits: 0 })
+  await store.collaborators.set('acme', 'secret', id, 'read')
+  await store.repositories.delete('acme', 'secret')
+  await store.moves.rename(plain, secret)
+  await store.moves.rename(secret, { owner: 'bob', name: 'plain' })
+  await store.moves.releaseName(plain)
+  await server.createRepository('acme/plain', { commits: 0 })
+  const { body } = await bob.get('/bob/plain/settings/events')
+  const rows = [...body.matchAll(/<code>([^<]*)<\/code><\/th>\s*<td data-column="Object">(?:<bdi>)?([^<]*)/g)]
+  t.same(
+    rows.map(([, action, object]) => [action, object]),
+    [
+      ['repository.transferred', 'bob/plain'],
+      ['repository.renamed', 'acme/secret'],
+      ['repository.created', 'acme/plain'],
+    ],
+  )
+})
+
+t.test('what another admin has set meanwhile is not undone', async (t) => {
+  const { server, alice } = await setUp(t)
+  await server.createRepository('alice/rocket')
+  const page = '/alice/rocket/settings'
+  const { body } = await alice.get(page)
+  await server.store.repositories.setVisibility('alice', 'rocket', 'private')
+  const [, from = ''] = /name="from" value="(public)"/.exec(body) ?? []
+  const form = { csrf: csrfOf(body), change: 'visibility', visibility: 'public', from }
+  const late = await alice.send('POST', page, { form })
+  t.equal(late.status, 422)
+  t.match(late.body, 'The repository is private by now, which somebody else has set. Nothing was changed.')
+  t.equal((await server.store.repositories.get('alice', 'rocket')).visibility, 'private')
+  await alice.submit(page, page, { change: 'visibility', visibility: 'public', from: 'private' })
+  t.equal((await server.store.repositories.get('alice', 'rocket')).visibility, 'public')
 })
 
 t.test('where users create no repositories, there is no form for it', async (t) => {

@@ -21,6 +21,9 @@ const BATCH = 1_000
 /** Milliseconds after its time in which an event is committed. */
 const SETTLED = 30_000
 
+/** Former names of a repository whose events are found. */
+const MAX_MOVES = 100
+
 /** The place of an event in the order of events. */
 interface Position {
   time: number
@@ -60,6 +63,18 @@ export function createAuditLog({ kysely }: Engine, audit: Audit) {
     const rows = [...(await byUser.execute()), ...(await bySubject.execute())]
     const sign = order === 'asc' ? 1 : -1
     return rows.sort((a, b) => sign * (a.time - b.time || a.id - b.id)).slice(0, limit)
+  }
+
+  /** Returns the latest event by which a repository got a name. */
+  function latestMove(repository: string, since: number, until?: Position): Promise<Row | undefined> {
+    let query = kysely
+      .selectFrom('audit_events')
+      .selectAll()
+      .where('repository_key', '=', nameKey(repository))
+    query = query.where('action', 'in', ['repository.renamed', 'repository.transferred'])
+    if (until) query = query.where(sql<boolean>`(time, id) < (${until.time}, ${until.id})`)
+    query = query.where('time', '>=', since).orderBy('time', 'desc').orderBy('id', 'desc')
+    return query.limit(1).executeTakeFirst()
   }
 
   /** Yields the events in batches, oldest first. */
@@ -119,17 +134,37 @@ export function createAuditLog({ kysely }: Engine, audit: Audit) {
       return rows.map((row) => lineForUsers(row, id))
     },
 
-    /** Returns the latest events of a repository, also under the names that it had; see `latest`. */
+    /**
+     * Returns the latest events of a repository, also under the names that it had, but none of
+     * another repository that had one of them before or after it; see `latest`.
+     *
+     * @param name what it is called now
+     * @param since when it was created, in milliseconds since the epoch
+     */
     async latestOf(
-      { names, since }: { names: readonly string[]; since: number },
+      { name, since }: { name: string; since: number },
       userId: number,
       count: number,
       before?: Position,
     ): Promise<AuditLine[]> {
       const rows: Row[] = []
-      for (const repository of names) rows.push(...(await read({ repository, since }, 'desc', count, before)))
-      const newest = rows.sort((a, b) => b.time - a.time || b.id - a.id).slice(0, count)
-      return newest.map((row) => lineForUsers(row, userId))
+      let repository: string | null = name
+      let until: Position | undefined
+      for (let moves = 0; repository !== null && rows.length < count && moves <= MAX_MOVES; moves++) {
+        const named: Row | undefined = await latestMove(repository, since, until)
+        const from = until && before && isBefore(until, before) ? until : (before ?? until)
+        const found = await read(
+          { repository, since: named?.time ?? since },
+          'desc',
+          count - rows.length,
+          from,
+        )
+        rows.push(...found.filter((row) => !named || !isBefore(row, named)))
+        until = named
+        const formerName = named && lineOf(named).details.from
+        repository = typeof formerName === 'string' ? formerName : null
+      }
+      return rows.map((row) => lineForUsers(row, userId))
     },
 
     /** Returns the latest event of a backup, or the latest with this action. */
@@ -172,6 +207,10 @@ export function createAuditLog({ kysely }: Engine, audit: Audit) {
       }
     },
   }
+}
+
+function isBefore(one: Position, other: Position): boolean {
+  return one.time < other.time || (one.time === other.time && one.id < other.id)
 }
 
 /** Returns an event as the user with the id may see it. */

@@ -21,9 +21,13 @@ export function createUserFinder({ users }: Pick<Store, 'users'>) {
   return async (by: number, name: string): Promise<{ id: number; name: string }> => {
     if ((unknownNames.get(by) ?? 0) >= UNKNOWN_NAMES)
       throw new RuleViolation('you have sent many names that no user has; try again in an hour')
-    const user = isOwnerName(name) ? await users.find(name) : undefined
-    if (user) return { id: user.id, name: user.name }
+    // Counted before the answer, so that names which are sent at the same time are limited as well.
     unknownNames.set(by, (unknownNames.get(by) ?? 0) + 1)
+    const user = isOwnerName(name) ? await users.find(name) : undefined
+    if (user) {
+      unknownNames.set(by, (unknownNames.get(by) ?? 1) - 1)
+      return { id: user.id, name: user.name }
+    }
     throw new RuleViolation(`there is no user "${name}"`)
   }
 }

@@ -22,12 +22,8 @@ export async function eventsPage(app: FastifyInstance, context: PageContext): Pr
     if (!repository) return reply
     const { owner, name } = repository
     const user = userOf(request)
-    const { id, createdAt } = await store.repositories.get(owner, name)
-    // An earlier repository may have had the name.
-    const wanted = {
-      names: [`${owner}/${name}`, ...(await store.moves.formerNames(id))],
-      since: createdAt * 1000,
-    }
+    const { createdAt } = await store.repositories.get(owner, name)
+    const wanted = { name: `${owner}/${name}`, since: createdAt * 1000 }
     const events = await readEvents(
       (...page) => store.auditLog.latestOf(wanted, user.id, ...page),
       firstOf(request.query.before),

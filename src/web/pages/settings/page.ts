@@ -80,7 +80,8 @@ export async function settingsPage(app: FastifyInstance, context: PageContext): 
       case 'visibility': {
         const visibility = VISIBILITIES.find((value) => value === form.get('visibility'))
         if (!visibility) throw new RuleViolation('choose who can see it')
-        await store.repositories.setVisibility(owner, name, visibility, by)
+        const expected = VISIBILITIES.find((value) => value === form.get('from'))
+        await store.repositories.setVisibility(owner, name, visibility, by, expected)
         return { path, text: `${fullName} is ${visibility} now.` }
       }
       case 'branch': {

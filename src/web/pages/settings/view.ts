@@ -33,7 +33,7 @@ export function settingsView(view: SettingsView): Html {
     session,
     action,
     'visibility',
-    html`${choiceField(
+    html`<input type="hidden" name="from" value="${visibility}">${choiceField(
       { name: 'visibility', label: 'Who can see it', error: errors.visibility },
       [
         ['public', 'public: everyone'],
