@@ -395,6 +395,13 @@ t.test(
       token,
     )
     await server.report('alice/answers', old, { context: 'ci/unit', state: 'success' }, token)
+    for (const system of ['linux', 'mac', 'windows'])
+      await server.report(
+        'alice/answers',
+        commits.at(-5) ?? '',
+        { context: `ci/integration-tests-on/${system}`, state: 'failure' },
+        token,
+      )
     for (const [width, height] of [
       [1280, 860],
       [390, 800],
@@ -414,6 +421,13 @@ t.test(
       await inView('.ref:has-text("mine")', /pending mine/)
       await inView('h2#commits', /Commits of main/)
       if (width > 1000) await inView('.history .commit', /Failed: ci\/linux, ci\/mac, ci\/unit and 2 more/)
+      const heights = await page.evaluate<number[]>(
+        "[...document.querySelectorAll('.history .commit')].map((row) => row.offsetHeight)",
+      )
+      t.ok(
+        Math.max(...heights) - Math.min(...heights) <= 2,
+        `commits have as many lines, whatever failed: ${heights} px`,
+      )
       await page.goto(url)
       const start = page.locator('.commit', { hasText: 'answers' })
       t.match(await start.textContent(), /failure\s+alice \/\s+answers\s+Failed: ci\/linux/)
