@@ -97,7 +97,7 @@ export function startBackend(
         body instanceof Readable ? 'pipe' : (body?.fd ?? 'ignore'),
         'pipe',
         'pipe',
-        ...(push?.decide ? ['pipe' as const] : []),
+        ...(push ? ([push.decide ? 'pipe' : 'ignore', push.descriptor ?? 'ignore'] as const) : []),
       ],
       // Makes git the leader of a process group, so that a signal reaches all its children.
       detached: true,

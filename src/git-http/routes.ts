@@ -13,6 +13,7 @@ import type { Pusher } from '../store/audit/audit.ts'
 import type { Store } from '../store/store.ts'
 import type { GitService } from './backend.ts'
 import { bodyLimit, checkGitBodyHeaders } from './body.ts'
+import { Presence } from './push/presence.ts'
 import { PushRecorder } from './push/record.ts'
 import { createGitServer, type GitRequest, type GitServerOptions, openServable } from './run.ts'
 
@@ -64,12 +65,13 @@ const ENDING = 10_000
 export async function gitHttp(app: FastifyInstance, options: GitHttpOptions): Promise<void> {
   const { authorizer, store, ...rest } = options
   const limits = { ...rest.limits, maxBytes: Math.min(rest.limits.maxBytes, rest.spool.bytes) }
-  const recorder = new PushRecorder(store.pushes, limits.timeout + ENDING, (error) =>
-    app.log.error({ err: error }, 'cannot settle a push yet'),
-  )
+  const presence = new Presence(rest.spool.folder)
+  const onUnsettled = (error: unknown) => app.log.error({ err: error }, 'cannot settle a push yet')
+  const recorder = new PushRecorder(store.pushes, limits.timeout + ENDING, onUnsettled, presence)
   const garbage = new GarbageCollector(limits.timeout)
   app.addHook('onClose', async () => {
     await Promise.all([recorder.close(), garbage.close()])
+    await presence.close()
   })
   const onError = (error: unknown) => app.log.error({ err: error }, 'cannot check a push')
   const runGit = createGitServer({ ...rest, limits, garbage, pushes: { store, recorder, onError } })

@@ -19,21 +19,21 @@ const MIN_INODES = 100
 export class Spool {
   /** Bytes that pushes may hold, and answers again as many. */
   readonly bytes: number
-  readonly #folder: string
+  readonly folder: string
 
   constructor(folder: string, bytes: number) {
-    this.#folder = folder
+    this.folder = folder
     this.bytes = bytes
   }
 
   /** Returns the free bytes of its disk. @throws the system's error */
   async free(): Promise<number> {
-    const { bavail, bsize } = await statfs(this.#folder)
+    const { bavail, bsize } = await statfs(this.folder)
     return bavail * bsize
   }
 
   async createFile(): Promise<FileHandle> {
-    const path = join(this.#folder, randomBytes(12).toString('hex'))
+    const path = join(this.folder, randomBytes(12).toString('hex'))
     const file = await open(path, 'wx+', 0o600)
     try {
       // Another process that is starting may have removed it.
@@ -52,8 +52,8 @@ export class Spool {
    */
   async check(): Promise<void> {
     // Some file systems have no fixed number of inodes, and report none.
-    const { files, ffree } = await statfs(this.#folder)
-    if (files > 0 && ffree < MIN_INODES) throw new Error(`${this.#folder}: only ${ffree} inodes are left`)
+    const { files, ffree } = await statfs(this.folder)
+    if (files > 0 && ffree < MIN_INODES) throw new Error(`${this.folder}: only ${ffree} inodes are left`)
     const file = await this.createFile()
     await file.write(Buffer.alloc(PROBE)).finally(() => file.close())
   }
@@ -72,8 +72,9 @@ export async function openSpool(dataDir: string, bytes: number): Promise<Spool> 
   await chmod(folder, 0o700)
   await access(folder, constants.W_OK | constants.X_OK)
   // Network file systems keep removed files that another process has open under hidden names.
-  const leftovers = (await readdir(folder)).filter((name) => !name.startsWith('.'))
-  for (const name of leftovers) await rm(join(folder, name), { force: true })
+  // FIFOs tell whether servers have ended: see `Presence`.
+  for (const entry of await readdir(folder, { withFileTypes: true }))
+    if (!entry.name.startsWith('.') && !entry.isFIFO()) await rm(join(folder, entry.name), { force: true })
   if (bytes > 0) return new Spool(folder, bytes)
   const { bavail, bsize } = await statfs(folder)
   return new Spool(folder, Math.min(MAX_BYTES, Math.floor(bavail * bsize * SHARE)))

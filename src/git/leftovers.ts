@@ -96,6 +96,27 @@ export async function removeStaleLocks(path: string): Promise<void> {
 }
 
 /**
+ * Removes what a push of a killed server has left behind: the objects that it received, and its
+ * locks on refs. A garbage collection locks refs too.
+ *
+ * @param refs that the push named, decoded as Latin-1
+ * @param before milliseconds since the epoch; newer files are of others
+ */
+export async function removeInterrupted(
+  path: string,
+  refs: ReadonlySet<string>,
+  before: number,
+): Promise<void> {
+  const age = Date.now() - before
+  await removeQuarantines(path, age)
+  if ((await readdir(path)).includes('gc.pid')) return
+  for (const name of LOCKS) await removeOlder(join(path, name), age)
+  const locks = new Set([...refs].map((ref) => join(path, `${Buffer.from(ref, 'latin1')}.lock`)))
+  for await (const { path: file } of walk(join(path, 'refs')))
+    if (locks.has(file)) await removeOlder(file, age)
+}
+
+/**
  * Removes a file, or a folder in which nothing was created, that is older than so many
  * milliseconds.
  */

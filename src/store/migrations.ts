@@ -239,6 +239,7 @@ const migrations: Record<string, (dialect: DialectSql) => string[]> = {
     `alter table collaborators add column granted ${text} check (granted in ('read', 'write', 'admin'))`,
     ...addMissingOwners,
   ],
+  '014-push-servers': ({ text }) => [`alter table push_intents add column server ${text}`],
 }
 
 /** The database has a schema that this version cannot use. The message says why, and what to do. */

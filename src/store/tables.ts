@@ -227,6 +227,8 @@ export interface Tables {
     commands: string
     /** Milliseconds since the epoch, by the database's clock. */
     started_at: number
+    /** The server that began it: see `Presence`. null where its end cannot be seen. */
+    server: string | null
   }
   schema_migrations: {
     name: string

@@ -23,6 +23,8 @@ export interface PushServices {
 
 /** A push on which git may work. */
 export interface Push {
+  /** What git inherits: see `Presence`. null where there is none. */
+  descriptor: number | null
   /** Decides which refs git updates; null: git updates all. */
   decide: Decide | null
   report: PushReport
@@ -63,6 +65,7 @@ export async function beginPush(
 ): Promise<Push | Buffer> {
   const request = await readCommands(body)
   const { commands } = request
+  await recorder.settleKilled(pusher.repositoryId)
   const before = await readRefIds(opened, commands, signal)
   const rules = await store.rules.load(pusher.repositoryId)
   const gated = rules.length > 0 ? { store, pusher, repository: opened, rules, onError } : null
@@ -70,7 +73,7 @@ export async function beginPush(
   if (reason !== null) return reportRefusal(request, reason)
   signal.throwIfAborted()
   // Without commands, git has nothing to update.
-  const settle = commands.length > 0 ? await recorder.begin(pusher, repository, commands, before) : null
+  const begun = commands.length > 0 ? await recorder.begin(pusher, repository, commands, before) : null
   const report = new PushReport(commands)
   let synced: Promise<void> | undefined
 
@@ -86,14 +89,15 @@ export async function beginPush(
     return synced
   }
   return {
+    descriptor: begun?.descriptor ?? null,
     decide: gated && ((pushed) => decide(gated, pushed)),
     report,
     sync,
     async end() {
-      if (!settle) return
+      if (!begun) return
       // A power cut must not undo what the event says. Who sends the report learns why this fails.
       await sync().catch(() => {})
-      await settle(report.updated)
+      await begun.settle(report.updated)
     },
   }
 }

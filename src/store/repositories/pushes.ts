@@ -31,8 +31,12 @@ export interface OpenPush {
   id: number
   pusher: Pusher
   /** null if it was deleted. */
-  repository: Pick<Repository, 'path' | 'ownerTrust'> | null
+  repository: Pick<Repository, 'path' | 'ownerTrust' | 'managed'> | null
   commands: RefUpdate[]
+  /** See `Presence`. */
+  server: string | null
+  /** Whether git has ended in any case. */
+  isOverdue: boolean
 }
 
 /** Maximum number of updates that an event lists. */
@@ -46,39 +50,54 @@ const BATCH = 100
  *
  * ```
  *   begin ──▶ stored ── git has ended ─────────────────▶ settle: row removed, event recorded if a ref moved
- *                └───── overdue: the server was killed ─▶ settle: row removed, event recorded
+ *                └───── the server and git have ended,
+ *                       or it is overdue ─────────────▶ settle: row removed, event recorded
  * ```
  *
- * Both happen in one transaction. If several processes find a push overdue, the one that removes
- * its row records the event. The process that has seen the end always records it: if the clock of
+ * Both happen in one transaction. If several processes find such a push, the one that removes its
+ * row records the event. The process that has seen the end always records it: if the clock of
  * the database jumps, another process may have settled the push too early.
  */
 export function createPushStore(engine: Engine, repositories: string, audit: Audit) {
   const { kysely, dialect } = engine
   const now = sql<number>`${sql.raw(dialect.now)}`
-  const insert = prepare<{ repositoryId: number; pusher: string; commands: string }>()((p) =>
-    kysely
-      .insertInto('push_intents')
-      .values({ repository_id: p.repositoryId, pusher: p.pusher, commands: p.commands, started_at: now })
-      .returning('id'),
+  const insert = prepare<{ repositoryId: number; pusher: string; commands: string; server: string | null }>()(
+    (p) =>
+      kysely
+        .insertInto('push_intents')
+        .values({
+          repository_id: p.repositoryId,
+          pusher: p.pusher,
+          commands: p.commands,
+          started_at: now,
+          server: p.server,
+        })
+        .returning('id'),
   )
 
-  async function settle(id: number, pusher: Pusher, outcome: PushOutcome): Promise<void> {
-    await audit.transaction(async (db, record) => {
+  /** Returns whether the push was open. */
+  function settle(id: number, pusher: Pusher, outcome: PushOutcome): Promise<boolean> {
+    return audit.transaction(async (db, record) => {
       const { numDeletedRows } = await db
         .deleteFrom('push_intents')
         .where('id', '=', id)
         .executeTakeFirstOrThrow()
-      if (numDeletedRows === 0n && outcome.interrupted) return
-      if (isEvent(outcome)) await record(await eventOf(db, pusher, outcome))
+      const wasOpen = numDeletedRows > 0n
+      if ((wasOpen || !outcome.interrupted) && isEvent(outcome))
+        await record(await eventOf(db, pusher, outcome))
+      return wasOpen
     })
   }
 
   /**
-   * Returns open pushes that began at least `age` milliseconds ago, oldest first, and at most
-   * `BATCH` of them.
+   * Returns open pushes, oldest first, and at most `BATCH` of them: those that are overdue, and
+   * those of servers whose end can be seen.
+   *
+   * @param overdue milliseconds after which git has ended in any case
+   * @param repositoryId default: of all repositories
    */
-  async function listOpen(age: number): Promise<OpenPush[]> {
+  async function listOpen(overdue: number, repositoryId?: number): Promise<OpenPush[]> {
+    const isOverdue = sql<boolean>`started_at <= ${now} - ${overdue}`
     const rows = await kysely
       .selectFrom('push_intents')
       .leftJoin('repositories', 'repositories.id', 'push_intents.repository_id')
@@ -90,31 +109,52 @@ export function createPushStore(engine: Engine, repositories: string, audit: Aud
         'repositories.id as present_id',
         'path',
         'trust_owner',
+        'server',
+        isOverdue.as('overdue'),
       ])
-      .where('started_at', '<=', sql<number>`${now} - ${age}`)
+      .where(({ eb, or }) => or([isOverdue, eb('server', 'is not', null)]))
+      .$if(repositoryId !== undefined, (query) => query.where('repository_id', '=', repositoryId ?? -1))
       .orderBy('push_intents.id')
       .limit(BATCH)
       .execute()
-    return rows.map(({ id, pusher, commands, repository_id, present_id, path, trust_owner }) => ({
+    return rows.map(({ id, repository_id, present_id, path, trust_owner, server, overdue, ...intent }) => ({
       id,
-      ...readIntent({ pusher, commands }),
+      ...readIntent(intent),
       repository: present_id === null ? null : locate(repositories, { id: repository_id, path, trust_owner }),
+      server,
+      isOverdue: Boolean(overdue),
     }))
   }
 
   return {
-    /** Stores what a push asks for. Returns the id of the record. @throws StoreUnavailable */
-    async begin(pusher: Pusher, commands: readonly RefUpdate[]): Promise<number> {
+    /**
+     * Stores what a push asks for. Returns the id of the record.
+     *
+     * @param server see `OpenPush`
+     * @throws StoreUnavailable
+     */
+    async begin(
+      pusher: Pusher,
+      commands: readonly RefUpdate[],
+      server: string | null = null,
+    ): Promise<number> {
       const row = {
         repositoryId: pusher.repositoryId,
         pusher: JSON.stringify(pusher),
         commands: JSON.stringify(commands),
+        server,
       }
       const [stored] = await engine.write(insert, row, 'push intents')
       if (!stored) throw new Error('the push was not stored')
       return stored.id
     },
     listOpen,
+
+    /** Returns whether a repository has an open push. */
+    async hasOpen(repositoryId: number): Promise<boolean> {
+      const open = kysely.selectFrom('push_intents').select('id').where('repository_id', '=', repositoryId)
+      return (await open.limit(1).executeTakeFirst()) !== undefined
+    },
 
     /** Returns the refs that all open pushes name, as in events. */
     async listOpenRefs(): Promise<{ repositoryId: number; ref: string }[]> {

@@ -121,17 +121,17 @@ t.test('a server settles its own pushes, however long they take', async (t) => {
   const before = new Map([['refs/heads/main', third]])
   const update = { ref: 'refs/heads/main', old: first, new: second }
 
-  const settleSlow = await recorder.begin(pusher, { path, ownerTrust: 'trusted' }, [update], before)
+  const slow = await recorder.begin(pusher, { path, ownerTrust: 'trusted' }, [update], before)
   await new Promise((resolve) => wait(resolve, 500))
   t.same(await listPushes(store), [], 'overdue, but not for its own server')
-  await settleSlow([update])
+  await slow.settle([update])
   t.same(
     (await listPushes(store)).map(({ details }) => details),
     [{ updates: [update] }],
   )
 
-  const settleRefused = await recorder.begin(pusher, { path, ownerTrust: 'trusted' }, [update], before)
-  await settleRefused(null)
+  const refused = await recorder.begin(pusher, { path, ownerTrust: 'trusted' }, [update], before)
+  await refused.settle(null)
   t.equal((await listPushes(store)).length, 1, 'a ref that is as it was before was not moved')
 })
 
@@ -177,7 +177,11 @@ t.test('a server that is killed in the middle of a push loses no event and leave
     const updates = isThere ? [{ ref: `refs/heads/${name}`, old: NONE, new: id }] : []
     if (half) t.equal(event, undefined)
     else t.same(event?.details, { updates, interrupted: true }, name)
-    t.same(readdirSync(join(dataDir, 'spool')), [])
+    const spooled = readdirSync(join(dataDir, 'spool'))
+    t.same(
+      spooled.filter((file) => !file.startsWith('fifo-')),
+      [],
+    )
     if (!crash) t.same(left(), [], name)
     return isThere
   }
@@ -212,6 +216,76 @@ t.test('a server that is killed in the middle of a push loses no event and leave
   t.notOk(await kill('deciding', stops.isStopped))
 })
 
+t.test('the next server settles at once what a killed one has left open', async (t) => {
+  const { store, options, dataDir, createRepository, createToken } = await startServer(t, {
+    database: sqlite,
+  })
+  const { path, commits } = await createRepository('owner/demo', { commits: 2 })
+  const [first = '', second = ''] = commits
+  const authorization = basic('x', await createToken('owner'))
+  const stops = stopGit(t)
+  const start = () => startInstance(t, options, { PATH: process.env.PATH ?? '' })
+  const push = (url: string, name: string, id: string, old = NONE) => {
+    const { request, answer } = beginRpc(`${url}/owner/demo.git`, 'git-receive-pack', authorization)
+    request.end(pushBody([`${old} ${id} refs/heads/${name}`], 'report-status'))
+    return answer
+  }
+  const fifos = () => readdirSync(join(dataDir, 'spool')).filter((name) => name.startsWith('fifo-'))
+  const details = async () => (await listPushes(store)).map(({ details }) => details)
+  /** Kills a server while git works on its push to a branch. */
+  const kill = async (name: string) => {
+    const { url, child } = await start()
+    stops.at('unpack-objects')
+    const answer = push(url, name, first)
+    answer.catch(() => {})
+    await until(stops.isStopped)
+    child.kill('SIGKILL')
+    await once(child, 'exit')
+  }
+
+  await kill('slow')
+  const next = await start()
+  t.equal((await push(next.url, 'slow', second)).status, 503, 'while git works on it')
+  t.same(await details(), [], 'not settled yet')
+  stops.at('')
+  await until(() => workersIn(path).length === 0)
+  const isThere = git(path, 'for-each-ref', 'refs/heads/slow') !== ''
+  const after = await push(next.url, 'slow', second, isThere ? first : NONE)
+  t.match(after.body.toString(), 'ok refs/heads/slow')
+  const made = [{ ref: 'refs/heads/slow', old: NONE, new: first }]
+  t.same(await details(), [
+    { updates: isThere ? made : [], interrupted: true },
+    { updates: [{ ref: 'refs/heads/slow', old: isThere ? first : NONE, new: second }] },
+  ])
+
+  await kill('cut')
+  workersIn(path).forEach(endProcess)
+  await until(() => workersIn(path).length === 0)
+  const locks = ['refs/heads/cut.lock', 'packed-refs.lock', 'HEAD.lock'].map((name) => join(path, name))
+  for (const lock of locks) writeFileSync(lock, '')
+  stops.at('')
+  t.match((await push(next.url, 'cut', second)).body.toString(), 'ok refs/heads/cut')
+  t.same(
+    readdirSync(join(path, 'objects')).filter((name) => name.startsWith('tmp_objdir')),
+    [],
+    'nothing of the killed push is left',
+  )
+  t.same((await details())[2], { updates: [], interrupted: true })
+
+  await kill('other')
+  t.equal(fifos().length, 8, 'of a server that runs, and of three that have ended')
+  await until(() => workersIn(path).length > 0)
+  writeFileSync(join(path, 'refs/heads/other.lock'), '')
+  writeFileSync(join(path, 'gc.pid'), '')
+  workersIn(path).forEach(endProcess)
+  await until(() => workersIn(path).length === 0)
+  stops.at('')
+  t.match((await push(next.url, 'other', second)).body.toString(), 'ng refs/heads/other', 'gc may lock refs')
+  next.child.kill('SIGTERM')
+  await once(next.child, 'exit')
+  t.equal(fifos().length, 6, 'a server that stops removes its own')
+})
+
 t.test('a git that does not answer holds up neither other events nor the stop of the server', async (t) => {
   const { store } = await openTestStore(t, sqlite)
   const { path, id: repositoryId, commits } = await addRepository(store, 'owner/demo')
@@ -221,9 +295,9 @@ t.test('a git that does not answer holds up neither other events nor the stop of
   const { timeout } = AbortSignal
   t.capture(AbortSignal, 'timeout', (delay: number) => timeout.call(AbortSignal, Math.ceil(delay / 100)))
   const recorder = new PushRecorder(store.pushes, 60_000, (error) => t.error(error))
-  const settleUnreported = await recorder.begin(pusher, { path, ownerTrust: 'trusted' }, [update], new Map())
+  const unreported = await recorder.begin(pusher, { path, ownerTrust: 'trusted' }, [update], new Map())
   replaceGit(t, 'exec sleep 10')
-  const settled = settleUnreported(null)
+  const settled = unreported.settle(null)
   await recorder.close()
   await settled
   t.match((await listPushes(store))[0]?.details, { updates: [], unknown: [update] })
