@@ -11,6 +11,7 @@ import { examplesOf, readContract, readDocument } from './spec.ts'
 
 const contract = await readContract(contractFile)
 const unresolved = await readDocument(contractFile)
+const changelog = readFileSync('CHANGELOG.md', 'utf8')
 
 t.test('the contract as JSON, which tests read, equals it', (t) => {
   t.strictSame(JSON.parse(readFileSync(contractJson, 'utf8')), unresolved)
@@ -51,10 +52,22 @@ t.test('what is deprecated says since when, stays for a year, and is not taught 
       const [, year, day, end] = rule.exec(description.replace(/\s+/g, ' ')) ?? []
       t.same(examples, [], `${id}: ${name}`)
       t.equal(end, `${Number(year) + 1}${day}`, `${id}: ${name}`)
+      t.match(
+        changelog,
+        `\`${name}\` of \`${id}\` is deprecated since ${year}${day}. It stays for at least a year.`,
+      )
       return [`${id} ${name}`]
     }),
   )
   t.same(deprecated, ['getVerdict wait'])
+  t.match(
+    readFileSync('.github/CONTRIBUTING.md', 'utf8').replace(/\s+/g, ' '),
+    'It stays for at least a year from that date, and only a new major version of openapi.yaml removes it.',
+  )
+  t.match(
+    (await (await startServer(t)).call('GET', '/docs/reference')).body.replace(/\s+/g, ' '),
+    'Within a major version requests that work keep working, and responses may gain fields. What is deprecated stays for a year at least.',
+  )
 })
 
 t.test('examples are ordered as the contract says', async (t) => {

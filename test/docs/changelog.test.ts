@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs'
+import { existsSync, readdirSync } from 'node:fs'
 import t from 'tap'
 import { parse } from 'yaml'
 import { readDocument } from './machine.ts'
@@ -46,6 +46,8 @@ t.test(
     t.equal(current, parse(readDocument('openapi.yaml')).info.version, 'the newest is that of openapi.yaml')
     for (const version of former)
       t.ok(existsSync(`test/contract/released/openapi-${version}.yaml`), `${version}`)
+    const newest = readdirSync('test/contract/released').sort().at(-1)
+    t.equal(newest, `openapi-${apiVersions(releases[0]?.section ?? '')[0]}.yaml`)
     const released = `test/contract/released/openapi-${current}.yaml`
     if (existsSync(released))
       t.equal(readDocument('openapi.yaml'), readDocument(released), 'a released contract does not change')

@@ -32,7 +32,8 @@ import { GRACE_PERIOD } from '../../src/ops/stop.ts'
 import { QUIET } from '../../src/replies/error-log.ts'
 import { BUSY_TIMEOUT } from '../../src/store/sqlite/driver-errors.ts'
 import { isObject, type Json, type JsonObject, list, object, text } from '../contract/json.ts'
-import { git } from '../helpers/git.ts'
+import { git, gitWith } from '../helpers/git.ts'
+import { startInstance } from '../helpers/instance.ts'
 import { createAccount, openPageClient } from '../helpers/page-client.ts'
 import { startServer } from '../helpers/server.ts'
 import { unknownNames } from './commands.ts'
@@ -115,6 +116,18 @@ test('README: its badge', async (t) => {
     changed.set(key, 'missing')
     t.match(await (await badge(changed)).text(), 'unknown', key)
   }
+  t.match(
+    section,
+    'A private repository, a missing one, and an unknown `ref` or `context` all have the same badge, "unknown".',
+  )
+  await server.createRepository(`${owner}/hidden`, { private: true })
+  const queries = [`${name}/badge.svg?ref=none`, `${name}/badge.svg?context=none`]
+  const badges = await Promise.all(
+    ['hidden/badge.svg', 'missing/badge.svg', ...queries].map(async (path) =>
+      (await fetch(`${server.url}/${owner}/${path}`)).text(),
+    ),
+  )
+  t.equal(new Set(badges).size, 1)
 })
 
 test('openapi.yaml: its curl lines report, read and decide', async (t) => {
@@ -289,6 +302,29 @@ test('promises of the READMEs, in these words, are what the programs do', async 
   for (const state of ['success', 'error', 'pending']) verdicts.push(await verdictOf(state))
   await server.report('acme/rocket', other, { state: 'failure', context: 'z' }, token)
   const page = await server.call('GET', `/acme/rocket/commits/${other}`)
+  const blocked = [await ask('wrong'), await ask('wrong'), await ask()]
+  const spent = { AUTH_FAILURE_LIMIT: '1', AUTH_FAILURE_WINDOW: '300' }
+  const restarted = await startInstance(t, strict.options, spent)
+  const kept = await server.createRepository('acme/kept', { commits: 2 })
+  await server.report('acme/kept', kept.commits[1] ?? '', given, token)
+  git(kept.path, 'update-ref', 'refs/heads/main', kept.commits[0] ?? '')
+  git(kept.path, 'gc', '--quiet', '--prune=now')
+  const gone = await server.createRepository('acme/gone')
+  const limited = await server.createToken('acme', { limits: { repositories: [gone.id] } })
+  await server.store.repositories.delete('acme', 'gone')
+  const recreated = await server.createRepository('acme/gone')
+  const browser = openPageClient(server.url)
+  await createAccount(server, 'reader')
+  await browser.signIn('reader')
+  const cookie = browser.cookieHeader()
+  const statusPath = `/api/v1/repos/acme/rocket/statuses/${sha}`
+  const asCookie = await server.call('POST', statusPath, { headers: { cookie }, body: given })
+  const started = performance.now()
+  const held = await server.call('GET', `/api/v1/repos/acme/rocket/commits/${sha}/verdict?wait=25`, {
+    headers: { 'if-none-match': '*' },
+  })
+  const unknown = await server.call('GET', `/api/v1/repos/acme/rocket/commits/${sha}/verdict?requires=a`)
+  const CHANGELOG = 'CHANGELOG.md'
   const [ARCHITECTURE, CLIENT] = ['src/README.md', 'clients/typescript/README.md']
   const rows: [document: string, words: string, answer: unknown, expected: unknown][] = [
     [ARCHITECTURE, 'A replacing report keeps `id` and `created_at`;', again.json.id, json.id],
@@ -316,12 +352,7 @@ test('promises of the READMEs, in these words, are what the programs do', async 
       statuses?.map(({ context }) => context),
       ['B', 'b', '\ufffd', '\u{1f600}'],
     ],
-    [
-      ARCHITECTURE,
-      'Anonymous requests are never blocked.',
-      [await ask('wrong'), await ask('wrong'), await ask()],
-      [401, 429, 200],
-    ],
+    [ARCHITECTURE, 'Anonymous requests are never blocked.', blocked, [401, 429, 200]],
     [
       ARCHITECTURE,
       '**Connections are limited to half of the open files, and to an eighth for one address**',
@@ -352,6 +383,48 @@ test('promises of the READMEs, in these words, are what the programs do', async 
       [429, 502, 503, 504],
     ],
     [CLIENT, 'a random pause of up to 8 seconds', LONGEST_PAUSE, 8_000],
+    [
+      'README.md',
+      '| states of a status | pending, success, failure, error |',
+      schemas.State.enum.join(', '),
+      'pending, success, failure, error',
+    ],
+    [ARCHITECTURE, '**No CORS headers, no cookies in the API.**', asCookie.status, 401],
+    [
+      ARCHITECTURE,
+      'so that all processes share one budget and a restart does not reset it.',
+      (await restarted.read('acme/rocket', asked.commits[0] ?? '', 'wrong')).status,
+      429,
+    ],
+    [
+      ARCHITECTURE,
+      'So a commit once reported on stays readable after a garbage collection',
+      [
+        (await server.read('acme/kept', kept.commits[1] ?? '')).status,
+        gitWith(kept.path, kept.commits[1] ?? '', 'cat-file', '--batch-check').includes('missing'),
+      ],
+      [200, true],
+    ],
+    [ARCHITECTURE, 'and an id is never used again', recreated.id > gone.id, true],
+    [
+      ARCHITECTURE,
+      'an empty list and no list never look alike.',
+      (await server.report('acme/gone', recreated.commits[0] ?? '', given, limited)).status,
+      403,
+    ],
+    [
+      ARCHITECTURE,
+      '**No request is held.**',
+      [held.status, performance.now() - started < 20_000],
+      [304, true],
+    ],
+    ['clients/typescript/SKILL.md', 'Other checks do not count.', await verdictOf('success'), 'success'],
+    [
+      CHANGELOG,
+      'As of version 1.3.0, `getVerdict` refuses unknown query parameters with 422,',
+      unknown.status,
+      422,
+    ],
   ]
   t.equal(headers.get('content-type'), 'application/json; charset=utf-8')
   for (const [document, words, answer, expected] of rows) {

@@ -16,8 +16,9 @@ import { operations } from '../src/generated/operations.ts'
 import { slowdown } from '../src/poll.ts'
 import { RETRIED } from '../src/transport.ts'
 import { waitDefaults } from '../src/wait-for-state.ts'
+import { commandLine } from './helpers/command-line.ts'
 import { execute } from './helpers/package.ts'
-import { runScript } from './helpers/run-script.ts'
+import { environmentOf, placeOf, runScript } from './helpers/run-script.ts'
 import { startService } from './helpers/service.ts'
 
 // The lines of its shell blocks are run by package.test.ts.
@@ -58,6 +59,7 @@ t.test('options and commands are those that the program parses', async (t) => {
 })
 
 t.test('exit codes', async (t) => {
+  const { success, usage, unanswered } = exitCodes
   const rows = [...readme.matchAll(/^\| (\d) +\| (.+?) +\|$/gm)].map(([, code, when]) => [when, Number(code)])
   t.match(rows, [
     [/is `failure` or `error`/, exitCodes.failure],
@@ -78,7 +80,19 @@ t.test('exit codes', async (t) => {
     [/no rule matches/, exitCodes.noRules],
   ])
   t.equal(rows.length, 16)
-  const { success, usage, unanswered } = exitCodes
+  const skill = readFileSync(resolve(import.meta.dirname, '../SKILL.md'), 'utf8')
+  t.match(
+    [...skill.matchAll(/^\| ([\d, ]+) \| (.+?) \|/gm)].map(([, codes, meaning]) => [meaning, codes]),
+    [
+      [/is on `main`/, `${success}`],
+      [/a check failed/, `${exitCodes.failure}`],
+      [/conflicts/, `${exitCodes.conflict}`],
+      [/is pending, or has not reported/, `${exitCodes.pending}, ${exitCodes.missing}`],
+      [/no rule matches/, `${exitCodes.noRules}`],
+      [/the server is away, or refuses/, `${unanswered}`],
+      [/wrong usage/, `${usage}`],
+    ],
+  )
   t.match(readme, `exit with ${success}, with ${usage} for a usage error`)
   t.match(readme, new RegExp(`with ${unanswered} when\\s+the service cannot be reached`))
   t.match(readme, new RegExp(`exits with ${unanswered}, or with ${usage} for a\\s+missing or invalid value`))
@@ -134,7 +148,7 @@ t.test('numbers about the shell script, pauses and versions', async (t) => {
 })
 
 t.test('promises in these words are kept', async (t) => {
-  const service = await startService(t)
+  const service = await startService(t, { commits: 2 })
   const { server, commit, token } = service
   const run = async (script: string) => {
     const { stdout } = await runScript(t, service, script, '--context', 'ci/test').finished
@@ -158,7 +172,47 @@ t.test('promises in these words are kept', async (t) => {
     busy.reportStatus({ ...commit, body: { state, context: 'order' } }),
   )
   await Promise.all(sent)
+  const again = await service.again()
+  const place = { env: environmentOf(again) }
+  const exitCode = async (...args: string[]) => (await commandLine(t, args, place).finished).code
+  again.proxy.plan({ status: 301, headers: { location: server.url } }, { status: 403 }, { status: 403 })
+  const mine = createClient({ baseUrl: again.proxy.url, token })
+  const redirected = await mine.listStatuses(again.commit)
+  const ofFailedReports = await exitCode('run', ...placeOf(again), '--', 'sh', '-c', 'exit 7')
+  for (const [context, state] of Object.entries({ good: 'success', bad: 'failure' }))
+    await server.report('acme/rocket', again.commit.sha, { context, state }, token)
+  const wait = ['wait', ...placeOf(again).slice(0, 4), '--require', 'good']
   const rows: [words: string, answer: unknown, expected: unknown][] = [
+    [
+      '`commit-status run` exits with the exit code of the command that it runs, whatever happens to the report.',
+      ofFailedReports,
+      7,
+    ],
+    [
+      'A method never rejects, except with the reason of your own `signal`.',
+      await mine.listStatuses(again.commit, { signal: AbortSignal.abort('mine') }).catch(String),
+      'mine',
+    ],
+    [
+      "Status 0 means that there is no answer of this API: no connection, no answer in time, a gateway's error page.",
+      (await createClient({ baseUrl: 'http://127.0.0.1:1', totalTimeout: 1 }).listStatuses(commit)).status,
+      0,
+    ],
+    [
+      'A base URL that redirects is refused with a message instead of followed,',
+      [redirected.status, /redirects to/.test(JSON.stringify(redirected.body))],
+      [0, true],
+    ],
+    [
+      'Sign in and create one under `/settings/tokens`,',
+      (await server.call('GET', '/settings/tokens')).headers.get('location')?.split('?')[0],
+      '/login',
+    ],
+    [
+      'Contexts that no pattern matches count too, as they do in the combined state. `--only` ignores them.',
+      [await exitCode(...wait), await exitCode(...wait, '--only')],
+      [exitCodes.failure, exitCodes.success],
+    ],
     ['After a 401 a client with a token sends nothing more', requests[0], 'GET'],
     [
       'Reports of one context are sent in the order of the calls, and an earlier one is not retried once a later one waits.',
