@@ -13,7 +13,7 @@ import { exchange } from './wire.ts'
 /** Words of the contract, in one place or in several, what the server answers, and what that has to be. */
 type Proof = readonly [words: string | string[], answer: unknown, expected: unknown]
 
-/** Texts of the contract, each on one line, without code. */
+/** Texts of the contract, each on one line, without code, and after the name of what it is about. */
 const texts = [...new Set(textsOf(await readDocument(contractFile)))]
 /**
  * What is left of these texts: names, introductions, and rules that other tests compare, such as
@@ -159,7 +159,7 @@ t.test('what the prose of the contract promises in these words is what the serve
 
   prove(t, [
     [
-      '`failure` if any status is `failure` or `error`; otherwise `pending` if any is `pending`; otherwise `success`; `null` when there are no statuses.',
+      'CommitStatuses.state: `failure` if any status is `failure` or `error`; otherwise `pending` if any is `pending`; otherwise `success`; `null` when there are no statuses.',
       await Promise.all([
         stateOf(-1, ['success', 'failure', 'pending']),
         stateOf(-2, ['pending', 'error', 'success']),
@@ -175,12 +175,12 @@ t.test('what the prose of the contract promises in these words is what the serve
       [201, first.json.id, first.json.created_at, 'failure', 'pending'],
     ],
     [
-      'Full commit id, 40 hex digits, or 64 in a SHA-256 repository, in upper or lower case.',
+      'sha: Full commit id, 40 hex digits, or 64 in a SHA-256 repository, in upper or lower case.',
       (await server.read('acme/rocket', replaced.toUpperCase())).body,
       (await server.read('acme/rocket', replaced)).body,
     ],
     [
-      'Full id of the commit, in lower case.',
+      'Status.sha: Full id of the commit, in lower case.',
       (await report(odd.toUpperCase(), 'ci', 'success')).json.sha,
       odd.toLowerCase(),
     ],
@@ -273,7 +273,7 @@ t.test('what the prose of the contract promises in these words is what the serve
       ['failure', 'pending', 'success', 'failure', 'pending'],
     ],
     [
-      'The combined state of all contexts of the commit, required or not; `null` when there are none.',
+      'CommitVerdict.state: The combined state of all contexts of the commit, required or not; `null` when there are none.',
       [
         (await decide('?require=ci/*')).state,
         (await server.call('GET', path.replace(decided, clean))).json.state,
@@ -288,7 +288,7 @@ t.test('what the prose of the contract promises in these words is what the serve
       [['lint'], ['lint'], []],
     ],
     [
-      'The required patterns, each once: those of `require` as sent, then those of rules.',
+      'CommitVerdict.required: The required patterns, each once: those of `require` as sent, then those of rules.',
       (await decide('?branch=main&require=z&require=a&require=z')).required?.map(({ pattern }) => pattern),
       ['z', 'a', 'lint'],
     ],
@@ -475,7 +475,7 @@ t.test('so are limits, forms, errors and headers', async (t) => {
       [422, 422],
     ],
     [
-      'At most 16,384 bytes of JSON in UTF-8. Fields that are not listed are ignored.',
+      'requestBody: At most 16,384 bytes of JSON in UTF-8. Fields that are not listed are ignored.',
       [
         await send(JSON.stringify(good).padEnd(16_384), { 'content-type': 'application/json' }),
         await send(JSON.stringify(good).padEnd(16_385), { 'content-type': 'application/json' }),
@@ -486,9 +486,9 @@ t.test('so are limits, forms, errors and headers', async (t) => {
       ],
       [201, 413, 400, 201],
     ],
-    ['The report is stored. The body is the status as it is now.', again.json, read.json.statuses?.[0]],
+    ['201: The report is stored. The body is the status as it is now.', again.json, read.json.statuses?.[0]],
     [
-      'Returns all statuses of the commit, ordered by the code points of `context`, and the combined state computed from exactly these. A commit without statuses has the state `null`.',
+      'listStatuses: Returns all statuses of the commit, ordered by the code points of `context`, and the combined state computed from exactly these. A commit without statuses has the state `null`.',
       [
         ranked.json.statuses?.map(({ context }) => context),
         ranked.json.state,
@@ -496,9 +496,13 @@ t.test('so are limits, forms, errors and headers', async (t) => {
       ],
       [['B', 'b', '\ufffd', '\u{1f600}'], 'success', { state: null, statuses: [] }],
     ],
-    ['Ordered by the code points of `context`.', ranked.json.statuses?.[3]?.context, '\u{1f600}'],
     [
-      'The reported contexts that the pattern matches, ordered by code points.',
+      'CommitStatuses.statuses: Ordered by the code points of `context`.',
+      ranked.json.statuses?.[3]?.context,
+      '\u{1f600}',
+    ],
+    [
+      'RequiredPattern.contexts: The reported contexts that the pattern matches, ordered by code points.',
       (await server.call('GET', `/api/v1/repos/acme/rocket/commits/${ordered}/verdict?require=*`)).json
         .required?.[0]?.contexts,
       ['B', 'b', '\ufffd', '\u{1f600}'],
@@ -514,27 +518,27 @@ t.test('so are limits, forms, errors and headers', async (t) => {
       304,
     ],
     [
-      'The verdict has not changed since the response whose `ETag` is in `If-None-Match`. No body.',
+      '304: The verdict has not changed since the response whose `ETag` is in `If-None-Match`. No body.',
       [unchangedVerdict.status, unchangedVerdict.body],
       [304, ''],
     ],
     [
-      'The response has not changed since the one whose `ETag` is in `If-None-Match`. No body.',
+      '304: The response has not changed since the one whose `ETag` is in `If-None-Match`. No body.',
       [unchanged.status, unchanged.body, unchanged.headers.get('etag')],
       [304, '', etag],
     ],
     [
-      'Weak validator computed from the bytes of the body.',
+      'ETag: Weak validator computed from the bytes of the body.',
       [etag.slice(0, 2), same.headers.get('etag') === etag, ranked.headers.get('etag') === etag],
       ['W/', true, false],
     ],
     [
-      'Patterns of required contexts, one for each repetition of the parameter: `?require=ci/*&require=lint`.',
+      'require: Patterns of required contexts, one for each repetition of the parameter: `?require=ci/*&require=lint`.',
       (await decide('?require=ci/*&require=lint')).required?.map(({ pattern }) => pattern),
       ['ci/*', 'lint'],
     ],
     [
-      'The verdict on the required contexts; on all contexts if no pattern is required.',
+      'CommitVerdict.verdict: The verdict on the required contexts; on all contexts if no pattern is required.',
       [(await decide('?require=caf*')).verdict, verdict.json.verdict],
       ['success', 'failure'],
     ],
@@ -544,15 +548,15 @@ t.test('so are limits, forms, errors and headers', async (t) => {
       'success',
     ],
     [
-      'The combined state of the contexts that the pattern matches; `null` when it matches none.',
+      'RequiredPattern.state: The combined state of the contexts that the pattern matches; `null` when it matches none.',
       (await decide('?require=*&require=none')).required?.map(({ state }) => state),
       ['failure', null],
     ],
-    ['Without effect: the server responds immediately.', verdict.json, await decide('')],
+    ['wait: Without effect: the server responds immediately.', verdict.json, await decide('')],
     [
       [
         'An abbreviated id is invalid (`422`).',
-        'must be a full commit id of 40 (SHA-1) or 64 (SHA-256) hex digits',
+        'CommitId: must be a full commit id of 40 (SHA-1) or 64 (SHA-256) hex digits',
       ],
       ofLengths,
       [422, 200, 422, 422],
@@ -560,7 +564,7 @@ t.test('so are limits, forms, errors and headers', async (t) => {
     [
       [
         'not `.` or `..`, and not ending in `.git` or `.lock`.',
-        'must be ASCII letters, digits, "-", "_" and ".", not "." or "..", and must not end in ".git" or ".lock"',
+        'Name: must be ASCII letters, digits, "-", "_" and ".", not "." or "..", and must not end in ".git" or ".lock"',
       ],
       names,
       [false, false, false, false, false, true],
@@ -568,13 +572,13 @@ t.test('so are limits, forms, errors and headers', async (t) => {
     [
       [
         'An `http` or `https` URL by the WHATWG URL standard, at most 2048 bytes in UTF-8, without whitespace and control characters.',
-        'must be a URL that begins with http:// or https:// and contains no whitespace, control character or lone surrogate',
+        'StatusReport.target_url: must be a URL that begins with http:// or https:// and contains no whitespace, control character or lone surrogate',
       ],
       urls,
       [201, 201, 422, 422, 422, 422, 422],
     ],
     [
-      'Identifier of the status record, a UUIDv7. A replacing report keeps it.',
+      'Status.id: Identifier of the status record, a UUIDv7. A replacing report keeps it.',
       [stored.json.id, stored.json.id?.[14]],
       [pending.json.id, '7'],
     ],
@@ -587,24 +591,24 @@ t.test('so are limits, forms, errors and headers', async (t) => {
       ],
     ],
     [
-      'UTC with whole seconds, always written `YYYY-MM-DDThh:mm:ssZ`.',
+      'Timestamp: UTC with whole seconds, always written `YYYY-MM-DDThh:mm:ssZ`.',
       new Date(Math.floor(Date.parse(stored.json.updated_at ?? '') / 1000) * 1000).toISOString(),
       stored.json.updated_at?.replace('Z', '.000Z'),
     ],
     [
-      'Only the caller may store the response, and must revalidate it before each use.',
+      'Cache-Control: Only the caller may store the response, and must revalidate it before each use.',
       [read, unchanged, stored].map(({ headers }) => headers.get('cache-control')),
       Array(3).fill('private, no-cache'),
     ],
-    ['Errors must not be stored.', refused.headers.get('cache-control'), 'no-store'],
-    ['The response depends on the caller.', refused.headers.get('vary'), 'Authorization'],
+    ['No-Store: Errors must not be stored.', refused.headers.get('cache-control'), 'no-store'],
+    ['Vary: The response depends on the caller.', refused.headers.get('vary'), 'Authorization'],
     [
-      'Seconds to wait before the next attempt, at least 1.',
+      'Retry-After: Seconds to wait before the next attempt, at least 1.',
       [Number.isInteger(wait), wait >= 1, wait <= 43],
       [true, true, true],
     ],
     [
-      'No token, an unknown, expired, revoked or malformed one, or an anonymous caller who cannot use the repository.',
+      'Unauthorized: No token, an unknown, expired, revoked or malformed one, or an anonymous caller who cannot use the repository.',
       await statusesOf(
         server.report('acme/rocket', first, good),
         report(first, good, 'unknown'),
@@ -614,7 +618,7 @@ t.test('so are limits, forms, errors and headers', async (t) => {
       [401, 401, 401, 401],
     ],
     [
-      'The token lacks the `repo` scope, or is limited to other repositories or contexts, or the caller may only read and tried to write.',
+      'Forbidden: The token lacks the `repo` scope, or is limited to other repositories or contexts, or the caller may only read and tried to write.',
       await statusesOf(
         report(first, good, scopeless),
         report(first, good, elsewhere),
@@ -624,7 +628,7 @@ t.test('so are limits, forms, errors and headers', async (t) => {
       [403, 403, 403, 403],
     ],
     [
-      'The repository or the commit does not exist, or the signed-in caller cannot see the repository.',
+      'NotFound: The repository or the commit does not exist, or the signed-in caller cannot see the repository.',
       await statusesOf(
         server.read('acme/none', first, token),
         server.read('acme/rocket', 'f'.repeat(40), token),
@@ -632,9 +636,9 @@ t.test('so are limits, forms, errors and headers', async (t) => {
       ),
       [404, 404, 404],
     ],
-    ['The body is larger than 16,384 bytes.', await send(' '.repeat(16_385)), 413],
+    ['ContentTooLarge: The body is larger than 16,384 bytes.', await send(' '.repeat(16_385)), 413],
     [
-      'The content type is missing or not `application/json`, its charset is not UTF-8, or the body has a content encoding.',
+      'UnsupportedMediaType: The content type is missing or not `application/json`, its charset is not UTF-8, or the body has a content encoding.',
       [
         await send('{}', { 'content-type': '' }),
         await send('{}', { 'content-type': 'text/plain' }),
@@ -643,9 +647,9 @@ t.test('so are limits, forms, errors and headers', async (t) => {
       ],
       [415, 415, 415, 415],
     ],
-    ['The body is not valid JSON.', await send('{', { 'content-type': 'application/json' }), 400],
+    ['BadRequest: The body is not valid JSON.', await send('{', { 'content-type': 'application/json' }), 400],
     [
-      'A field or parameter is invalid, the commit id is not a full one, or a report would add a context to a commit that already has as many contexts as this server allows.',
+      'UnprocessableContent: A field or parameter is invalid, the commit id is not a full one, or a report would add a context to a commit that already has as many contexts as this server allows.',
       [
         await field('state', 'skipped'),
         (await server.read('acme/rocket', '2c26b46')).status,
@@ -653,8 +657,8 @@ t.test('so are limits, forms, errors and headers', async (t) => {
       ],
       [422, 422, 422],
     ],
-    ['Too many failed authentication attempts from this address.', blocked.status, 429],
-    ['The service is temporarily unavailable.', unavailable.status, 503],
+    ['TooManyRequests: Too many failed authentication attempts from this address.', blocked.status, 429],
+    ['ServiceUnavailable: The service is temporarily unavailable.', unavailable.status, 503],
   ])
 })
 
@@ -663,6 +667,7 @@ t.test('every text of the contract is proved above, or explains without a promis
     proved
       .toSorted((one, other) => other.length - one.length)
       .reduce((left, words) => left.replaceAll(words, '\n'), text)
+      .replace(/^[^\s:]+: /, '')
       .split(/\n|(?<=\D[.:]) (?=[A-Z#]|\d\. )/)
       .map((words) => words.trim())
       .filter((words) => words !== ''),
@@ -685,18 +690,16 @@ function prove(t: Test, rows: readonly Proof[]): void {
 }
 
 /** Returns the titles, summaries, descriptions and rules in words of a part of the contract. */
-function textsOf(value: Json): string[] {
-  if (Array.isArray(value)) return value.flatMap(textsOf)
+function textsOf(value: Json, name = ''): string[] {
+  if (Array.isArray(value)) return value.flatMap((item) => textsOf(item, name))
   if (!isObject(value)) return []
+  const about = String(value.operationId ?? value.name ?? name)
   return Object.entries(value).flatMap(([key, inner]) => {
     // Other tests compare the values of examples.
     if (key === 'value') return []
-    if (!/^(title|summary|description|x-rule)$/.test(key) || typeof inner !== 'string') return textsOf(inner)
-    return [
-      inner
-        .replace(/```[\s\S]*?```/g, '')
-        .replace(/\s+/g, ' ')
-        .trim(),
-    ]
+    if (!/^(title|summary|description|x-rule)$/.test(key) || typeof inner !== 'string')
+      return textsOf(inner, name.endsWith('.') ? `${name}${key}` : key === 'properties' ? `${name}.` : key)
+    const words = inner.replace(/```[\s\S]*?```/g, '').replace(/\s+/g, ' ')
+    return [`${about}: ${words.trim()}`]
   })
 }
