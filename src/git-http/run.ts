@@ -242,8 +242,10 @@ export function createGitServer(options: GitServerOptions): RunGit {
         if (content === null || content instanceof Readable)
           throw new Error('a push was not received into a file')
         // It may have been arriving or waiting for minutes.
-        await call.authorizeAgain()
-        const pushOrRefusal = await beginPush(pushes, pusher, { repository, opened }, content, signal)
+        const { authorizeAgain } = call
+        await authorizeAgain()
+        const target = { repository, opened, authorizeAgain }
+        const pushOrRefusal = await beginPush(pushes, pusher, target, content, signal)
         if (Buffer.isBuffer(pushOrRefusal)) {
           await end()
           return pushOrRefusal

@@ -1,5 +1,6 @@
 import { type BranchRule, isBypassedBy, requiredBy, ruleMatcher } from '../../domain/branch-rules.ts'
 import { explainVerdict } from '../../domain/unmet-checks.ts'
+import { ServiceError } from '../../errors.ts'
 import type { OpenedRepository } from '../../git/opened-repository.ts'
 import type { Pusher, RefUpdate } from '../../store/audit/audit.ts'
 import type { Bypass } from '../../store/repositories/rules.ts'
@@ -22,6 +23,7 @@ const NO_OBJECT = /^0+$/
  */
 export const MAX_RULED_REFS = 50
 const FAILED = 'the server cannot check the rules of its branches now; push again later'
+const NO_ACCESS = 'you may not push here any more'
 const DELETED = 'a branch with required checks cannot be deleted'
 const FORCED = 'a branch with required checks cannot be pushed to by force'
 const ATOMIC = 'the push is atomic, and another ref was refused'
@@ -33,6 +35,8 @@ interface GatedPush {
   repository: OpenedRepository
   /** The rules before git started. */
   rules: readonly BranchRule[]
+  /** Throws if the user may not push any more. */
+  authorizeAgain(): Promise<void>
   /** Receives the error for which all refs are refused. */
   onError(error: unknown): void
 }
@@ -57,7 +61,7 @@ export async function findLimit(
  * Applies the branch rules to a push. A branch moves to a commit only if all checks that it
  * requires are met. It is not deleted, and moves only to descendants of its tip.
  *
- * Rules and reports are read after everything that takes long, so that only git's own steps lie
+ * Access, rules and reports are read after everything that takes long, so that only git's own steps lie
  * between the decision and the update of the ref. git compares the old tip again when it updates
  * the ref.
  *
@@ -67,13 +71,14 @@ export async function decide(push: GatedPush, pushed: PushedRefs): Promise<Map<s
   try {
     return await decideRefs(push, pushed)
   } catch (error) {
+    if (error instanceof ServiceError) return refuseAll(pushed.updates, NO_ACCESS)
     push.onError(error)
     return refuseAll(pushed.updates, FAILED)
   }
 }
 
 async function decideRefs(
-  { store, pusher, repository, rules }: GatedPush,
+  { store, pusher, repository, rules, authorizeAgain }: GatedPush,
   { updates, atomic, signal }: PushedRefs,
 ): Promise<Map<string, string>> {
   const branchesOf = await findBranches(repository, signal)
@@ -86,6 +91,7 @@ async function decideRefs(
     return ruled
   }
   await compare(rules)
+  await authorizeAgain()
   // A rule may have been added meanwhile. What has been compared already is not compared again.
   const ruled = await compare(await store.rules.load(pusher.repositoryId))
   const refused = new Map<string, string>()

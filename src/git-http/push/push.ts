@@ -59,7 +59,11 @@ const NO_OBJECT = /^0+$/
 export async function beginPush(
   { store, recorder, onError }: PushServices,
   pusher: Pusher,
-  { repository, opened }: { repository: ReadableRepository; opened: OpenedRepository },
+  {
+    repository,
+    opened,
+    authorizeAgain,
+  }: { repository: ReadableRepository; opened: OpenedRepository; authorizeAgain(): Promise<void> },
   body: FileHandle,
   signal: AbortSignal,
 ): Promise<Push | Buffer> {
@@ -68,7 +72,8 @@ export async function beginPush(
   await recorder.settleKilled(pusher.repositoryId)
   const before = await readRefIds(opened, commands, signal)
   const rules = await store.rules.load(pusher.repositoryId)
-  const gated = rules.length > 0 ? { store, pusher, repository: opened, rules, onError } : null
+  const gated =
+    rules.length > 0 ? { store, pusher, repository: opened, rules, authorizeAgain, onError } : null
   const reason = findReason(commands, before) ?? (gated && (await findLimit(gated, commands, signal)))
   if (reason !== null) return reportRefusal(request, reason)
   signal.throwIfAborted()

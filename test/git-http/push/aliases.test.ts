@@ -24,7 +24,9 @@ t.test('a force push is refused by the rule of any name of its branch', async (t
   const decideOn = async (ref: string) => {
     const rules = await store.rules.load(repositoryId)
     const opened = await openRepository(repository)
-    const push = { store, pusher, repository: opened, rules, onError: (error: unknown) => t.error(error) }
+    const authorizeAgain = async () => {}
+    const onError = (error: unknown) => t.error(error)
+    const push = { store, pusher, repository: opened, rules, authorizeAgain, onError }
     const { signal } = new AbortController()
     return [...(await decide(push, { updates: [{ ref, old, new: tip }], atomic: false, signal }))]
   }

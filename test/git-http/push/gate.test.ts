@@ -233,6 +233,27 @@ t.test('rules and reports count that come while git works', async (t) => {
   t.not(tip('other'), tip('main'))
 })
 
+t.test('access that ends while git works counts', async (t) => {
+  const { checkout, report, tip } = await setUp('ended')
+  await report('success')
+  const user = await store.users.create('leaver')
+  await store.collaborators.set('owner', 'ended', user.id, 'write')
+  const token = basic('x', await server.createToken('leaver'))
+  const { load } = store.rules
+  t.teardown(() => {
+    store.rules.load = load
+  })
+  store.rules.load = async (id) => {
+    await store.collaborators.set('owner', 'ended', user.id, 'read')
+    return load(id)
+  }
+  const { stderr } = await tryGit(checkout, ['push', 'origin', 'HEAD:main', 'HEAD:topic'], {
+    authorization: token,
+  })
+  t.equal(stderr.match(/\(you may not push here any more\)/g)?.length, 2, stderr)
+  t.equal(tip('main') + tip('topic'), '')
+})
+
 t.test('symbolic refs lead to the rules of their branches', async (t) => {
   const { push, report, commit, tip, repository, head } = await setUp('symbolic')
   await report('success')

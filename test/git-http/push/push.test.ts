@@ -26,7 +26,11 @@ t.test('a push whose report nobody reads is synced all the same, before it is re
   const push = await beginPush(
     { store, recorder, onError: (error) => t.error(error) },
     { by, repositoryId: id, repositoryName: 'owner/demo' },
-    { repository: { ...repository, permission: 'write' }, opened: await openRepository(repository) },
+    {
+      repository: { ...repository, permission: 'write' },
+      opened: await openRepository(repository),
+      authorizeAgain: async () => {},
+    },
     body,
     new AbortController().signal,
   )
