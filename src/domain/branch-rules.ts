@@ -32,7 +32,7 @@ export function ruleMatcher(rules: readonly BranchRule[]): (branch: string) => B
 }
 
 /** Returns the patterns that any of the rules requires, without duplicates. */
-export function requiredBy(rules: readonly BranchRule[]): string[] {
+export function requiredBy(rules: readonly Pick<BranchRule, 'required'>[]): string[] {
   return [...new Set(rules.flatMap(({ required }) => required))]
 }
 

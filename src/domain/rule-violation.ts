@@ -9,3 +9,17 @@ export class RuleViolation extends Expected {
 export class AlreadyExists extends RuleViolation {
   override readonly name = 'AlreadyExists'
 }
+
+/**
+ * Checks that what somebody changes is as the person has seen it.
+ *
+ * @param what its name in the message
+ * @param expected default: anything
+ * @throws RuleViolation
+ */
+export function checkExpected(what: string, current: string, expected = current): void {
+  if (current !== expected)
+    throw new RuleViolation(
+      `${what} is "${current}" by now, which somebody else has set. Nothing was changed`,
+    )
+}

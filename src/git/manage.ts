@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
-import { RuleViolation } from '../domain/rule-violation.ts'
+import { checkExpected, RuleViolation } from '../domain/rule-violation.ts'
 import { type Actor, ADMINISTRATOR } from '../store/audit/audit.ts'
 import { StoreUnavailable } from '../store/engine.ts'
 import type { NewRepository, Repository } from '../store/repositories/repositories.ts'
@@ -70,7 +70,8 @@ export async function deleteRepository(
  * Sets the branch that clones check out and pages show first.
  *
  * @param branch a valid name; one that does not exist is for a repository without branches
- * @throws RuleViolation if others exist; RepositoryUnavailable; ServiceError as
+ * @param expected what it is before, as far as the caller knows, or an empty text; default: anything
+ * @throws RuleViolation if others exist, or it is something else; RepositoryUnavailable; ServiceError as
  * `checkRepositoryAdmin`
  */
 export async function chooseDefaultBranch(
@@ -78,6 +79,7 @@ export async function chooseDefaultBranch(
   repository: Repository,
   branch: string,
   by: Actor = ADMINISTRATOR,
+  expected?: string,
 ): Promise<void> {
   const { managed, owner, name } = repository
   const opened = await openRepository(repository)
@@ -88,6 +90,7 @@ export async function chooseDefaultBranch(
     const names = branches.map(({ name }) => name).join(', ')
     throw new RuleViolation(`${owner}/${name} has no branch "${branch}". Its newest branches: ${names}`)
   }
+  if (branch !== defaultBranch) checkExpected('the default branch', defaultBranch ?? '', expected)
   // The first push may be one to another branch.
   const change = () => setDefaultBranch(opened, branch, managed && !exists)
   await repositories.setDefaultBranch(repository, { from: defaultBranch, to: branch }, change, by)

@@ -32,6 +32,7 @@ t.test('repo access lists who has access and why', async (t) => {
   await store.users.setLocked('zoe', true)
   t.match(await list('repo', 'access', 'ACME/rocket'), [
     { user: 'Acme', access: 'admin', reason: 'owner', locked_at: null },
+    { user: 'Acme', access: 'read', reason: 'granted', locked_at: null },
     { user: 'bob', access: 'write', reason: 'granted', locked_at: null },
     { user: 'zoe', access: 'read', reason: 'granted', locked_at: /^\d{4}-/ },
     { user: 'everyone', access: 'read', reason: 'public', locked_at: null },

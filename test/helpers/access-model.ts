@@ -236,12 +236,12 @@ async function compare(store: Store, model: Model, report: (difference: string) 
   }
   const byName = new Map([...model.repositories].map(([id, row]) => [keyOf(row), { id, ...row }]))
   const names = [...USERS, ...GROUPS].flatMap((owner) => NAMES.map((name) => ({ owner, name })))
-  const listed = new Map(
-    (await store.collaborators.listAll()).map((entry) => [
-      `${entry.repositoryId} ${nameKey(entry.user ?? '')}`,
-      entry,
-    ]),
-  )
+  const entries = await store.collaborators.listAll()
+  const byUser = (some: typeof entries) =>
+    // The first of a user is the one that decides.
+    new Map(some.toReversed().map((entry) => [`${entry.repositoryId} ${nameKey(entry.user ?? '')}`, entry]))
+  const listed = byUser(entries)
+  const grants = byUser(entries.filter(({ reason }) => reason === 'granted'))
   const seen = (repository: { id: number; permission: Permission | null } | null) =>
     repository ? `${repository.id} ${repository.permission}` : null
   for (const names_ of names) {
@@ -260,7 +260,10 @@ async function compare(store: Store, model: Model, report: (difference: string) 
         ? greatest(model.members.get(nameKey(row.owner))?.get(user), row.granted.get(user))
         : null
       const what = `${user} on ${keyOf(names_)}`
-      if (row) expect(`list of ${what}`, listed.get(`${row.id} ${user}`)?.permission ?? null, all)
+      if (row) {
+        expect(`list of ${what}`, listed.get(`${row.id} ${user}`)?.permission ?? null, all)
+        expect(`grants of ${what}`, grants.get(`${row.id} ${user}`)?.permission, row.granted.get(user))
+      }
       const held = isLocked ? null : all
       expect(`page of ${what}`, seen(await store.listing.find(id, ...path)), wanted(held))
       const byToken = held === 'admin' ? 'write' : held

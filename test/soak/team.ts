@@ -283,10 +283,10 @@ for (const database of databases)
       const members = groups.get(repository.split('/')[0] ?? '') ?? assert.fail()
       const users = new Set([...members.keys(), ...granted.keys()])
       const rank = (permission: Permission | undefined) => (permission ? permissions.indexOf(permission) : -1)
-      const rows = [...users].map((user) => {
-        const highest = Math.max(rank(members.get(user)), rank(granted.get(user)))
-        const reason = rank(members.get(user)) === highest ? 'member' : 'granted'
-        return `${repository} ${user} ${permissions[highest]} ${reason}`
+      const rows = [...users].flatMap((user) => {
+        const [held, given] = [members.get(user), granted.get(user)]
+        const ofMember = rank(held) >= rank(given) ? [`${repository} ${user} ${held} member`] : []
+        return [...ofMember, ...(given ? [`${repository} ${user} ${given} granted`] : [])]
       })
       return visibility === 'public' ? [...rows, `${repository} everyone read public`] : rows
     })

@@ -196,6 +196,43 @@ for (const database of databases) {
       )
     })
 
+    t.test(
+      'who is admin of one repository renames it, and moves it only where the user is admin too',
+      async (t) => {
+        const { store } = await openTestStore(t, database)
+        const { bob } = await createUsers(store, 'bob')
+        await store.groups.create('team')
+        await store.repositories.create({ ...one, ...kind })
+        await store.collaborators.set('acme', 'one', bob.user.id, 'admin')
+        const two = { owner: 'ACME', name: 'two' }
+        await store.moves.rename(one, two, bob)
+        t.match(await store.moves.listReserved(), [{ name: 'acme/one', repository: 'acme/two' }])
+        for (const owner of ['team', 'nobody'])
+          await t.rejects(store.moves.rename(two, { owner, name: 'two' }, bob), { code: 'not_admin' }, owner)
+        await t.rejects(store.moves.releaseName(one, bob), { code: 'not_admin' })
+        await store.moves.rename(two, { owner: 'bob', name: 'two' }, bob)
+      },
+    )
+
+    t.test('what was granted to a member is listed, because it remains', async (t) => {
+      const { store } = await openTestStore(t, database)
+      const { bob } = await createUsers(store, 'bob')
+      await store.repositories.create({ ...one, ...kind })
+      await store.collaborators.set('acme', 'one', bob.user.id, 'read')
+      const list = async () =>
+        (await store.collaborators.list('acme', 'one')).map(({ user, permission, reason }) => {
+          return `${user} ${permission} ${reason}`
+        })
+      for (const [permission, entries] of [
+        ['read', ['bob read member', 'bob read granted']],
+        ['admin', ['bob admin member', 'bob read granted']],
+        [null, ['bob read granted']],
+      ] as const) {
+        await store.groups.setMember('acme', bob.user.id, permission)
+        t.same(await list(), entries)
+      }
+    })
+
     t.test('a name that a repository had stays reserved', async (t) => {
       const { store } = await openTestStore(t, database)
       const { alice, bob } = await createUsers(store, 'alice', 'bob')

@@ -1,5 +1,6 @@
 import t, { type Test } from 'tap'
 import { databases } from '../helpers/databases.ts'
+import { git } from '../helpers/git.ts'
 import { createAccount, csrfOf, openPageClient } from '../helpers/page-client.ts'
 import { startServer } from '../helpers/server.ts'
 
@@ -189,13 +190,28 @@ t.test('required checks are chosen from those that reported, previewed and saved
   for (const [fields, problem] of [
     [{ branch: 'a*b', context: '', required: 'lint/*' }, 'all required patterns contain'],
     [{ branch: 'refs/heads/main' }, 'id="branch-error">Branch pattern'],
-    [{ branch: 'release', bypass: 'nobody' }, 'There is no user &quot;nobody&quot;'],
+    [{ branch: 'release', bypass: 'nobody' }, 'id="bypass-error">There is no user &quot;nobody&quot;'],
   ] as const) {
     const { status, body } = await send({ ...rule, ...fields, change: 'set' })
     t.equal(status, 422, problem)
     t.match(body.toLowerCase(), problem.toLowerCase())
   }
   t.same(await store.rules.load(repositoryId), [stored], 'and leave nothing behind')
+
+  const topic = { ...rule, branch: 'top*', required: '', change: 'preview' }
+  t.match(
+    (await send(topic)).body,
+    'What the newest commits of <bdi>main</bdi> would have got',
+    'no branch matches',
+  )
+  const { path } = await store.repositories.get('alice', 'rocket')
+  git(path, 'branch', 'topic', 'main')
+  const { body: ofTopic } = await send(topic)
+  t.match(ofTopic, 'What the newest commits of <bdi>topic</bdi> would have got')
+  t.match(ofTopic, 'class="badge success">accepted')
+  const { body: ofBoth } = await send({ ...topic, branch: 'mai*' })
+  t.match(ofBoth, 'What the newest commits of <bdi>main</bdi> would have got')
+  t.notMatch(ofBoth, 'class="badge success">accepted', 'the rule for main requires more')
 
   const { body } = await alice.get(`${page}?rule=main`)
   const seen =
@@ -400,14 +416,30 @@ t.test('what another admin has set meanwhile is not undone', async (t) => {
   const page = '/alice/rocket/settings'
   const { body } = await alice.get(page)
   await server.store.repositories.setVisibility('alice', 'rocket', 'private')
-  const [, from = ''] = /name="from" value="(public)"/.exec(body) ?? []
-  const form = { csrf: csrfOf(body), change: 'visibility', visibility: 'public', from }
+  const [visibility = '', branch = ''] = [...body.matchAll(/name="from" value="([^"]*)"/g)].map(
+    ([, from]) => from,
+  )
+  t.same([visibility, branch], ['public', 'main'])
+  const form = { csrf: csrfOf(body), change: 'visibility', visibility: 'public', from: visibility }
   const late = await alice.send('POST', page, { form })
   t.equal(late.status, 422)
-  t.match(late.body, 'The repository is private by now, which somebody else has set. Nothing was changed.')
+  t.match(
+    late.body,
+    'The visibility is &quot;private&quot; by now, which somebody else has set. Nothing was changed.',
+  )
   t.equal((await server.store.repositories.get('alice', 'rocket')).visibility, 'private')
   await alice.submit(page, page, { change: 'visibility', visibility: 'public', from: 'private' })
-  t.equal((await server.store.repositories.get('alice', 'rocket')).visibility, 'public')
+  const { path, visibility: set } = await server.store.repositories.get('alice', 'rocket')
+  t.equal(set, 'public')
+
+  git(path, 'branch', 'next', 'main')
+  git(path, 'symbolic-ref', 'HEAD', 'refs/heads/next')
+  const lateBranch = await alice.submit(page, page, { change: 'branch', branch: 'main', from: branch })
+  t.equal(lateBranch.status, 422)
+  t.match(lateBranch.body, 'The default branch is &quot;next&quot; by now')
+  t.equal(git(path, 'symbolic-ref', '--short', 'HEAD'), 'next')
+  const again = await alice.submit(page, page, { change: 'branch', branch: 'main', from: 'next' })
+  t.equal(again.status, 303)
 })
 
 t.test('where users create no repositories, there is no form for it', async (t) => {

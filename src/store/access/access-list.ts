@@ -23,7 +23,9 @@ const { permission, reason } = accessRules()
 
 /**
  * Returns the access of users to repositories by the names of both, and of everyone to public ones.
- * An owner comes first among the users of a repository, and everyone last.
+ * An owner comes first among the users of a repository, and everyone last. What a user was granted
+ * besides an owner's or a member's permission that is not less follows it, because it remains when
+ * that one ends.
  *
  * @param only of these repositories, or of this user: that a repository is public is listed for a
  * user where nothing else gives access
@@ -62,7 +64,7 @@ export async function listAccess(
         .onRef('collaborators.user_id', '=', 'users.id'),
     )
     .select(['repositories.id', 'repositories.owner', 'repositories.name', 'repositories.visibility'])
-    .select(['users.name as user', 'users.locked_at'])
+    .select(['users.name as user', 'users.locked_at', 'collaborators.granted'])
     .select([permission.as('permission'), reason.as('reason')])
     .$if(repositoryIds !== undefined, (query) => query.where('repositories.id', 'in', repositoryIds ?? []))
     .orderBy('repositories.owner_key')
@@ -77,6 +79,8 @@ export async function listAccess(
     const entry = { repositoryId: id, repository: `${owner}/${name}` }
     if (user !== null && permission !== null)
       entries.push({ ...entry, user, permission, reason: row.reason, lockedAt })
+    if (user !== null && row.granted !== null && row.reason !== 'granted')
+      entries.push({ ...entry, user, permission: row.granted, reason: 'granted', lockedAt })
     const isLast = rows[index + 1]?.id !== id
     if (visibility === 'public' && isLast && (userId === undefined || user === null))
       entries.push({ ...entry, user: null, permission: 'read', reason: 'public', lockedAt: null })
@@ -97,7 +101,8 @@ export interface AccessChange {
 export function compareAccess(before: readonly AccessEntry[], after: readonly AccessEntry[]): AccessChange[] {
   const keyOf = ({ repositoryId, user }: AccessEntry) => `${repositoryId} ${user}`
   const [old, current] = [before, after].map(
-    (entries) => new Map(entries.map((entry) => [keyOf(entry), entry])),
+    // The first entry of a user has the greatest permission.
+    (entries) => new Map(entries.toReversed().map((entry) => [keyOf(entry), entry])),
   )
   const names = new Map(
     [...before, ...after].map(({ repositoryId, repository }) => [repositoryId, repository]),
@@ -109,5 +114,6 @@ export function compareAccess(before: readonly AccessEntry[], after: readonly Ac
     if (user !== null && from !== to)
       changes.push({ user, repository: names.get(repositoryId) ?? entry.repository, from, to })
   }
-  return changes.sort((a, b) => (a.user < b.user ? -1 : a.user > b.user ? 1 : 0))
+  const order = ({ user, repository }: AccessChange) => `${user} ${repository}`
+  return changes.sort((a, b) => (order(a) < order(b) ? -1 : 1))
 }

@@ -1,6 +1,5 @@
 import type { Kysely } from 'kysely'
-import { allows, type Permission } from '../../domain/permissions.ts'
-import { RuleViolation } from '../../domain/rule-violation.ts'
+import { allows } from '../../domain/permissions.ts'
 import { ServiceError } from '../../errors.ts'
 import type { Actor } from '../audit/audit.ts'
 import type { Tables } from '../tables.ts'
@@ -37,23 +36,6 @@ export async function checkOwnerAdmin(db: Kysely<Tables>, by: Actor, ownerId: nu
     .where('locked_at', 'is', null)
     .executeTakeFirst()
   if (!allows(member?.permission ?? null, 'admin')) throw new ServiceError('not_admin')
-}
-
-/**
- * Checks that a permission of a user is what somebody has seen who changes it.
- *
- * @param expected default: anything
- * @throws RuleViolation
- */
-export function checkPermission(
-  user: { name: string },
-  permission: Permission | null,
-  expected: Permission | null = permission,
-): void {
-  if (permission !== expected)
-    throw new RuleViolation(
-      `the access of ${user.name} is "${permission ?? 'none'}" by now, which somebody else has set. Nothing was changed`,
-    )
 }
 
 /** Returns the user who acts without a token; null for other clients. */

@@ -1,8 +1,8 @@
 import type { Kysely } from 'kysely'
 import { isOwnerName, nameKey, OWNER_NAME_RULE } from '../../domain/names.ts'
 import type { Permission } from '../../domain/permissions.ts'
-import { AlreadyExists, RuleViolation } from '../../domain/rule-violation.ts'
-import { checkOwnerAdmin, checkPermission } from '../access/administration.ts'
+import { AlreadyExists, checkExpected, RuleViolation } from '../../domain/rule-violation.ts'
+import { checkOwnerAdmin } from '../access/administration.ts'
 import { type Actor, ADMINISTRATOR, type Audit, getUserById, type Recorder } from '../audit/audit.ts'
 import type { Engine } from '../engine.ts'
 import type { Tables } from '../tables.ts'
@@ -110,7 +110,7 @@ export function createGroupStore({ kysely }: Engine, audit: Audit) {
       userId: number,
       permission: Permission | null,
       by: Actor = ADMINISTRATOR,
-      expected?: Permission | null,
+      expected?: string,
     ): Promise<void> {
       return audit.transaction(async (db, record) => {
         // Changes of one group come one after the other: otherwise two admins could remove each
@@ -205,7 +205,7 @@ async function setMember(
   group: Owner,
   userId: number,
   permission: Permission | null,
-  expected?: Permission | null,
+  expected?: string,
 ): Promise<boolean> {
   const before = await db
     .selectFrom('members')
@@ -216,7 +216,7 @@ async function setMember(
   const from = before?.permission ?? null
   if (from === permission) return false
   const user = await getUserById(db, userId)
-  checkPermission(user, from, expected)
+  checkExpected(`the access of ${user.name}`, from ?? 'none', expected)
   if (permission === null)
     await db.deleteFrom('members').where('owner_id', '=', group.id).where('user_id', '=', user.id).execute()
   else

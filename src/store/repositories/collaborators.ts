@@ -1,7 +1,8 @@
 import type { Kysely } from 'kysely'
 import type { Permission } from '../../domain/permissions.ts'
+import { checkExpected } from '../../domain/rule-violation.ts'
 import { type AccessEntry, listAccess } from '../access/access-list.ts'
-import { checkPermission, checkRepositoryAdmin } from '../access/administration.ts'
+import { checkRepositoryAdmin } from '../access/administration.ts'
 import { type Actor, ADMINISTRATOR, type Audit, getUserById, type Recorder } from '../audit/audit.ts'
 import type { Engine } from '../engine.ts'
 import type { Tables } from '../tables.ts'
@@ -38,7 +39,7 @@ export function createCollaboratorStore(
       userId: number,
       permission: Permission | null,
       by: Actor = ADMINISTRATOR,
-      expected?: Permission | null,
+      expected?: string,
     ): Promise<void> {
       return audit.transaction(async (db, record) => {
         const repository = await get(owner, name, db)
@@ -92,7 +93,7 @@ async function grant(
   repository: Repository,
   userId: number,
   permission: Permission | null,
-  expected?: Permission | null,
+  expected?: string,
 ): Promise<boolean> {
   const before = await db
     .selectFrom('collaborators')
@@ -103,7 +104,7 @@ async function grant(
   const from = before?.granted ?? null
   if (from === permission) return false
   const user = await getUserById(db, userId)
-  checkPermission(user, from, expected)
+  checkExpected(`the access of ${user.name}`, from ?? 'none', expected)
   if (permission === null) {
     await db
       .deleteFrom('collaborators')

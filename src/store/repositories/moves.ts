@@ -38,7 +38,7 @@ export function createRepositoryMoves({ kysely }: Engine, audit: Audit) {
      *
      * @throws RuleViolation if a name is invalid or reserved, if too many are reserved, or if a user
      * moves it to an owner with too many repositories;
-     * AlreadyExists if it is taken; ServiceError as `checkRepositoryAdmin`, also for the new owner
+     * AlreadyExists if it is taken; ServiceError as `checkRepositoryAdmin`, also for another owner
      */
     rename(from: Name, to: Name, by: Actor = ADMINISTRATOR): Promise<void> {
       checkName(to)
@@ -59,7 +59,7 @@ export function createRepositoryMoves({ kysely }: Engine, audit: Audit) {
           .executeTakeFirst()
         if (!row || !oldOwner) throw new RuleViolation(`there is no repository ${from.owner}/${from.name}`)
         await checkRepositoryAdmin(db, by, row.id)
-        await checkOwnerAdmin(db, by, newOwner?.id ?? -1)
+        if (newOwner?.id !== oldOwner.id) await checkOwnerAdmin(db, by, newOwner?.id ?? -1)
         if (!newOwner) throw new RuleViolation(`there is no user or group "${to.owner}"`)
 
         const before = `${row.owner}/${row.name}`

@@ -1,7 +1,7 @@
 import { lstatSync } from 'node:fs'
 import type { Kysely, Selectable } from 'kysely'
 import { nameKey } from '../../domain/names.ts'
-import { RuleViolation } from '../../domain/rule-violation.ts'
+import { checkExpected, RuleViolation } from '../../domain/rule-violation.ts'
 import type { ReadableRepository } from '../access/access.ts'
 import { checkOwnerAdmin, checkRepositoryAdmin } from '../access/administration.ts'
 import { type Actor, ADMINISTRATOR, type Audit, type AuditEvent, type Recorder } from '../audit/audit.ts'
@@ -226,16 +226,13 @@ export function createRepositoryStore({ kysely }: Engine, folder: string, audit:
       name: string,
       visibility: Visibility,
       by: Actor = ADMINISTRATOR,
-      expected?: Visibility,
+      expected?: string,
     ): Promise<void> {
       return audit.transaction(async (db, record) => {
         const repository = await get(owner, name, db)
         await checkRepositoryAdmin(db, by, repository.id)
         if (repository.visibility === visibility) return
-        if (expected !== undefined && repository.visibility !== expected)
-          throw new RuleViolation(
-            `the repository is ${repository.visibility} by now, which somebody else has set. Nothing was changed`,
-          )
+        checkExpected('the visibility', repository.visibility, expected)
         await db.updateTable('repositories').set({ visibility }).where('id', '=', repository.id).execute()
         await record({
           by,

@@ -1,5 +1,7 @@
 import type { Session } from '../../auth/session.ts'
 import { PERMISSIONS, type Permission } from '../../domain/permissions.ts'
+import { RuleViolation } from '../../domain/rule-violation.ts'
+import type { FindUser } from './find-user.ts'
 import { type Choice, choiceField, field, options } from './form.ts'
 import { type Html, html } from './html.ts'
 import { csrfField } from './layout.ts'
@@ -56,7 +58,17 @@ function choices({ admin }: PermissionForms): Choice[] {
   ]
 }
 
-/** Returns null for no permission, and undefined for what is none. */
-export function permissionOf(text: string | null): Permission | null | undefined {
-  return text === 'none' ? null : PERMISSIONS.find((permission) => permission === text)
+/**
+ * Reads such a form.
+ *
+ * @param by the id of the user who sends it
+ * @returns the user, the permission or null for none, and what it was when the form was made
+ * @throws RuleViolation as `FindUser`, or if no permission was chosen
+ */
+export async function readPermission(form: URLSearchParams, findUser: FindUser, by: number) {
+  const user = await findUser(by, (form.get('user') ?? '').trim())
+  const access = form.get('access')
+  const permission = PERMISSIONS.find((permission) => permission === access) ?? null
+  if (permission === null && access !== 'none') throw new RuleViolation('choose what is allowed')
+  return { user, permission, expected: form.get('from') ?? '' }
 }

@@ -1,12 +1,11 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { RuleViolation } from '../../../domain/rule-violation.ts'
 import type { ReadableRepository } from '../../../store/access/access.ts'
 import { createAdministeredFinder, settingsPath } from '../../parts/administration.ts'
 import type { RepositoryRoute } from '../../parts/find-repository.ts'
 import { problemOf } from '../../parts/form.ts'
 import { sendPage } from '../../parts/layout.ts'
 import type { PageContext } from '../../parts/page-context.ts'
-import { MAY, permissionOf } from '../../parts/permission-forms.ts'
+import { MAY, readPermission } from '../../parts/permission-forms.ts'
 import { formOf } from '../../parts/query.ts'
 import { actorOf, sessionOf, userOf } from '../../session/session-auth.ts'
 import { accessView } from './view.ts'
@@ -39,15 +38,12 @@ export async function accessPage(app: FastifyInstance, context: PageContext): Pr
     if (!repository) return reply
     const { owner, name } = repository
     const user = userOf(request)
-    const form = formOf(request)
-    const [permission, expected] = ['access', 'from'].map((field) => permissionOf(form.get(field)))
     let text = ''
     const error = await problemOf(async () => {
-      const { id, name: found } = await findUser(user.id, (form.get('user') ?? '').trim())
-      if (permission === undefined || expected === undefined)
-        throw new RuleViolation('choose what is allowed')
-      await store.collaborators.set(owner, name, id, permission, actorOf(request, user), expected)
-      text = `${found} ${permission === null ? 'was removed from' : MAY[permission]} ${owner}/${name}${permission === null ? '' : ' now'}.`
+      const { user: found, permission, expected } = await readPermission(formOf(request), findUser, user.id)
+      await store.collaborators.set(owner, name, found.id, permission, actorOf(request, user), expected)
+      const is = permission === null ? 'was removed from' : MAY[permission]
+      text = `${found.name} ${is} ${owner}/${name}${permission === null ? '' : ' now'}.`
     })
     if (error) return send(request, reply.code(422), repository, error)
     const { permission: own } = (await store.listing.find(user.id, owner, name)) ?? { permission: null }

@@ -1,7 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { isName, isOwnerName, isReserved, nameKey } from '../../../domain/names.ts'
 import { allows } from '../../../domain/permissions.ts'
-import { RuleViolation } from '../../../domain/rule-violation.ts'
 import { ServiceError } from '../../../errors.ts'
 import { GitTimeout, RepositoryUnavailable } from '../../../git/errors.ts'
 import type { Commit } from '../../../git/history/log-reader.ts'
@@ -16,7 +15,7 @@ import { problemOf } from '../../parts/form.ts'
 import type { Html } from '../../parts/html.ts'
 import { sendPage } from '../../parts/layout.ts'
 import type { PageContext } from '../../parts/page-context.ts'
-import { MAY, permissionOf } from '../../parts/permission-forms.ts'
+import { MAY, readPermission } from '../../parts/permission-forms.ts'
 import { firstOf, formOf, type Query } from '../../parts/query.ts'
 import { type BranchVerdict, verdictsOn } from '../../parts/verdicts.ts'
 import { actorOf, requireSignIn, sessionOf, signInPath, userOf } from '../../session/session-auth.ts'
@@ -77,13 +76,10 @@ export async function repositoriesPage(app: FastifyInstance, options: PageContex
   app.post<OwnerRoute>(ownerFormPath(':owner', 'members'), { onRequest }, (request, reply) =>
     change(request, reply, async (owner, form) => {
       const user = userOf(request)
-      const { id, name } = await findUser(user.id, (form.get('user') ?? '').trim())
-      const [permission, expected] = ['access', 'from'].map((field) => permissionOf(form.get(field)))
-      if (permission === undefined || expected === undefined)
-        throw new RuleViolation('choose what is allowed')
-      await store.groups.setMember(owner, id, permission, actorOf(request, user), expected)
-      if (permission === null) return `${name} is no member of ${owner} now.`
-      return `${name} ${MAY[permission]} all repositories of ${owner} now.`
+      const { user: found, permission, expected } = await readPermission(form, findUser, user.id)
+      await store.groups.setMember(owner, found.id, permission, actorOf(request, user), expected)
+      if (permission === null) return `${found.name} is no member of ${owner} now.`
+      return `${found.name} ${MAY[permission]} all repositories of ${owner} now.`
     }),
   )
 

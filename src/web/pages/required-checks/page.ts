@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { validateRule } from '../../../domain/branch-rules.ts'
+import { requiredBy, rulesFor, validateRule } from '../../../domain/branch-rules.ts'
+import { patternMatcher } from '../../../domain/patterns.ts'
 import { explainVerdict } from '../../../domain/unmet-checks.ts'
 import type { ReadableRepository } from '../../../store/access/access.ts'
 import { ruleState } from '../../../store/repositories/rules.ts'
@@ -34,20 +35,26 @@ export async function requiredChecksPage(app: FastifyInstance, context: PageCont
   ): Promise<FastifyReply> => {
     const { name, owner } = repository
     const refs = await context.refs.list(repository, gitClient(request))
-    // The preview is of the branch that the pattern names, or of the default branch.
-    const ref = refs.branches.find((branch) => branch.name === form.branch) ?? headOf(refs)
+    const rules = await store.rules.load(repository.id)
+    // The preview is of the branch that the pattern names, the first that matches, or the default.
+    const matches = patternMatcher(form.branch)
+    const isNamed = ({ name }: { name: string }) => name === form.branch
+    const ref = refs.branches.find(isNamed) ?? refs.branches.find(({ name }) => matches(name)) ?? headOf(refs)
+    // The other rules of the branch apply as well.
+    const others = rules.filter(({ branchPattern }) => branchPattern !== form.branch)
+    const required = requiredBy([...rulesFor(others, ref?.name ?? ''), form])
     const history = ref && (await commitLog.history(repository, { first: ref.sha }, gitClient(request)))
     const commits = history?.commits ?? []
     return pageQueue.render(request, async () => {
       const preview: Preview[] = []
       for (const commit of form.isPreview ? commits.slice(0, PREVIEWED) : []) {
         const reported = await store.summaries.listStates({ repositoryId: repository.id, sha: commit.sha })
-        preview.push({ commit, reason: explainVerdict(reported, form.required).reason })
+        preview.push({ commit, reason: explainVerdict(reported, required).reason })
       }
       const content = requiredChecksView({
         session: sessionOf(request),
         repository,
-        rules: await store.rules.load(repository.id),
+        rules,
         recent: await recentContexts(store.matrix, repository.id, commits),
         branch: ref?.name ?? null,
         preview,
@@ -89,10 +96,14 @@ export async function requiredChecksPage(app: FastifyInstance, context: PageCont
       isPreview: fields.get('change') === 'preview',
     }
     const isRemoval = fields.get('change') === 'remove'
+    const bypass: { id: number; name: string }[] = []
+    const bypassError = await problemOf(async () => {
+      for (const name of isRemoval ? [] : form.bypass) bypass.push(await findUser(user.id, name))
+    })
+    if (bypassError)
+      return send(request, reply.code(422), repository, { ...form, isPreview: false, bypassError })
     const error = await problemOf(async () => {
       if (isRemoval) return store.rules.remove(repository, form.branch, by, form.seen)
-      const bypass = []
-      for (const name of form.bypass) bypass.push(await findUser(user.id, name))
       const rule = { branchPattern: form.branch, required: form.required, bypass }
       return form.isPreview ? validateRule(rule) : store.rules.set(repository, rule, by, form.seen)
     })

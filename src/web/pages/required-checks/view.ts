@@ -22,6 +22,7 @@ export interface RuleForm {
   seen: string
   isPreview: boolean
   error?: string
+  bypassError?: string
 }
 
 /** What a commit would have got. `reason`: why it would not have passed; null if it would. */
@@ -89,7 +90,7 @@ function previewView({ branch, preview, form }: RequiredChecksView): Html {
 }
 
 function ruleForm({ session, repository, recent, form, rules }: RequiredChecksView): Html {
-  const { branch, required, bypass, seen, error } = form
+  const { branch, required, bypass, seen, error, bypassError } = form
   const isChange = rules.some((rule) => rule.branchPattern === branch) && seen !== ruleState(null)
   const offered = new Set(recent.map(({ context }) => context))
   const typed = required.filter((pattern) => !offered.has(pattern))
@@ -121,7 +122,12 @@ function ruleForm({ session, repository, recent, form, rules }: RequiredChecksVi
 ${typed.join('\n')}</textarea>`,
     )}
     ${field(
-      { name: 'bypass', label: 'Users who may push without them', hint: 'One name per line.' },
+      {
+        name: 'bypass',
+        label: 'Users who may push without them',
+        hint: 'One name per line.',
+        error: bypassError,
+      },
       (attributes) => html`<textarea ${attributes} rows="2" autocomplete="off" spellcheck="false">
 ${bypass.join('\n')}</textarea>`,
     )}

@@ -72,6 +72,7 @@ export async function settingsPage(app: FastifyInstance, context: PageContext): 
     change: string,
   ): Promise<Done | undefined> {
     const form = formOf(request)
+    const expected = form.get('from') ?? undefined
     const by = actorOf(request, userOf(request))
     const { owner, name } = repository
     const fullName = `${owner}/${name}`
@@ -80,7 +81,6 @@ export async function settingsPage(app: FastifyInstance, context: PageContext): 
       case 'visibility': {
         const visibility = VISIBILITIES.find((value) => value === form.get('visibility'))
         if (!visibility) throw new RuleViolation('choose who can see it')
-        const expected = VISIBILITIES.find((value) => value === form.get('from'))
         await store.repositories.setVisibility(owner, name, visibility, by, expected)
         return { path, text: `${fullName} is ${visibility} now.` }
       }
@@ -88,7 +88,7 @@ export async function settingsPage(app: FastifyInstance, context: PageContext): 
         const branch = form.get('branch') ?? ''
         if (!isRefName(branch)) throw new RuleViolation('choose a branch')
         const stored = await store.repositories.get(owner, name)
-        await chooseDefaultBranch(store, stored, branch, by)
+        await chooseDefaultBranch(store, stored, branch, by, expected)
         return { path, text: `${branch} is the default branch of ${fullName} now.` }
       }
       case 'name': {

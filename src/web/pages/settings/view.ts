@@ -33,7 +33,7 @@ export function settingsView(view: SettingsView): Html {
     session,
     action,
     'visibility',
-    html`<input type="hidden" name="from" value="${visibility}">${choiceField(
+    html`${from(visibility)}${choiceField(
       { name: 'visibility', label: 'Who can see it', error: errors.visibility },
       [
         ['public', 'public: everyone'],
@@ -50,7 +50,7 @@ export function settingsView(view: SettingsView): Html {
     session,
     action,
     'branch',
-    html`${choiceField(
+    html`${from(defaultBranch ?? '')}${choiceField(
       {
         name: 'branch',
         label: 'Branch',
@@ -106,4 +106,9 @@ export function settingsView(view: SettingsView): Html {
     <button class="danger" type="submit">Delete repository</button>`,
   )}
 </section>`
+}
+
+/** Renders the field with what a form changes, which may be another value when it is sent. */
+function from(value: string): Html {
+  return html`<input type="hidden" name="from" value="${value}">`
 }
