@@ -111,7 +111,7 @@ export class Connections {
       }
     } catch (error) {
       leave()
-      throw translateError(error)
+      throw translateError(error, true)
     }
   }
 

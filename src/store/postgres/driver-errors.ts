@@ -7,7 +7,9 @@ import { ForeignKeyViolation, StoreUnavailable } from '../engine.ts'
  * missing database, insufficient resources, cancelled by a time limit, shutdown, system error.
  */
 const UNAVAILABLE = /^(08|28|3D|53|57|58|25006|25P03|55P03|XX001|XX002)/
-/** Of these, the ones after which this connection, and most likely every other one, is unusable. */
+/** A database with `allow_connections` false refuses a new connection like this. */
+const NOT_ACCEPTING = '55000'
+/** Of `UNAVAILABLE`, the ones after which this connection, and most likely every other one, is unusable. */
 const LOST = /^(08|57P|25006|25P03)/
 /** Of these, the ones of a disk that is full or broken. */
 const DISK = /^(53100|58030)/
@@ -25,13 +27,17 @@ const FOREIGN_KEY = '23503'
 /**
  * Returns StoreUnavailable for an error of the connection, the server or its disk,
  * ForeignKeyViolation for a reference to a missing row, and any other error unchanged.
+ *
+ * @param isConnecting whether a connection could not be opened
  */
-export function translateError(error: unknown): unknown {
+export function translateError(error: unknown, isConnecting = false): unknown {
   if (error instanceof StoreUnavailable) return error
   const code = sqlStateOf(error)
   if (code === FOREIGN_KEY) return new ForeignKeyViolation('PostgreSQL', { cause: error })
   const unavailable =
-    code === undefined ? isConnectionError(error) : UNAVAILABLE.test(code) || CONFLICT.test(code)
+    code === undefined
+      ? isConnectionError(error)
+      : UNAVAILABLE.test(code) || CONFLICT.test(code) || (isConnecting && code === NOT_ACCEPTING)
   return unavailable ? new StoreUnavailable(`PostgreSQL: ${describe(error)}`, { cause: error }) : error
 }
 

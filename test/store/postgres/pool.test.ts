@@ -1,5 +1,10 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { Client } from 'pg'
 import tap, { type Test } from 'tap'
+import { sharesSessions } from '../../../src/store/postgres/connections.ts'
+import { openStore } from '../../../src/store/store.ts'
 import { postgres, type TestDatabase } from '../../helpers/databases.ts'
 import { type JsonAnswer, startServer } from '../../helpers/server.ts'
 
@@ -83,4 +88,58 @@ for (const poolSize of [1, 2, 3]) {
     )
     t.same([...new Set(answers)].sort(), [200, 201])
   })
+}
+
+test('a database that accepts no connections is unavailable, whatever its error is called', async (t) => {
+  const { databaseUrl } = await postgres.create(t)
+  assert(databaseUrl)
+  const other = new Client({
+    connectionString: Object.assign(new URL(databaseUrl), { pathname: 'postgres' }).href,
+  })
+  await other.connect()
+  t.teardown(() => other.end())
+  const name = new URL(databaseUrl).pathname.slice(1)
+  await other.query(`alter database ${name} with allow_connections false`)
+  t.teardown(() => other.query(`alter database ${name} with allow_connections true`))
+  await t.rejects(openStore({ dataDir: t.testdir(), databaseUrl }), {
+    name: 'StoreUnavailable',
+    message: /not currently accepting connections/,
+  })
+})
+
+test('a pooler that mixes up the sessions of its clients is found', async (t) => {
+  const { databaseUrl } = await postgres.create(t)
+  assert(databaseUrl)
+  t.equal(await sharesSessions(databaseUrl), false)
+  t.equal(await sharesSessions(await startPooler(t, databaseUrl)), true)
+})
+
+/** Starts a pooler that gives each statement the next session, as one with transactions does. */
+async function startPooler(t: Test, databaseUrl: string): Promise<string> {
+  const { hostname, port } = new URL(databaseUrl)
+  const sessions: Socket[] = []
+  const clients = new Map<Socket, Socket>()
+  let turn = 0
+  const pooler = createServer((client) => {
+    const own = connect(Number(port), hostname)
+    t.teardown(() => own.destroy())
+    own.on('data', (answer) => {
+      // ReadyForQuery ends what begins a session.
+      if (!sessions.includes(own) && answer.subarray(-6, -1).equals(Buffer.from('Z\0\0\0\x05', 'latin1')))
+        sessions.push(own)
+      clients.get(own)?.write(answer)
+    })
+    client.on('data', (message) => {
+      const session = sessions.includes(own) ? sessions[turn++ % sessions.length] : own
+      if (!session) return
+      clients.set(session, client)
+      session.write(message)
+    })
+    client.on('error', () => {})
+  })
+  pooler.listen(0, '127.0.0.1')
+  await once(pooler, 'listening')
+  t.teardown(() => pooler.close())
+  const { port: own } = pooler.address() as AddressInfo
+  return Object.assign(new URL(databaseUrl), { port: String(own), hostname: '127.0.0.1' }).href
 }
