@@ -145,4 +145,8 @@ t.test('the docs show every operation and every error', async (t) => {
   const introduction = await page.locator('.information-container').textContent()
   for (const status of [400, 404, 405, 408, 417, 431, 500])
     t.ok(introduction?.includes(`${status}`), `${status}`)
+
+  await page.getByRole('link', { name: 'Samples in curl' }).click()
+  const indentation = "getComputedStyle(document.querySelector('pre code')).paddingLeft"
+  t.equal(await page.evaluate(indentation), '0px', 'the first line of a sample begins where the others do')
 })
