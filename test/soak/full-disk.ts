@@ -1,15 +1,27 @@
-import { chownSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { randomBytes } from 'node:crypto'
+import { chownSync, existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import tap, { type Test } from 'tap'
+import { backUp } from '../../src/maintenance/backup/back-up.ts'
+import { listBackups } from '../../src/maintenance/backup/generations.ts'
+import { findBackup, restoreAll } from '../../src/maintenance/backup/restore.ts'
 import { basic, commit, createCheckout, git as runGit, tryGit } from '../git-http/client.ts'
 import { beginRpc } from '../git-http/raw.ts'
-import { databaseUrl, execute, type TestDatabase } from '../helpers/databases.ts'
+import {
+  databaseUrl,
+  execute,
+  openTestStore,
+  type TestDatabase,
+  temporaryFolder,
+} from '../helpers/databases.ts'
 import { listPushes } from '../helpers/events.ts'
-import { git } from '../helpers/git.ts'
+import { git, gitWith } from '../helpers/git.ts'
 import { startInstance } from '../helpers/instance.ts'
 import { startPostgres, unprivileged } from '../helpers/postgres-server.ts'
+import { addReport, addRepository } from '../helpers/records.ts'
 import { startServer } from '../helpers/server.ts'
+import { readContent } from './backup/content.ts'
 import { recordEvidence } from './parts/evidence.ts'
 import { fill, freeBytes, MIB, mount } from './parts/small-disk.ts'
 
@@ -162,12 +174,88 @@ tap.test('pushes to a disk that is full, and fetches from it', async (t) => {
   makeMore()
   t.equal(git(path, 'for-each-ref'), refs)
   t.same(leftovers(), [])
-  t.same(readdirSync(join(disk, 'spool')), [])
+  const spooled = readdirSync(join(disk, 'spool'))
+  t.same(
+    spooled.filter((name) => !name.startsWith('fifo-')),
+    [],
+  )
   t.ok(free - freeBytes(disk) < MIB, 'nothing is left of it')
   t.equal(await events(), 1)
   t.same(await store.pushes.listOpen(0), [])
   t.match(await push('after'), { code: 0 })
   t.equal(await events(), 2)
+})
+
+tap.test('backups to a disk that is full, and restores to one', async (t) => {
+  const { store, options } = await openTestStore(t, await sqlite(t, temporaryFolder(t)))
+  await store.users.create('acme')
+  const { id: repositoryId, path, commits } = await addRepository(store, 'acme/rocket', { commits: 3 })
+  const [sha = ''] = commits
+  const grow = async (round: number) => {
+    const blob = gitWith(path, randomBytes(MIB), 'hash-object', '-w', '--stdin')
+    git(path, 'update-ref', `refs/tags/blob-${round}`, blob)
+    for (let index = 0; index < 300; index++)
+      await addReport({ store, repositoryId, sha }, `${round} ${index} ${'c'.repeat(200)}`)
+  }
+  const backups = join(mount(t), 'backups')
+  await grow(0)
+  await backUp(store, backups, { keep: 7, imported: false }, () => {})
+  const first = await readContent(options)
+  const [former = ''] = await listBackups(backups)
+
+  /** Tries with ever more room until it works. Returns how often it has failed. */
+  const withMoreRoom = async (disk: string, work: () => Promise<unknown>, check: () => Promise<void>) => {
+    for (let failures = 0; ; failures++) {
+      const makeRoom = fill(disk, failures * 48 * 1024)
+      const isDone = await work().then(
+        () => true,
+        () => false,
+      )
+      makeRoom()
+      await check()
+      if (isDone) return failures
+    }
+  }
+
+  await grow(1)
+  const restoreFrom = async (name: string) => {
+    const dataDir = join(t.testdir(), randomBytes(4).toString('hex'))
+    await restoreAll({ dataDir }, await findBackup(backups, name), () => {})
+    const content = await readContent({ dataDir })
+    rmSync(dataDir, { recursive: true })
+    return content
+  }
+  const failedBackups = await withMoreRoom(
+    join(backups, '..'),
+    () => backUp(store, backups, { keep: 7, imported: false }, () => {}),
+    async () => void t.same(await restoreFrom(former), first, 'the earlier backup is whole'),
+  )
+  t.ok(failedBackups >= 10, `${failedBackups} backups failed`)
+  const second = await readContent(options)
+  t.same(await restoreFrom(''), second)
+
+  const disk = mount(t)
+  const dataDir = join(disk, 'new')
+  const newest = await findBackup(backups)
+  let isRestored = false
+  const failedRestores = await withMoreRoom(
+    disk,
+    async () => {
+      await restoreAll({ dataDir }, newest, () => {})
+      isRestored = true
+    },
+    async () => {
+      if (isRestored) t.same(await readContent({ dataDir }), second)
+      else t.notOk(existsSync(join(dataDir, 'commit-status.db')), 'no server would start with a part')
+    },
+  )
+  t.ok(failedRestores >= 10, `${failedRestores} restores failed`)
+  if (t.counts.fail > 0) return
+  recordEvidence(
+    'full-disk',
+    'the disk was filled in the middle of backups and restores',
+    `${failedBackups} backups and ${failedRestores} restores failed: no earlier backup was lost, nothing was restored in part, and the next ones with room were whole`,
+  )
 })
 
 tap.test('a disk without inodes', async (t) => {
