@@ -1,5 +1,6 @@
 import { readdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
+import { nullOnSystemError } from '../errors.ts'
 import { limitConcurrency } from '../util/limit-concurrency.ts'
 import { gitEnvironment } from './environment.ts'
 import type { OpenedRepository } from './opened-repository.ts'
@@ -69,7 +70,8 @@ async function runAuto(repository: OpenedRepository, signal: AbortSignal): Promi
   const { code } = await ended
   signal.removeEventListener('abort', stop)
   forget()
-  if (code !== 0) await removeUnfinished(join(repository.path, 'objects/pack'), since).catch(() => {})
+  if (code !== 0)
+    await removeUnfinished(join(repository.path, 'objects/pack'), since).catch(nullOnSystemError)
   return code === 0
 }
 

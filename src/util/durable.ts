@@ -1,7 +1,7 @@
 import { constants } from 'node:fs'
 import { link, mkdir, open, readdir, rename, stat, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { hasCode } from '../errors.ts'
+import { hasCode, nullOnSystemError } from '../errors.ts'
 
 /**
  * Waits until the content of a file, or the names in a folder, are on disk. Creating, renaming or
@@ -104,5 +104,5 @@ export async function createFolder(path: string, mode?: number): Promise<void> {
 }
 
 async function isFolder(path: string): Promise<boolean> {
-  return (await stat(path).catch(() => undefined))?.isDirectory() ?? false
+  return (await stat(path).catch(nullOnSystemError))?.isDirectory() ?? false
 }

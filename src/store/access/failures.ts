@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely'
 import { ADMINISTRATOR, type Audit } from '../audit/audit.ts'
-import type { DialectSql, Engine } from '../engine.ts'
+import { type DialectSql, type Engine, StoreUnavailable } from '../engine.ts'
 import { prepare } from '../prepared.ts'
 import type { Tables } from '../tables.ts'
 
@@ -209,8 +209,9 @@ export function createFailureStore(engine: Engine, audit: Audit) {
     if (--addedUntilTrim >= 0) return
     addedUntilTrim = TRIM_INTERVAL
     // What was counted or reserved stands: the next new address tries again.
-    await trim(limits).catch(() => {
+    await trim(limits).catch((error: unknown) => {
       addedUntilTrim = 0
+      if (!(error instanceof StoreUnavailable)) throw error
     })
   }
 

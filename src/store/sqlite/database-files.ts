@@ -1,4 +1,6 @@
 import { statSync } from 'node:fs'
+import Sqlite from 'better-sqlite3'
+import { isSystemError } from '../../errors.ts'
 import { StoreUnavailable } from '../engine.ts'
 
 /** Milliseconds for which reads rely on the previous check. */
@@ -92,8 +94,9 @@ export class DatabaseFiles {
       )
       if (log || database?.ino !== this.#opened.get(this.#file)?.ino) return
       this.#saveLog()
-    } catch {
+    } catch (error) {
       // The log is still open, and SQLite saves it when the server stops.
+      if (!isSystemError(error) && !(error instanceof Sqlite.SqliteError)) throw error
     }
   }
 }

@@ -1,3 +1,4 @@
+import Sqlite from 'better-sqlite3'
 import type { CacheOptions } from '../engine.ts'
 import type { Prepared } from '../prepared.ts'
 import type { Connection } from './connection.ts'
@@ -127,15 +128,15 @@ export class Turn {
         this.#validation = null
         try {
           this.#checks.beforeRead()
+          const version = this.#foreignChanges()
+          // If the counter cannot be read, bypass the cache.
+          if (version === undefined || version !== this.#version) this.#cache.clear()
+          this.#version = version
+          this.#isReading = true
+          resolve()
         } catch (error) {
-          return reject(error)
+          reject(error)
         }
-        // If the counter cannot be read, bypass the cache.
-        const version = this.#foreignChanges()
-        if (version === undefined || version !== this.#version) this.#cache.clear()
-        this.#version = version
-        this.#isReading = true
-        resolve()
       })
       setImmediate(() => {
         this.#isReading = false
@@ -151,7 +152,8 @@ export class Turn {
   #foreignChanges(): unknown {
     try {
       return this.#readVersion()
-    } catch {
+    } catch (error) {
+      if (!(error instanceof Sqlite.SqliteError)) throw error
       return undefined
     }
   }

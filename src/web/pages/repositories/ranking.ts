@@ -1,4 +1,5 @@
 import { LRUCache } from 'lru-cache'
+import { Expected, insteadOf } from '../../../errors.ts'
 import type { GitClient } from '../../../git/history/cached-reads.ts'
 import type { CommitLog } from '../../../git/history/log.ts'
 import { readHeadId } from '../../../git/refs/head.ts'
@@ -40,7 +41,7 @@ export class Ranking {
       unknown.map(async (repository) => {
         const head = async () => (await this.#heads.newest(repository, client))[0]?.sha ?? null
         // A row that is shown says why it has no commit.
-        return (await readHeadId(repository.path)) ?? (await head().catch(() => undefined))
+        return (await readHeadId(repository.path)) ?? (await head().catch(insteadOf(Expected, undefined)))
       }),
     )
     const commits = unknown.flatMap(({ id: repositoryId }, index) => {
