@@ -18,7 +18,7 @@ t.test('a token in use that expires within a week is logged once a day', async (
     server.createToken('alice', { name, expiresAt: Date.now() + days * DAY })
   const tokens = [await create('soon', 6.9), await create('later', 7.1), await server.createToken('alice')]
   for (const token of [...tokens, ...tokens]) t.equal((await use(token)).status, 200)
-  await until(async () => (await server.store.tokens.list()).every((token) => token.last_used_at !== null))
+  await until(async () => (await server.store.tokens.list()).every((token) => token.lastUsedAt !== null))
   const warned = () => lines.map((line) => JSON.parse(line)).map(({ user, token_name }) => [user, token_name])
   t.same(warned(), [['alice', 'soon']])
   t.match(JSON.parse(lines[0] ?? ''), {
@@ -52,5 +52,5 @@ t.test('closing waits until the last uses are written', async (t) => {
   t.ok(used)
   if (used) tracker.record(used, 1_700_000_000)
   await tracker.close()
-  t.match(await store.tokens.list(userId), [{ id, last_used_at: 1_700_000_000 }])
+  t.match(await store.tokens.list(userId), [{ id, lastUsedAt: 1_700_000_000 }])
 })

@@ -88,23 +88,23 @@ for (const database of databases) {
       await store.sessions.create('aaaaaaaaaaaaaaaaaaaa', alice, BROWSER)
       await store.sessions.create('bbbbbbbbbbbbbbbbbbbb', alice, BROWSER)
       await insertSession(store, 'cccccccccccccccccccc', bob.id)
-      const created_at = Math.floor(now / 1000)
+      const createdAt = Math.floor(now / 1000)
       now += 400_000
       await store.sessions.use('aaaaaaaaaaaaaaaaaaaa', PHONE)
       t.same(await store.sessions.list(alice.id, 10), [
         {
           id: 'aaaaaaaaaaaaaaaa',
-          created_at,
-          seen_at: created_at + 400,
+          createdAt,
+          seenAt: createdAt + 400,
           address: PHONE.address,
-          user_agent: 'phone',
+          userAgent: 'phone',
         },
         {
           id: sessionId('bbbbbbbbbbbbbbbbbbbb'),
-          created_at,
-          seen_at: created_at,
+          createdAt,
+          seenAt: createdAt,
           address: BROWSER.address,
-          user_agent: BROWSER.userAgent,
+          userAgent: BROWSER.userAgent,
         },
       ])
       t.equal((await store.sessions.list(alice.id, 1)).length, 1)

@@ -18,16 +18,16 @@ for (const database of databases) {
         name: 'CI é \u{1F511}',
         prefix: 'cst_1',
         scopes: 'repo',
-        created_at: 1_700_000_000,
-        expires_at: 1_800_000_000_123,
-        last_used_at: null,
+        createdAt: 1_700_000_000,
+        expiresAt: 1_800_000_000_123,
+        lastUsedAt: null,
         repositories: null,
         contexts: null,
         push: true,
       })
       now += 1_000
       const second = await store.tokens.create({ ...token, hash: '2', scopes: [], expiresAt: null })
-      t.match(second, { scopes: '', expires_at: null })
+      t.match(second, { scopes: '', expiresAt: null })
       const listed = [second, first].map((shown) => ({ ...shown, signInDue: null }))
       t.same(await store.tokens.list(alice.id), listed)
       t.same(await store.tokens.list(bob.id), [])
@@ -93,7 +93,7 @@ for (const database of databases) {
       for (const hash of ['1', '2']) ids.push((await store.tokens.create({ ...token, hash })).id)
       await store.tokens.revoke(ids[1] ?? '')
       await store.tokens.touch(new Map(ids.map((id) => [id, 1_700_000_000])))
-      t.match(await store.tokens.list(userId), [{ id: ids[0] ?? '', last_used_at: 1_700_000_000 }])
+      t.match(await store.tokens.list(userId), [{ id: ids[0] ?? '', lastUsedAt: 1_700_000_000 }])
     })
   })
 }

@@ -63,9 +63,9 @@ export function addGroupCommands(program: Command, settings: Settings): void {
     .option('--json', 'print one JSON array')
     .action((options: { json?: boolean }) =>
       readingStore(settings, async (store) => {
-        const rows = (await store.groups.list()).map(({ name, created_at, members, repositories }) => ({
+        const rows = (await store.groups.list()).map(({ name, createdAt, members, repositories }) => ({
           name,
-          created_at: formatTime(created_at),
+          created_at: formatTime(createdAt),
           members: members ?? 0,
           repositories: repositories ?? 0,
         }))
@@ -93,7 +93,7 @@ async function setMembers(
 ): Promise<void> {
   const lines = await readLines(from, ['user', 'access'], ['locked_at'])
   await withStore(settings, async (store) => {
-    const known = new Map((await store.users.list()).map(({ id, name_key }) => [name_key, id]))
+    const known = new Map((await store.users.list()).map(({ id, name }) => [nameKey(name), id]))
     const members = new Map<number, Permission | null>()
     for (const { user, access } of lines) {
       const permission = accessOf(access, user)

@@ -79,7 +79,7 @@ export function addMaintenanceCommands(program: Command, settings: Settings): vo
  * @param maxLifetime milliseconds
  */
 async function sayWhichOutlive({ tokens }: Store, maxLifetime: number): Promise<void> {
-  for (const { id, name, user, created_at, expires_at } of await tokens.list())
-    if (expires_at === null || expires_at > (created_at + 1) * 1000 + maxLifetime)
+  for (const { id, name, user, createdAt, expiresAt } of await tokens.list())
+    if (expiresAt === null || expiresAt > (createdAt + 1) * 1000 + maxLifetime)
       say(`note: the token ${id} "${name}" of ${user} lives longer than TOKEN_MAX_LIFETIME allows new ones`)
 }

@@ -42,8 +42,8 @@ export function addTokenCommands(program: Command, settings: Settings): void {
           },
         }
         const { secret, token } = await issueToken(store.tokens, request, ADMINISTRATOR)
-        if (token.expires_at !== expiresAt)
-          say(`The token expires at ${formatMilliseconds(token.expires_at)}, the latest that is allowed.`)
+        if (token.expiresAt !== expiresAt)
+          say(`The token expires at ${formatMilliseconds(token.expiresAt)}, the latest that is allowed.`)
         print(secret)
       })
     })
@@ -64,16 +64,16 @@ export function addTokenCommands(program: Command, settings: Settings): void {
         )
         const areDue = tokens.some(({ signInDue }) => signInDue !== null)
         const rows = tokens
-          .filter((row) => (row.last_used_at ?? row.created_at) < before)
+          .filter((row) => (row.lastUsedAt ?? row.createdAt) < before)
           .map((row) => ({
             user: row.user,
             id: row.id,
             name: row.name,
             prefix: row.prefix,
             scopes: row.scopes.split(' ').filter(Boolean),
-            created_at: formatTime(row.created_at),
-            expires_at: formatMilliseconds(row.expires_at),
-            last_used_at: row.last_used_at === null ? null : formatTime(row.last_used_at),
+            created_at: formatTime(row.createdAt),
+            expires_at: formatMilliseconds(row.expiresAt),
+            last_used_at: row.lastUsedAt === null ? null : formatTime(row.lastUsedAt),
             // In the table an empty list would look like no limit.
             repositories: row.repositories?.length === 0 && !json ? 'none' : row.repositories,
             contexts: row.contexts,

@@ -145,10 +145,10 @@ export function addUserCommands(program: Command, settings: Settings): void {
         }
         const rows = (await store.sessions.list(account.id, MAX_SESSIONS)).map((session) => ({
           id: session.id,
-          created_at: formatTime(session.created_at),
-          last_seen_at: formatTime(session.seen_at),
+          created_at: formatTime(session.createdAt),
+          last_seen_at: formatTime(session.seenAt),
           address: session.address,
-          user_agent: session.user_agent,
+          user_agent: session.userAgent,
         }))
         printList(rows, options.json, 'There are no sessions.')
       }),

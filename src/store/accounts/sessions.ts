@@ -1,4 +1,4 @@
-import { type Kysely, type Selectable, sql } from 'kysely'
+import { type Kysely, sql } from 'kysely'
 import type { Actor, Audit } from '../audit/audit.ts'
 import type { Engine } from '../engine.ts'
 import type { Tables } from '../tables.ts'
@@ -32,10 +32,15 @@ export interface SessionClient {
 }
 
 /** A session as shown to its user. */
-export type SessionInfo = { id: string } & Pick<
-  Selectable<Tables['sessions']>,
-  'created_at' | 'seen_at' | 'address' | 'user_agent'
->
+export interface SessionInfo {
+  id: string
+  /** Seconds since the epoch. */
+  createdAt: number
+  /** Seconds since the epoch. */
+  seenAt: number
+  address: string | null
+  userAgent: string | null
+}
 
 /** Returns the id under which a session is listed. */
 export function sessionId(hash: string): string {
@@ -154,7 +159,8 @@ export function createSessionStore({ kysely }: Engine, audit: Audit) {
         .selectFrom('sessions')
         .where('user_id', '=', userId)
         .where((eb) => eb.not(hasEnded(nowInSeconds())))
-        .select([id.as('id'), 'created_at', 'seen_at', 'address', 'user_agent'])
+        .select([id.as('id'), 'created_at as createdAt', 'seen_at as seenAt', 'address'])
+        .select('user_agent as userAgent')
         .orderBy('seen_at', 'desc')
         .orderBy('hash')
         .limit(count)

@@ -16,9 +16,15 @@ import type { Tables } from '../tables.ts'
 import { formatMilliseconds, nowInSeconds } from '../time.ts'
 
 /** A token as shown to its owner. Its limits are those of `TokenLimits`. */
-export interface TokenInfo extends Pick<Selectable<Tables['tokens']>, (typeof shown)[number]> {
+export interface TokenInfo extends Pick<Selectable<Tables['tokens']>, 'id' | 'name' | 'prefix' | 'scopes'> {
   /** Name of its owner. */
   user: string
+  /** Seconds since the epoch. */
+  createdAt: number
+  /** Milliseconds since the epoch; null if it does not expire. */
+  expiresAt: number | null
+  /** Seconds since the epoch. */
+  lastUsedAt: number | null
   /** OWNER/NAME of each repository that still exists. */
   repositories: string[] | null
   contexts: readonly string[] | null
@@ -252,9 +258,17 @@ async function repositoryNames(
 }
 
 function asShown(row: ShownRow, names: ReadonlyMap<number, string>): TokenInfo {
+  const { id, name, user, prefix, scopes, created_at, expires_at, last_used_at } = row
   const { repositories, contexts, push } = readLimits(row)
   return {
-    ...row,
+    id,
+    name,
+    user,
+    prefix,
+    scopes,
+    createdAt: created_at,
+    expiresAt: expires_at,
+    lastUsedAt: last_used_at,
     repositories: repositories === null ? null : repositories.flatMap((id) => names.get(id) ?? []).sort(),
     contexts,
     push,

@@ -55,7 +55,7 @@ export function createGroupStore({ kysely }: Engine, audit: Audit) {
     list() {
       return kysely
         .selectFrom('owners')
-        .select(['name', 'created_at'])
+        .select(['name', 'created_at as createdAt'])
         .select(({ selectFrom, fn }) => [
           selectFrom('members')
             .select(fn.countAll<number>().as('count'))

@@ -65,8 +65,8 @@ function sessionTable(session: Session, sessions: SessionInfo[]): Html {
 </table></div>`
 }
 
-function sessionRow(session: Session, { id, created_at, seen_at, address, user_agent }: SessionInfo): Html {
-  const browser = browserName(user_agent)
+function sessionRow(session: Session, { id, createdAt, seenAt, address, userAgent }: SessionInfo): Html {
+  const browser = browserName(userAgent)
   const action =
     id === sessionId(session.hash ?? '')
       ? html`<span class="faint">this browser</span>`
@@ -75,10 +75,10 @@ function sessionRow(session: Session, { id, created_at, seen_at, address, user_a
       <button class="quiet" type="submit">End<span class="sr"> session of ${browser}</span></button>
     </form>`
   return html`<tr>
-  <th scope="row" title="${visibleText(user_agent ?? '')}">${browser}</th>
+  <th scope="row" title="${visibleText(userAgent ?? '')}">${browser}</th>
   <td data-column="Address">${address ?? html`<span class="faint">unknown</span>`}</td>
-  <td data-column="Signed in">${time(formatTime(created_at))}</td>
-  <td data-column="Last seen">${time(formatTime(seen_at))}</td>
+  <td data-column="Signed in">${time(formatTime(createdAt))}</td>
+  <td data-column="Last seen">${time(formatTime(seenAt))}</td>
   <td class="action">${action}</td>
 </tr>`
 }

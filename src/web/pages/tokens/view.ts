@@ -82,9 +82,9 @@ function tokenRow(token: TokenInfo, now: number): Html {
   <td data-column="Token"><code>${token.prefix}…</code></td>
   <td data-column="Scope">${token.scopes || html`<span class="faint">none</span>`}</td>
   <td data-column="Limits">${tokenLimits(token)}</td>
-  <td data-column="Created">${time(formatTime(token.created_at))}</td>
-  <td data-column="Expires">${expiry(token.expires_at, now)}</td>
-  <td data-column="Last used">${token.last_used_at === null ? html`<span class="faint">never</span>` : time(formatTime(token.last_used_at))}</td>
+  <td data-column="Created">${time(formatTime(token.createdAt))}</td>
+  <td data-column="Expires">${expiry(token.expiresAt, now)}</td>
+  <td data-column="Last used">${token.lastUsedAt === null ? html`<span class="faint">never</span>` : time(formatTime(token.lastUsedAt))}</td>
   <td class="action"><a class="danger" href="/settings/tokens/${token.id}/revoke">Revoke<span class="sr"> ${token.name}</span></a></td>
 </tr>`
 }
