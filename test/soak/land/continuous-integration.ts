@@ -1,6 +1,7 @@
 import { setTimeout } from 'node:timers/promises'
 import type { Test } from 'tap'
 import type { LandingPlace } from '../../../clients/typescript/test/helpers/landing.ts'
+import { git } from '../../helpers/git.ts'
 import { addReport } from '../../helpers/records.ts'
 
 /** What a CI system does: builds each commit of each topic once, and reports. */
@@ -20,7 +21,7 @@ export interface ContinuousIntegration {
  */
 export function startContinuousIntegration(
   t: Pick<Test, 'teardown'>,
-  { server, repository, leftovers, ref }: LandingPlace,
+  { server, repository, path }: LandingPlace,
   duration: (id: string) => number,
 ): ContinuousIntegration {
   const runs: string[] = []
@@ -37,11 +38,9 @@ export function startContinuousIntegration(
   }
 
   const timer = setInterval(() => {
-    for (const name of leftovers()) {
-      const [, id] = /^refs\/heads\/land\/main\/(\w+)$/.exec(name) ?? []
-      const sha = id && ref(name)
-      if (id && sha && !runs.includes(sha)) void build(sha, id)
-    }
+    const topics = git(path, 'for-each-ref', '--format=%(objectname) %(refname)', 'refs/heads/land/main')
+    for (const [, sha = '', id = ''] of topics.matchAll(/^(\w+) refs\/heads\/land\/main\/(\w+)$/gm))
+      if (!runs.includes(sha)) void build(sha, id)
   }, 40)
   t.teardown(() => clearInterval(timer))
   return { runs, passed, failing }
