@@ -1,16 +1,16 @@
-/** Longest wait, and the pause between two polls, in milliseconds. */
+/** Longest wait, and the usual pause between two polls, in milliseconds. */
 const TIMEOUT = 15_000
 const PAUSE = 20
 
 /**
  * Waits until `condition` is true, at most fifteen seconds. For what no event announces, such as
- * the end of another process.
+ * the end of another process. One that starts a process needs longer pauses.
  */
-export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
+export async function until(condition: () => boolean | Promise<boolean>, pause = PAUSE): Promise<void> {
   const end = performance.now() + TIMEOUT
   while (!(await condition())) {
     if (performance.now() > end) throw new Error(`waited for ${TIMEOUT} ms in vain`)
-    await new Promise((resolve) => setTimeout(resolve, PAUSE))
+    await new Promise((resolve) => setTimeout(resolve, pause))
   }
 }
 

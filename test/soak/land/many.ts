@@ -16,13 +16,11 @@ import { startContinuousIntegration } from './continuous-integration.ts'
 export const times = { heartbeat: 60_000, grace: 200_000, interval: 750 }
 
 /** Lands a commit in this process, which is faster. All landings share the checkout. */
-export async function landHere({ server, checkout, token }: LandingPlace, commit: string, timesOf = times) {
+export async function landHere({ checkout, environment }: LandingPlace, commit: string, timesOf = times) {
   process.chdir(checkout)
-  const env = { ...process.env, HOME: checkout, COMMIT_STATUS_URL: server.url, COMMIT_STATUS_TOKEN: token }
+  const args = [commit, '--repo', 'acme/rocket', '--timeout', '10m']
   const start = performance.now()
-  const result = await capture(() =>
-    land([commit, '--repo', 'acme/rocket', '--timeout', '10m'], env, () => timesOf),
-  )
+  const result = await capture(() => land(args, environment, () => timesOf))
   return { ...result, milliseconds: performance.now() - start }
 }
 

@@ -15,6 +15,8 @@ export interface LandingPlace {
   /** Folder of the repository on the server. */
   path: string
   checkout: string
+  /** The environment of a landing. */
+  environment: Record<string, string>
   /** Commits files on top of `parent`, without touching the work tree, and returns the commit. */
   write(parent: string, files: Record<string, string>): string
   /** Starts `commit-status land` in the checkout. */
@@ -24,11 +26,13 @@ export interface LandingPlace {
   report(sha: string, state: string, context?: string): Promise<unknown>
   /** Returns the id of a ref on the server; empty if there is none. */
   ref(name: string): string
+  /** Waits for a condition about refs on the server. */
+  until(condition: () => boolean): Promise<void>
   /** Returns the names of the refs on the server that a landing creates. */
   leftovers(): string[]
 }
 
-/** The program with short times: a heartbeat of 0.3 s, a grace time of 1 s. */
+/** The program with `quickTimes`. */
 export const quickLander = [process.execPath, resolve(import.meta.dirname, 'quick-lander.ts')]
 
 /** Starts all of it; everything ends with the test. */
@@ -63,26 +67,30 @@ export async function startLanding(t: Test, options: RepositoryOptions = {}): Pr
   git(checkout, 'reset', '--quiet', '--hard', base)
   await server.store.rules.set(repository, { branchPattern: 'main', required: ['ci/test'], bypass: [] })
 
-  const env = { COMMIT_STATUS_URL: server.url, COMMIT_STATUS_TOKEN: token }
+  const environment = {
+    PATH: process.env.PATH ?? '',
+    HOME: checkout,
+    COMMIT_STATUS_URL: server.url,
+    COMMIT_STATUS_TOKEN: token,
+  }
   // Not from the files of refs: the server packs them after many pushes.
   const ref = (name: string) => git(path, 'for-each-ref', '--format=%(objectname)', name)
+  const untilRefs = (condition: () => boolean) => until(condition, 100)
   return {
     server,
     token,
     repository,
     path,
     checkout,
+    environment,
     write,
     ref,
+    until: untilRefs,
     land: (args, own) =>
-      commandLine(t, ['land', ...args], {
-        cwd: checkout,
-        ...own,
-        env: { HOME: checkout, ...env, ...own?.env },
-      }),
+      commandLine(t, ['land', ...args], { cwd: checkout, ...own, env: { ...environment, ...own?.env } }),
     async topic(commit) {
       const name = `refs/heads/land/main/${commit.slice(0, 12)}`
-      await until(() => ref(name) !== '')
+      await untilRefs(() => ref(name) !== '')
       return ref(name)
     },
     report: (sha, state, context = 'ci/test') =>

@@ -151,5 +151,5 @@ async function explainTopic(landing: Landing, tip: string, reason: string): Prom
   const [inTheWay = ''] = refs.map((ref) => ref.replace('refs/heads/', ''))
   return inTheWay
     ? `the branch ${inTheWay} is in the way of ${name}: rename or delete it (${reason})`
-    : `the server refused ${name}: ${reason}`
+    : `cannot push ${name}: ${reason}`
 }

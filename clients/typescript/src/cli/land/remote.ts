@@ -74,7 +74,8 @@ export function createRemote(git: Git, url: string, patience: number, signal?: A
 }
 
 function describeFailure(url: string, result: GitResult): string {
-  return /Authentication failed|could not read Username|error: 401/.test(result.stderr)
-    ? `${url} does not accept the token in COMMIT_STATUS_TOKEN`
-    : `git failed with ${url}: ${reasonOf(result)}`
+  if (/Authentication failed|could not read Username|error: 401/.test(result.stderr))
+    return `${url} does not accept the token in COMMIT_STATUS_TOKEN`
+  if (/error: 403/.test(result.stderr)) return `the token in COMMIT_STATUS_TOKEN may not push to ${url}`
+  return `git failed with ${url}: ${reasonOf(result)}`
 }

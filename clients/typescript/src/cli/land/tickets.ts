@@ -48,6 +48,9 @@ export interface TicketOptions {
   signal: AbortSignal
 }
 
+/** Any writer can forge thousands of tickets; one push removes no more than this. */
+const MOST_REMOVED = 20
+
 /** Returns the folder of the tickets for a branch. */
 export const ticketFolder = (branch: string) => `refs/landing/${branch}/`
 
@@ -57,11 +60,13 @@ export const topicFolder = (branch: string) => `refs/heads/land/${branch}/`
 /** Returns the digits that end the names of the topic and the tickets of a commit. */
 export const digitsOf = (commit: string) => commit.slice(0, 12)
 
-/** Returns those refs that are the topic and the tickets of a commit. */
+/** Returns those refs that are the topic and the oldest tickets of a commit. */
 export function refsOf(refs: Refs, commit: string, branch: string): string[] {
   const isTicket = (ref: string) =>
     ref.startsWith(ticketFolder(branch)) && ref.endsWith(`-${digitsOf(commit)}`)
-  return [...refs.keys()].filter((ref) => ref === topicFolder(branch) + digitsOf(commit) || isTicket(ref))
+  const topic = topicFolder(branch) + digitsOf(commit)
+  const tickets = [...refs.keys()].filter(isTicket).sort().slice(0, MOST_REMOVED)
+  return refs.has(topic) ? [topic, ...tickets] : tickets
 }
 
 /**
@@ -107,13 +112,15 @@ export function createTickets(options: TicketOptions): Tickets {
     for (const [ref, value] of tickets)
       if (seen.get(ref)?.value !== value) seen.set(ref, { value, since: now })
     const isStale = ([ref]: [string, string]) => now - (seen.get(ref)?.since ?? now) >= times.grace
-    return { ahead: tickets.filter((ticket) => !isStale(ticket)).length, stale: tickets.filter(isStale) }
+    const stale = tickets.filter(isStale).map(([ref]) => ref)
+    return { ahead: tickets.length - stale.length, stale }
   }
 
-  /** Removes a ticket with its topic, unless somebody has refreshed it meanwhile. */
-  async function remove(ticket: string, refs: Refs): Promise<void> {
-    const topic = topicFolder(branch) + ticket.slice(ticket.lastIndexOf('-') + 1)
-    const gone = [ticket, topic].filter((ref) => refs.has(ref))
+  /** Removes some tickets with their topics, unless one was refreshed meanwhile. */
+  async function remove(tickets: readonly string[], refs: Refs): Promise<void> {
+    const topicOf = (ticket: string) => topicFolder(branch) + ticket.slice(ticket.lastIndexOf('-') + 1)
+    const some = tickets.slice(0, MOST_REMOVED)
+    const gone = [...some, ...new Set(some.map(topicOf))].filter((ref) => refs.has(ref))
     const leases = gone.map((ref) => `--force-with-lease=${ref}:${refs.get(ref)}`)
     await remote.push(
       ['--no-verify', '--atomic', ...leases],
@@ -125,8 +132,8 @@ export function createTickets(options: TicketOptions): Tickets {
     async turn(refs, time) {
       let current = refs
       if (name === '') {
-        const own = refsOf(refs, commit, branch).filter((ref) => ref.startsWith(folder))
-        name = own.sort()[0] ?? `${folder}${time.toISOString().replace(/[-:.]/g, '')}${suffix}`
+        const own = refsOf(refs, commit, branch).find((ref) => ref.startsWith(folder))
+        name = own ?? `${folder}${time.toISOString().replace(/[-:.]/g, '')}${suffix}`
         const refused = await refresh()
         if (refused) throw new LandingEnd('unanswered', `the server refused the ticket ${name}: ${refused}`)
         // One that was published meanwhile may be older.
@@ -136,7 +143,7 @@ export function createTickets(options: TicketOptions): Tickets {
       for (const start = performance.now(); ; ) {
         const now = performance.now()
         const { ahead, stale } = older(current, now)
-        for (const [ticket] of stale) await remove(ticket, current)
+        if (stale.length > 0) await remove(stale, current)
         if (ahead === 0 || waited >= 2 * times.grace) return current
         if (left() <= 0)
           throw new LandingEnd('pending', `timed out while waiting for ${ahead} older tickets on ${branch}`)
