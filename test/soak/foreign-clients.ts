@@ -228,6 +228,12 @@ async function fuzz(url: string, { owner, name, commits }: Repository, token: st
   }
   const file = join(folder, 'openapi.json')
   writeFileSync(file, JSON.stringify(contract))
+  // By default a body that is invalid as well as too large must not be answered with 413.
+  const refusals = [400, 401, 403, 404, 405, 406, 409, 413, 415, 422, 428, 429, '5xx']
+  writeFileSync(
+    join(folder, 'schemathesis.toml'),
+    `[checks.negative_data_rejection]\nexpected-statuses = ${JSON.stringify(refusals)}\n`,
+  )
   const output = await run(
     'schemathesis',
     [
