@@ -64,7 +64,7 @@ export class Presence {
     for (const file of await readdir(this.#folder)) {
       const [, name] = /^fifo-(\w+)\.server$/.exec(file) ?? []
       if (name === undefined || (await this.stateOf(`${boot}/${name}`)) !== 'ended') continue
-      if ((await stat(join(this.#folder, file))).ctimeMs < Date.now() - OPENED) await this.#remove(name)
+      if ((await stat(join(this.#folder, file))).mtimeMs < Date.now() - OPENED) await this.#remove(name)
     }
   }
 

@@ -1,0 +1,132 @@
+import assert from 'node:assert/strict'
+import { existsSync, readdirSync, utimesSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { createBareRepository } from '../../../src/git/repository.ts'
+import { Presence } from '../../../src/git-http/push/presence.ts'
+import { PushRecorder } from '../../../src/git-http/push/record.ts'
+import type { Pusher } from '../../../src/store/audit/audit.ts'
+import { openTestStore, sqlite, temporaryFolder } from '../../helpers/databases.ts'
+import { listPushes } from '../../helpers/events.ts'
+import { createCommits, git, replaceGit } from '../../helpers/git.ts'
+import { addRepository } from '../../helpers/records.ts'
+
+const NONE = '0'.repeat(40)
+const LONG = 3_600_000
+
+/** Acts as a server that is killed in steps: first itself, then its git. */
+async function startServer(folder: string) {
+  const own = (await new Presence(folder).own()) ?? assert.fail()
+  return {
+    name: own.server,
+    kill: () => own.life.close(),
+    killGit: () => own.git.close(),
+  }
+}
+
+t.test('a server and its git are seen to end', async (t) => {
+  const folder = temporaryFolder(t)
+  const presence = new Presence(folder)
+  const server = await startServer(folder)
+  const another = await startServer(folder)
+  t.equal(await presence.stateOf(server.name), 'running')
+  await server.kill()
+  t.equal(await presence.stateOf(server.name), 'git runs')
+  await server.killGit()
+  t.equal(await presence.stateOf(server.name), 'ended')
+  t.equal(await presence.stateOf(another.name), 'running')
+  const [boot = '', name = ''] = server.name.split('/')
+  const elsewhere = [null, '', name, `${boot}/`, `${boot}/none`, `other/${name}`, `${boot}/../${name}`]
+  for (const unknown of elsewhere) t.equal(await presence.stateOf(unknown), 'unknown', `${unknown}`)
+  t.equal(await new Presence(join(folder, 'missing')).own(), null, 'nothing can be created')
+
+  const age = (files: string[]) => files.map((file) => utimesSync(join(folder, file), 1, 1))
+  const young = await startServer(folder)
+  await Promise.all([young.kill(), young.killGit()])
+  const of = ({ name }: { name: string }) =>
+    readdirSync(folder).filter((file) => file.startsWith(`fifo-${name.split('/')[1]}`))
+  age([...of(server), ...of(another)])
+  await presence.removeEnded()
+  t.same([of(server).length, of(another).length, of(young).length], [0, 2, 2], 'that may not be open yet')
+  await Promise.all([another.kill(), another.killGit()])
+})
+
+async function prepare(t: Test) {
+  const { store } = await openTestStore(t, sqlite)
+  const folder = temporaryFolder(t)
+  const server = await startServer(folder)
+  const presence = new Presence(folder)
+  // What it finds at once is settled before the test begins a push.
+  const recorder = new PushRecorder(store.pushes, LONG, (error) => t.error(error), presence)
+  await recorder.close()
+  const push = async (repositoryId: number, ref: string, id: string, by: string | null) => {
+    const pusher: Pusher = {
+      by: { kind: 'user', user: { id: 1, name: 'ann' }, address: '192.0.2.1' },
+      repositoryId,
+      repositoryName: 'owner/demo',
+    }
+    await store.pushes.begin(pusher, [{ ref, old: NONE, new: id }], by)
+  }
+  const events = async () => (await listPushes(store)).map(({ details }) => details)
+  return { store, server, recorder, push, events, folder }
+}
+
+t.test('pushes of a killed server hold up only pushes to the same repository', async (t) => {
+  const { store, server, recorder, push, events, folder } = await prepare(t)
+  const { id, path, commits } = await addRepository(store, 'owner/demo')
+  const other = await addRepository(store, 'owner/other')
+  const [commit = ''] = commits
+  await push(id, 'refs/heads/new', commit, server.name)
+  await recorder.settleKilled(id)
+  t.same(await events(), [], 'its server runs')
+  await server.kill()
+  await t.rejects(recorder.settleKilled(id), { code: 'unavailable' })
+  await recorder.settleKilled(other.id)
+  t.same(await events(), [])
+
+  git(path, 'update-ref', 'refs/heads/new', commit)
+  await server.killGit()
+  await recorder.settleKilled(other.id)
+  t.same(await events(), [], 'of another repository')
+  const { PATH } = process.env
+  replaceGit(t, 'exit 128')
+  await recorder.settleKilled(id)
+  t.same(await events(), [], 'the refs may be readable later')
+  process.env.PATH = PATH
+  await recorder.settleKilled(id)
+  const update = { ref: 'refs/heads/new', old: NONE, new: commit }
+  t.same(await events(), [{ updates: [update], interrupted: true }])
+
+  const elsewhere = server.name.replace(/^[^/]+/, 'another-machine')
+  for (const name of [null, elsewhere]) await push(id, 'refs/heads/new', commit, name)
+  await recorder.settleKilled(id)
+  t.equal((await store.pushes.listOpen(0)).length, 2, 'whose end cannot be seen')
+  t.equal((await events()).length, 1)
+  const overdue = new PushRecorder(store.pushes, 0, (error) => t.error(error), new Presence(folder))
+  await overdue.close()
+  t.equal((await events()).length, 3)
+})
+
+t.test('locks are removed that only a killed git can have left', async (t) => {
+  const { store, server, recorder, push, folder } = await prepare(t)
+  const running = await startServer(folder)
+  const imported = join(temporaryFolder(t), 'imported.git')
+  await createBareRepository(imported, 'sha1')
+  const [commit = ''] = createCommits(imported, 1)
+  const row = { owner: 'owner', name: 'imported', visibility: 'public', objectFormat: 'sha1' } as const
+  const alone = await addRepository(store, 'owner/alone')
+  const shared = await addRepository(store, 'owner/shared')
+  const others = await store.repositories.create({ ...row, path: imported })
+  for (const { id } of [alone, shared, others]) await push(id, 'refs/heads/\xc3\xbc', commit, server.name)
+  await push(shared.id, 'refs/heads/x', commit, running.name)
+  const locks = ({ path }: { path: string }) =>
+    ['refs/heads/\xfc.lock', 'refs/heads/x.lock', 'packed-refs.lock'].map((name) => join(path, name))
+  const files = (repository: { path: string }) => locks(repository).map((file) => existsSync(file))
+  for (const lock of [alone, shared, others].flatMap(locks)) writeFileSync(lock, '')
+  await Promise.all([server.kill(), server.killGit()])
+  for (const { id } of [alone, shared, others]) await recorder.settleKilled(id)
+  t.same(files(alone), [false, true, false], 'of the refs that it named')
+  t.same(files(shared), [true, true, true], 'another push is under way')
+  t.same(files(others), [true, true, true], 'others write to it')
+  await Promise.all([running.kill(), running.killGit()])
+})
