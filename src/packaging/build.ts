@@ -41,6 +41,7 @@ const files = [
   'clients/shell/commit-status',
   'clients/typescript/commit-status-client.tgz',
   'clients/typescript/README.md',
+  'clients/typescript/SKILL.md',
   'clients/recipes/README.md',
 ]
 for (const path of files) cpSync(resolve(root, path), resolve(target, path), { recursive: true })

@@ -21,6 +21,7 @@ const DOWNLOADS = {
     '../../clients/typescript/commit-status-client.tgz',
   ),
   'client.md': resolve(import.meta.dirname, '../../clients/typescript/README.md'),
+  'SKILL.md': resolve(import.meta.dirname, '../../clients/typescript/SKILL.md'),
   'changelog.md': resolve(import.meta.dirname, '../../CHANGELOG.md'),
   'recipes.md': resolve(import.meta.dirname, '../../clients/recipes/README.md'),
 }

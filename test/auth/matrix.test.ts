@@ -43,6 +43,7 @@ const FEW: readonly Caller[] = ['anonymous', 'unknown', 'owner']
 const FILES = [
   FIRST_FILE,
   'client.md',
+  'SKILL.md',
   'changelog.md',
   'recipes.md',
   'commit-status.sh',

@@ -46,7 +46,7 @@ export async function useInstalled(t: Test, bins: string, folder: string): Promi
   const [, url = ''] = await server.printed(/^Listening on (http:.+)$/m)
   t.match(await (await fetch(`${url}/openapi.yaml`)).text(), /^openapi: /)
   t.match(await (await fetch(`${url}/`)).text(), /<!doctype html>/)
-  const assets = ['style.css', 'swagger-ui.css', 'commit-status.sh', 'commit-status-client.tgz']
+  const assets = ['style.css', 'swagger-ui.css', 'commit-status.sh', 'commit-status-client.tgz', 'SKILL.md']
   for (const path of [...assets.map((name) => `/assets/${name}`), '/docs', '/readyz']) {
     t.equal((await fetch(url + path)).status, 200, path)
   }

@@ -1,9 +1,10 @@
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
 import { capture } from '../../../../test/helpers/cli.ts'
-import { freePort } from '../../../../test/helpers/free-port.ts'
+import { freePort, listenLocally } from '../../../../test/helpers/free-port.ts'
 import { git, gitWith } from '../../../../test/helpers/git.ts'
 import { land as landWith } from '../../src/cli/land/land.ts'
 import { type CommandLineOptions, call } from '../helpers/command-line.ts'
@@ -43,10 +44,13 @@ t.test('fast-forward, then a merge, from a dirty checkout with a detached HEAD',
   writeFileSync(join(checkout, 'b.txt'), 'being edited too\n')
   const before = stateOf()
 
+  // It would make the commit a root.
+  git(checkout, 'replace', '--graft', ahead)
   const first = land([ahead])
   t.equal(await topic(ahead), ahead, 'CI builds the commit itself')
   await report(ahead, 'success')
   const landed = await first
+  git(checkout, 'replace', '--delete', ahead)
   t.match(landed, { code: 0, stdout: `landed ${ahead} on main\n`, stderr: /may bypass the rules of main/ })
   t.equal(main(), ahead)
   t.strictSame(leftovers(), [], 'neither topic nor ticket')
@@ -130,17 +134,21 @@ t.test('a conflict names the commit and the files', async (t) => {
 t.test('what cannot be landed is refused with the reason, before anything is pushed', async (t) => {
   const commit = write(main(), { 'g.txt': 'g\n' })
   git(checkout, 'push', '--quiet', path, `${main()}:refs/heads/free`)
-  const shallow = join(checkout, '../shallow')
-  git(checkout, 'clone', '--quiet', '--depth=1', `file://${path}`, shallow)
-  git(shallow, 'remote', 'set-url', 'origin', git(checkout, 'remote', 'get-url', 'origin'))
-  const elsewhere = join(checkout, '../elsewhere')
-  git(checkout, 'clone', '--quiet', path, elsewhere)
-  git(elsewhere, 'remote', 'set-url', 'origin', 'https://git.example.org/acme/rocket.git')
+  /** Returns the git directory of another checkout, whose `origin` is on a server. */
+  const cloneOf = (origin: string, ...options: string[]) => {
+    const folder = mkdtempSync(`${checkout}-`)
+    git(checkout, 'clone', '--quiet', ...options, `file://${checkout}`, folder)
+    git(folder, 'remote', 'set-url', 'origin', `${origin}/acme/rocket.git`)
+    return { GIT_DIR: join(folder, '.git') }
+  }
+  git(checkout, 'reset', '--quiet', '--hard', commit)
   const away = `http://127.0.0.1:${await freePort()}`
-  const lost = join(checkout, '../lost')
-  git(checkout, 'clone', '--quiet', checkout, lost)
-  git(lost, 'remote', 'set-url', 'origin', `${away}/acme/rocket.git`)
-  git(lost, 'fetch', '--quiet', checkout, commit)
+  const redirecting = createServer(({ url }, response) =>
+    response.writeHead(302, { location: server.url + url }).end(),
+  )
+  const moved = `http://127.0.0.1:${await listenLocally(redirecting)}`
+  t.teardown(() => redirecting.close())
+  git(checkout, 'config', 'credential.helper', '!touch asked; true')
   git(checkout, '-c', 'user.name=A', '-c', 'user.email=a@b', 'tag', '--message=1', 'v1', commit)
   const oldGit = join(checkout, '../old')
   mkdirSync(oldGit)
@@ -154,25 +162,22 @@ t.test('what cannot be landed is refused with the reason, before anything is pus
     [[commit, '--onto', 'free'], 7, /no rule matches the branch free/],
     [[commit, '--onto', 'mian'], 2, /the server has no branch mian/],
     [[commit, '--onto', 'a..b'], 2, /"a..b" is not a name of a branch/],
-    [[commit], 2, /git fetch --unshallow/, { GIT_DIR: join(shallow, '.git') }],
-    [[main()], 2, /the remote origin is .*, but land pushes to http/, { GIT_DIR: join(elsewhere, '.git') }],
+    [[commit], 2, /git fetch --unshallow/, cloneOf(server.url, '--depth=1')],
+    [[commit], 2, /the remote origin is .*, but land pushes to http/, cloneOf('https://git.example.org')],
     [['f'.repeat(40)], 2, /is not a commit in this checkout/],
     [[git(checkout, 'rev-parse', 'v1')], 2, /is not a commit in this checkout/],
     [[commit], 2, /git is 2\.37; land needs 2\.38 or later/, { PATH: oldGit }],
     [[commit], 2, /missing token/, { COMMIT_STATUS_TOKEN: '' }],
     [[commit], 5, /does not accept the token in COMMIT_STATUS_TOKEN/, { COMMIT_STATUS_TOKEN: 'wrong' }],
     [[commit], 5, /the token in COMMIT_STATUS_TOKEN may not push/, { COMMIT_STATUS_TOKEN: readOnly }],
-    [
-      [commit],
-      5,
-      /onnect/,
-      { GIT_DIR: join(lost, '.git'), COMMIT_STATUS_URL: away, COMMIT_STATUS_TIMEOUT: '0.5s' },
-    ],
+    [[commit], 5, /onnect/, { ...cloneOf(away), COMMIT_STATUS_URL: away, COMMIT_STATUS_TIMEOUT: '0.5s' }],
+    [[commit], 5, /git failed .* 302/, { ...cloneOf(moved), COMMIT_STATUS_URL: moved }],
   ]
   for (const [args, code, stderr, env] of cases) {
     const end = await call(['land', ...args], { ...place.environment, ...env })
     t.match(end, { code, stderr, stdout: '' }, String(stderr))
   }
+  t.notOk(existsSync(join(checkout, 'asked')), 'no credential helper is asked')
 
   git(checkout, 'push', '--quiet', path, `${main()}:refs/heads/land`)
   t.match(await land([commit]), { code: 5, stderr: /the branch land is in the way of land\/main\// })
