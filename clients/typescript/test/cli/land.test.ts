@@ -239,7 +239,7 @@ t.test(
     t.equal(ref(`refs/heads/land/main/${second.slice(0, 12)}`), '', 'a ticket is refreshed while it waits')
     await topic(second)
     const waited = performance.now() - began
-    t.ok(waited > 2_000 && waited < 8_000, `${waited} ms`)
+    t.ok(waited > 2_000 && waited < 20_000, `${waited} ms`)
     await report(second, 'success')
     t.match(await delayed, { code: 0 })
     clearInterval(forged)

@@ -90,7 +90,6 @@ export function refsOf(refs: Refs, commit: string, branch: string): string[] {
 export function createTickets(options: TicketOptions): Tickets {
   const { git, remote, branch, commit, times, look, left, signal } = options
   const folder = ticketFolder(branch)
-  const suffix = `-${digitsOf(commit)}`
   const seen = new Map<string, { value: string; since: number }>()
   let name = ''
   let refreshed = 0
@@ -108,7 +107,7 @@ export function createTickets(options: TicketOptions): Tickets {
    * time.
    */
   function older(refs: Refs, now: number) {
-    const tickets = [...refs].filter(([ref]) => ref.startsWith(folder) && ref < name && !ref.endsWith(suffix))
+    const tickets = [...refs].filter(([ref]) => ref.startsWith(folder) && ref < name)
     for (const [ref, value] of tickets)
       if (seen.get(ref)?.value !== value) seen.set(ref, { value, since: now })
     const isStale = ([ref]: [string, string]) => now - (seen.get(ref)?.since ?? now) >= times.grace
@@ -133,7 +132,7 @@ export function createTickets(options: TicketOptions): Tickets {
       let current = refs
       if (name === '') {
         const own = refsOf(refs, commit, branch).find((ref) => ref.startsWith(folder))
-        name = own ?? `${folder}${time.toISOString().replace(/[-:.]/g, '')}${suffix}`
+        name = own ?? `${folder}${time.toISOString().replace(/[-:.]/g, '')}-${digitsOf(commit)}`
         const refused = await refresh()
         if (refused) throw new LandingEnd('unanswered', `the server refused the ticket ${name}: ${refused}`)
         // One that was published meanwhile may be older.
