@@ -179,7 +179,7 @@ t.test('what cannot be landed is refused with the reason, before anything is pus
   }
   t.notOk(existsSync(join(checkout, 'asked')), 'no credential helper is asked')
 
-  git(checkout, 'push', '--quiet', path, `${main()}:refs/heads/land`)
+  for (const name of ['land', 'a/refs/heads/land']) git(path, 'update-ref', `refs/heads/${name}`, main())
   t.match(await land([commit]), { code: 5, stderr: /the branch land is in the way of land\/main\// })
   git(path, 'update-ref', '-d', 'refs/heads/land')
   await server.store.rules.set(repository, { branchPattern: '*', required: ['ci/test'], bypass: [] })
