@@ -442,6 +442,128 @@ t.test('what another admin has set meanwhile is not undone', async (t) => {
   t.equal(again.status, 303)
 })
 
+for (const database of databases) {
+  t.test(`${database.name}: no field takes what is no text of its kind`, async (t) => {
+    const { server, alice } = await setUp(t, { database })
+    const { store } = server
+    await server.createRepository('alice/rocket')
+    await store.groups.create('acme')
+    await store.groups.setMember('acme', (await store.users.get('alice')).id, 'admin')
+    const settings = '/alice/rocket/settings'
+    const forms: [path: string, form: Record<string, string>][] = [
+      [
+        '/settings/repositories/new',
+        { owner: 'alice', name: 'x', visibility: 'public', 'object-format': 'sha1' },
+      ],
+      [settings, { change: 'visibility', visibility: 'public', from: 'private' }],
+      [settings, { change: 'branch', branch: 'main', from: 'next' }],
+      [settings, { change: 'name', owner: 'nobody', name: 'x' }],
+      [settings, { change: 'delete', confirm: '' }],
+      [`${settings}/access`, { user: 'nobody', access: 'read', from: 'none' }],
+      [
+        `${settings}/checks`,
+        { branch: 'x', context: 'ci', required: '', bypass: '', seen: 'x', change: 'set' },
+      ],
+      [
+        `${settings}/checks`,
+        { branch: 'x', context: 'ci', required: '', bypass: '', seen: 'x', change: 'preview' },
+      ],
+      [`${settings}/checks`, { branch: 'x', seen: 'x', change: 'remove' }],
+      ['/settings/owners/acme/members', { user: 'nobody', access: 'read', from: 'none' }],
+      ['/settings/owners/acme/names', { name: 'x' }],
+    ]
+    const values = [
+      '',
+      'a\0b',
+      '\ud800',
+      '"><script>',
+      "' or 1=1 --",
+      '../..',
+      '\r\nset-cookie: a=b',
+      '__proto__',
+      '*',
+      'x'.repeat(5_000),
+    ]
+    const csrf = csrfOf((await alice.get('/settings/tokens')).body)
+    for (const [path, form] of forms)
+      for (const field of Object.keys(form))
+        for (const value of values) {
+          const { status, body, headers } = await alice.send('POST', path, {
+            form: { ...form, csrf, [field]: value },
+          })
+          const what = `${path} ${form.change ?? ''} ${field} ${JSON.stringify(value.slice(0, 20))}`
+          if (![303, 403, 404, 422, 200].includes(status)) t.fail(`${what}: ${status}`)
+          if (body.includes('<script>')) t.fail(`${what}: injected`)
+          if (/a=b/.test(headers.get('set-cookie') ?? '')) t.fail(`${what}: header`)
+        }
+    for (const value of values) {
+      const text = encodeURIComponent(value.toWellFormed())
+      for (const path of [
+        `${settings}/checks?rule=${text}`,
+        `${settings}/events?before=${text}`,
+        `/settings/tokens?repository=${text}`,
+        `/settings/repositories/new?owner=${text}`,
+        `/?q=${text}`,
+        `/?after=${text}`,
+        `/acme?after=${text}`,
+        `/${text}`,
+        `/${text}/rocket/settings`,
+        `/alice/${text}/settings/checks`,
+      ]) {
+        const { status, body } = await alice.get(path)
+        if (status >= 500) t.fail(`${path.slice(0, 80)}: ${status}`)
+        if (body.includes('<script>')) t.fail(`${path}: injected`)
+      }
+      for (const end of ['members', 'names']) {
+        const { status } = await alice.send('POST', `/settings/owners/${text}/${end}`, {
+          form: { csrf, user: 'bob', access: 'read', from: 'none', name: 'x' },
+        })
+        if (status >= 500) t.fail(`${text} ${end}: ${status}`)
+      }
+    }
+    t.match(await store.repositories.list(), [{}, {}], 'nothing')
+  })
+}
+
+t.test('names of every kind are names of owners and repositories', async (t) => {
+  const { server, alice } = await setUp(t)
+  const { id } = await server.store.users.get('alice')
+  const owners = [
+    '-',
+    '_',
+    '...',
+    'a.b',
+    'owners',
+    'new',
+    'repositories',
+    'tokens',
+    'account',
+    '__proto__',
+    'constructor',
+  ]
+  const names = [...owners, 'settings', 'access', 'checks', 'events', 'commits', 'members', 'x'.repeat(100)]
+  for (const [index, owner] of [...owners, 'y'.repeat(100)].entries()) {
+    await server.store.groups.create(owner)
+    await server.store.groups.setMember(owner, id, 'admin')
+    const [name = '', other = ''] = [names[index], names[(index + 7) % names.length]]
+    const form = { owner, name, visibility: 'private', 'object-format': 'sha1' }
+    const page = '/settings/repositories/new'
+    const created = await alice.submit(page, page, form)
+    t.equal(created.headers.get('location'), `/${owner}/${name}`)
+    t.match((await alice.get(`/${owner}`)).body, `href="/${owner}/${name}"`)
+    for (const end of ['', '/settings', '/settings/access', '/settings/checks', '/settings/events'])
+      t.equal((await alice.get(`/${owner}/${name}${end}`)).status, 200, `/${owner}/${name}${end}`)
+    const settings = `/${owner}/${name}/settings`
+    const renamed = await alice.submit(settings, settings, { change: 'name', owner, name: other })
+    t.equal(renamed.headers.get('location'), `/${owner}/${other}/settings`)
+    const member = { user: 'bob', access: 'write', from: 'none' }
+    const added = await alice.submit(`/${owner}`, `/settings/owners/${owner}/members`, member)
+    t.equal(added.headers.get('location'), `/${owner}`)
+    const released = await alice.submit(`/${owner}`, `/settings/owners/${owner}/names`, { name })
+    t.match(await messageOf(alice, released.headers.get('location')), 'is not reserved any more')
+  }
+})
+
 t.test('where users create no repositories, there is no form for it', async (t) => {
   const { alice } = await setUp(t, { repositoryCreation: false })
   t.equal((await alice.get('/settings/repositories/new')).status, 404)

@@ -82,11 +82,13 @@ export function createGroupStore({ kysely }: Engine, audit: Audit) {
     },
 
     /**
-     * Returns an owner, and what a user may do with all its repositories.
+     * Returns an owner, and what a user may do with all its repositories. An invalid name is that of
+     * none.
      *
      * @param userId null for an anonymous user
      */
     async find(name: string, userId: number | null): Promise<OwnerView | null> {
+      if (!isOwnerName(name)) return null
       const [owner] = await viewOwners(kysely, userId).where('owners.name_key', '=', nameKey(name)).execute()
       return owner ? { ...owner, isGroup: Boolean(owner.isGroup) } : null
     },

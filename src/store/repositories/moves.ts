@@ -114,12 +114,12 @@ export function createRepositoryMoves({ kysely }: Engine, audit: Audit) {
      */
     releaseName({ owner, name }: Name, by: Actor = ADMINISTRATOR): Promise<void> {
       return audit.transaction(async (db, record) => {
-        const row = await lockOwner(db, owner)
+        const row = isOwnerName(owner) ? await lockOwner(db, owner) : undefined
         await checkOwnerAdmin(db, by, row?.id ?? -1)
         const released = await db
           .deleteFrom('reserved_names')
           .where('owner_id', '=', row?.id ?? -1)
-          .where('name_key', '=', nameKey(name))
+          .where('name_key', '=', isName(name) ? nameKey(name) : '')
           .returning('name')
           .executeTakeFirst()
         if (!row || !released) throw new RuleViolation(`${owner}/${name} is not a reserved name`)

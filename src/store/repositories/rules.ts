@@ -1,4 +1,5 @@
 import type { Kysely } from 'kysely'
+import { schemas } from '../../../generated/schemas.ts'
 import {
   type BranchRule,
   checkPatternTotal,
@@ -7,7 +8,7 @@ import {
   validateRule,
 } from '../../domain/branch-rules.ts'
 import { nameKey } from '../../domain/names.ts'
-import { readPatterns } from '../../domain/patterns.ts'
+import { checkPattern, readPatterns } from '../../domain/patterns.ts'
 import { RuleViolation } from '../../domain/rule-violation.ts'
 import { memoizeByObject } from '../../util/memoize.ts'
 import { checkRepositoryAdmin } from '../access/administration.ts'
@@ -127,6 +128,7 @@ export function createRuleStore(engine: Engine, audit: Audit) {
       by: Actor = ADMINISTRATOR,
       expected?: string,
     ): Promise<void> {
+      checkPattern('branch pattern', branchPattern, schemas.Branch)
       await audit.transaction(async (db, record) => {
         await checkRepositoryAdmin(db, by, id)
         const from = await detailsOf(db, id, branchPattern)

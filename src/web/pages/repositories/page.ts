@@ -65,7 +65,7 @@ export async function repositoriesPage(app: FastifyInstance, options: PageContex
     const { owner } = request.params
     // A fixed path is not an owner, and may have another method.
     if (isReserved(owner)) return reply.callNotFound()
-    const list = isOwnerName(owner) ? await ofOwner(request, owner) : undefined
+    const list = await ofOwner(request, owner)
     if (list) return send(request, reply, list, timeLimit())
     if (sessionOf(request).user) throw new ServiceError('repository_unknown')
     return reply.redirect(signInPath(request.url), 303)
@@ -169,6 +169,7 @@ export async function repositoriesPage(app: FastifyInstance, options: PageContex
     form = new URLSearchParams(),
     error?: string,
   ): Promise<List | undefined> {
+    if (!isOwnerName(name)) return undefined
     const userId = viewerOf(request)
     const list = await named(request, name)
     const owner = userId === null ? null : await store.groups.find(name, userId)

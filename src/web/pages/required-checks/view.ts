@@ -94,7 +94,7 @@ function ruleForm({ session, repository, recent, form, rules }: RequiredChecksVi
   const isChange = rules.some((rule) => rule.branchPattern === branch) && seen !== ruleState(null)
   const offered = new Set(recent.map(({ context }) => context))
   const typed = required.filter((pattern) => !offered.has(pattern))
-  const isOfBranch = error?.startsWith('Branch pattern')
+  const isOfBranch = /^(the )?branch pattern/i.test(error ?? '')
   return html`<section class="card" aria-labelledby="rule">
   <h2 id="rule">${isChange ? html`Change the rule for ${shownText(branch)}` : 'New rule'}</h2>
   <form method="post" action="${settingsPath(repository, PAGE)}">
