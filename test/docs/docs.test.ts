@@ -260,11 +260,13 @@ test('lists in prose are those of the code', async (t) => {
     t.equal(status, page.endsWith('{name}') ? 303 : 200, page)
   }
 
-  const keys = tableAfter(readDocument('src/README.md'), '| key | on | meaning |\n| --- | --- | --- |\n')
+  const architecture = readDocument('src/README.md')
+  const keys = tableAfter(architecture, '| key | on | meaning |\n| --- | --- | --- |\n')
   const known = ['read/read-spec.ts', 'lint/keywords.ts'].flatMap(
     (file) => readDocument(`src/codegen/${file}`).match(/(?<=')x-[a-z-]+(?=')/g) ?? [],
   )
   t.same(new Set(namesIn(keys, 0)), new Set(known))
+  t.same(new Set(architecture.match(/(?<=`)x-[a-z-]+(?=`)/g)), new Set(known))
 })
 
 test('promises of the READMEs, in these words, are what the programs do', async (t) => {

@@ -84,6 +84,8 @@ export async function createMachine(t: Test): Promise<Machine> {
     FOLDER: folder,
     SERVER_PORT: String(port),
     DATA_DIR: join(folder, 'data'),
+    // Only one version is on this machine.
+    OLDER: JSON.parse(readDocument('package.json')).version,
     GIT_ASKPASS: join(bin, 'askpass'),
     GIT_CONFIG_GLOBAL: '/dev/null',
   }

@@ -13,6 +13,13 @@ import { startService } from '../helpers/service.ts'
 const sha = '2c26b46b68ffc68ff99b453c1d30413413422d70'
 const merge = '0123456789012345678901234567890123456789'
 const repository = 'acme/rocket'
+const readme = readFileSync(resolve(import.meta.dirname, '../../README.md'), 'utf8')
+/** The rows of the README's table of CI systems. */
+const systemRows =
+  readme
+    .split('## CI systems')[1]
+    ?.split('\n## ')[0]
+    ?.match(/^\| (?!CI system|---).+/gm) ?? []
 const folder = mkdtempSync(join(tmpdir(), 'surroundings-'))
 t.teardown(() => rmSync(folder, { recursive: true, force: true }))
 const event = join(folder, 'event.json')
@@ -119,11 +126,8 @@ t.test('a context from the job, if no other job has it', (t) => {
 })
 
 t.test("the README's table names these systems", async (t) => {
-  const readme = readFileSync(resolve(import.meta.dirname, '../../README.md'), 'utf8')
-  const [, section = ''] = readme.split('## CI systems')
-  const rows = section.split('\n## ')[0]?.match(/^\| (?!CI system|---)[^|]+/gm) ?? []
   t.strictSame(
-    rows.map((row) => row.slice(2).trim()),
+    systemRows.map((row) => row.split('|')[1]?.trim()),
     Object.keys(systems),
   )
 })
@@ -152,6 +156,16 @@ t.test('of a merge that nobody pushed, the commit under review counts', async (t
   const travis = { TRAVIS: 'true', TRAVIS_COMMIT: merge, TRAVIS_REPO_SLUG: repository }
   t.match(await findJob({ ...travis, TRAVIS_PULL_REQUEST_SHA: sha }, folder), { sha })
   t.match(await findJob({ ...travis, TRAVIS_PULL_REQUEST_SHA: '' }, folder), { sha: merge })
+  const commits = systemRows.map((row) => row.split(/ *\| */).slice(1, 4))
+  t.same(
+    commits.filter(([, , from]) => from !== 'yes').map(([system, , from]) => [system, from]),
+    [
+      ['GitHub Actions', 'yes; of a pull request its head, not the merge'],
+      ['GitLab CI', 'yes; of a merged result the source branch'],
+      ['Azure Pipelines', 'yes; of a pull request its source'],
+      ['Travis CI', 'yes; of a pull request its head, not the merge'],
+    ],
+  )
 })
 
 t.test('an event that is about another commit than the one checked out needs --sha', async (t) => {
