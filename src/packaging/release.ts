@@ -6,8 +6,10 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs'
  * CHANGELOG, gives the packages and the operator's guide the version, and keeps openapi.yaml for
  * comparison. It changes nothing unless the tree is clean and `npm run check` succeeds.
  */
-/** The version of a package of this project, in its manifest or in the lock file. */
-const OWN_VERSION = /("name": "(?:commit-status-server|@commit-status\/client)",\n *"version": )".*?"/g
+/** What is before the version of a package of this project, in its manifest and in the lock file. */
+const OWN_VERSIONS = ['commit-status-server', '@commit-status/client'].flatMap((name) =>
+  ['  ', '      '].map((indentation) => `"name": "${name}",\n${indentation}"version": `),
+)
 const [version = '', ...others] = process.argv.slice(2)
 const read = (path: string) => readFileSync(path, 'utf8')
 const changelog = read('CHANGELOG.md')
@@ -54,7 +56,13 @@ function release(): void {
   )
   writeFileSync(kept, contract)
   for (const path of ['package.json', 'clients/typescript/package.json', 'package-lock.json'])
-    writeFileSync(path, read(path).replace(OWN_VERSION, `$1"${version}"`))
+    writeFileSync(
+      path,
+      OWN_VERSIONS.reduce(
+        (text, start) => text.replaceAll(`${start}"${former}"`, `${start}"${version}"`),
+        read(path),
+      ),
+    )
   const guide = 'src/ops/README.md'
   writeFileSync(
     guide,
