@@ -37,6 +37,15 @@ interface Contents {
   reporter: [string | null, string | null]
 }
 
+const accounts: Contents = {
+  users: [
+    [1, 'Alice', null],
+    [2, 'bob', null],
+    [3, 'mallory', 1767225660],
+  ],
+  lastUserId: 4,
+  reporter: ['zoe', 'laptop'],
+}
 const contents: Record<string, Contents> = {
   '0.1.0': {
     users: [
@@ -46,15 +55,8 @@ const contents: Record<string, Contents> = {
     lastUserId: 3,
     reporter: [null, null],
   },
-  '0.2.0': {
-    users: [
-      [1, 'Alice', null],
-      [2, 'bob', null],
-      [3, 'mallory', 1767225660],
-    ],
-    lastUserId: 4,
-    reporter: ['zoe', 'laptop'],
-  },
+  '0.2.0': accounts,
+  '0.3.0': accounts,
 }
 
 /** Fills a new database with a released schema and its data. */
@@ -115,6 +117,22 @@ async function expectAccountsAndRules(
   })
 }
 
+/** Expects the data of columns and tables that version 0.2.0 does not have. */
+async function expectOwnersAndLinks(t: Test, { store }: TestServer): Promise<void> {
+  const { kysely } = store.engine
+  const members = kysely.selectFrom('members').innerJoin('owners', 'owners.id', 'members.owner_id')
+  t.same(await members.select(['name', 'user_id', 'permission']).where('name', '=', 'Acme').execute(), [
+    { name: 'Acme', user_id: 2, permission: 'write' },
+  ])
+  t.match(await kysely.selectFrom('reserved_names').selectAll().execute(), [
+    { name: 'Missile', repository_id: 2 },
+  ])
+  const bob = await kysely.selectFrom('users').selectAll().where('id', '=', 2).executeTakeFirst()
+  t.match(bob, { oidc_issuer: 'https://id.example.org', oidc_subject: 'b-1', signed_in_at: 1767225660 })
+  const [, lint] = await kysely.selectFrom('statuses').select('pending_at').orderBy('context').execute()
+  t.same(lint, { pending_at: 1767225600 })
+}
+
 for (const file of readdirSync(folder)) {
   t.test(`upgrades ${file}`, async (t) => {
     const sql = readFileSync(join(folder, file), 'utf8')
@@ -168,6 +186,7 @@ for (const file of readdirSync(folder)) {
       expected.users,
     )
     if (release !== '0.1.0') await expectAccountsAndRules(t, server, id, limited)
+    if (release === '0.3.0') await expectOwnersAndLinks(t, server)
     t.equal((await server.store.users.create('carol')).id, expected.lastUserId + 1, 'no id is used again')
 
     for (const { managed, path, objectFormat } of await server.store.repositories.list())
