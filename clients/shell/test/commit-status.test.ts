@@ -246,6 +246,14 @@ for (const { name, program, start, run } of shells.slice(0, 1)) {
     t.equal(service.proxy.passages.length, 1, 'a refused token is not sent again')
     const strict = await run(t, { ...service, token: 'nonsense' }, 'exit 0', '--strict').finished
     t.match(strict, { code: 5, stderr: /error: "success/ })
+    for (const options of [
+      ['--context', 'x'.repeat(256)],
+      ['--repo', 'a/b/c'],
+      ['--url', ''],
+    ]) {
+      const invalid = await run(t, service, 'exit 0', '--strict', ...options).finished
+      t.match(invalid, { code: 2, stderr: /error: "success/ }, 'a missing or invalid value, as of "report"')
+    }
     const lost = commandLine(t, ['run', '--context', 'a', '--', 'sh', '-c', 'exit 4'], { program })
     t.match(await lost.finished, { code: 4, stderr: /missing URL/ })
     t.notMatch(`${refused.stderr}${strict.stderr}`, service.token)
