@@ -102,9 +102,15 @@ t.test('pushes of a killed server hold up only pushes to the same repository', a
   await recorder.settleKilled(id)
   t.equal((await store.pushes.listOpen(0)).length, 2, 'whose end cannot be seen')
   t.equal((await events()).length, 1)
-  const overdue = new PushRecorder(store.pushes, 0, (error) => t.error(error), new Presence(folder))
-  await overdue.close()
+  const fifos = () => readdirSync(folder)
+  for (const file of fifos()) utimesSync(join(folder, file), 1, 1)
+  const search = () =>
+    new PushRecorder(store.pushes, 0, (error) => t.error(error), new Presence(folder)).close()
+  await search()
   t.equal((await events()).length, 3)
+  t.equal(fifos().length, 2, 'while a push is open')
+  await search()
+  t.same(fifos(), [], 'not needed any more')
 })
 
 t.test('locks are removed that only a killed git can have left', async (t) => {
