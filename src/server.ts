@@ -14,6 +14,7 @@ import { createLogger } from './ops/logger.ts'
 import { stopServing } from './ops/stop.ts'
 import { adminCommand, version, versionText } from './runtime.ts'
 import type { AuditLine } from './store/audit/audit.ts'
+import { sharesSessions } from './store/postgres/connections.ts'
 import { openStore, type Store } from './store/store.ts'
 
 /** Returns the usage text with all variables. */
@@ -56,7 +57,8 @@ async function serve(): Promise<void> {
   const store = await openStore({ ...config, onEvent }).catch((error: unknown) => {
     throw startError(config.databaseUrl ? 'DATABASE_URL' : 'DATA_DIR', error)
   })
-  if (await store.sharesSessions())
+  // With a single connection of a pooler left, the second one waits, as it does for a session.
+  if (config.databaseUrl && (await sharesSessions(config.databaseUrl).catch(insteadOf(Unavailable, false))))
     throw new ConfigError(
       'DATABASE_URL: a pooler mixes up the sessions of its clients; with PgBouncer, set pool_mode = session',
     )

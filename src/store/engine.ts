@@ -45,11 +45,6 @@ export interface Engine {
   checkFiles?(): Promise<string[]>
   /** Returns the number of pooled connections; missing without a pool. */
   pool?(): PoolFigures
-  /**
-   * Returns whether a pooler gives each transaction any connection, so that prepared statements
-   * and settings get mixed up; missing where there can be none.
-   */
-  sharesSessions?(): Promise<boolean>
   close(): Promise<void>
 }
 

@@ -198,8 +198,6 @@ export function createStore(
     },
     /** Returns the numbers of connections in the pool; null if there is no pool. */
     pool: (): PoolFigures | null => engine.pool?.() ?? null,
-    /** See `Engine`. */
-    sharesSessions: async (): Promise<boolean> => (await engine.sharesSessions?.()) ?? false,
     close: () => engine.close(),
   }
 }

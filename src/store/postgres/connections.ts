@@ -142,22 +142,23 @@ export class Connections {
 export async function sharesSessions(url: string): Promise<boolean> {
   const connections = new Connections(url, 2, CONNECT_TIMEOUT)
   const sessions: Session[] = []
-  const processes: (number | undefined)[][] = [[], []]
+  const processes = new Set<number | undefined>()
+  const pairs = new Set<string>()
   try {
     while (sessions.length < 2) sessions.push(await connections.connect('read'))
     // A pooler gives out the connection that was used last, or takes turns: then the same client
     // gets another one the second time.
     for (const index of [0, 1, 1, 0, 0, 1]) {
-      const query = { text: 'select pg_backend_pid() as pid' }
-      const result: QueryResult<{ pid: number }> | undefined = await sessions[index]?.run(query)
-      processes[index]?.push(result?.rows[0]?.pid)
+      const result = await sessions[index]?.query<{ pid: number }>('select pg_backend_pid() as pid', [])
+      const pid = result?.rows[0]?.pid
+      processes.add(pid)
+      pairs.add(`${index} ${pid}`)
     }
   } finally {
     for (const session of sessions) session.release()
     await connections.end()
   }
-  const [first = [], second = []] = processes
-  return first[0] === second[0] || [first, second].some((pids) => new Set(pids).size > 1)
+  return processes.size !== 2 || pairs.size !== 2
 }
 
 /** Returns a queue in order of arrival: all callers count as one client. */

@@ -7,9 +7,7 @@ import { ForeignKeyViolation, StoreUnavailable } from '../engine.ts'
  * missing database, insufficient resources, cancelled by a time limit, shutdown, system error.
  */
 const UNAVAILABLE = /^(08|28|3D|53|57|58|25006|25P03|55P03|XX001|XX002)/
-/** A database with `allow_connections` false refuses a new connection like this. */
-const NOT_ACCEPTING = '55000'
-/** Of `UNAVAILABLE`, the ones after which this connection, and most likely every other one, is unusable. */
+/** Of these, the ones after which this connection, and most likely every other one, is unusable. */
 const LOST = /^(08|57P|25006|25P03)/
 /** Of these, the ones of a disk that is full or broken. */
 const DISK = /^(53100|58030)/
@@ -28,7 +26,7 @@ const FOREIGN_KEY = '23503'
  * Returns StoreUnavailable for an error of the connection, the server or its disk,
  * ForeignKeyViolation for a reference to a missing row, and any other error unchanged.
  *
- * @param isConnecting whether a connection could not be opened
+ * @param isConnecting whether a connection could not be opened, which says nothing of a statement
  */
 export function translateError(error: unknown, isConnecting = false): unknown {
   if (error instanceof StoreUnavailable) return error
@@ -37,7 +35,7 @@ export function translateError(error: unknown, isConnecting = false): unknown {
   const unavailable =
     code === undefined
       ? isConnectionError(error)
-      : UNAVAILABLE.test(code) || CONFLICT.test(code) || (isConnecting && code === NOT_ACCEPTING)
+      : isConnecting || UNAVAILABLE.test(code) || CONFLICT.test(code)
   return unavailable ? new StoreUnavailable(`PostgreSQL: ${describe(error)}`, { cause: error }) : error
 }
 

@@ -1,9 +1,8 @@
 import { Kysely, PostgresDialect, sql } from 'kysely'
-import { insteadOf } from '../../errors.ts'
-import { type DialectSql, type Engine, StoreUnavailable } from '../engine.ts'
+import type { DialectSql, Engine } from '../engine.ts'
 import { type Prepared, prepare } from '../prepared.ts'
 import type { Tables } from '../tables.ts'
-import { Connections, sharesSessions } from './connections.ts'
+import { Connections } from './connections.ts'
 import { isDiskError, retry, translateError } from './driver-errors.ts'
 import { isOneOf, ofCommits, reportFunction, reporting } from './statuses.ts'
 
@@ -118,8 +117,6 @@ export function openPostgres(url: string, size: number, isLimited: boolean): Eng
       await sql`select setval(pg_get_serial_sequence(${table}, 'id'), ${id})`.execute(db)
     },
     pool: () => connections.figures,
-    // With a single connection of a pooler left, the second one waits, as it does for a session.
-    sharesSessions: () => sharesSessions(url).catch(insteadOf(StoreUnavailable, false)),
     async close() {
       await kysely.destroy()
       // Kysely only closes a pool that it has used.

@@ -90,7 +90,7 @@ for (const poolSize of [1, 2, 3]) {
   })
 }
 
-test('a database that accepts no connections is unavailable, whatever its error is called', async (t) => {
+test('a database that refuses connections is unavailable, whatever its error is called', async (t) => {
   const { databaseUrl } = await postgres.create(t)
   assert(databaseUrl)
   const other = new Client({
@@ -99,12 +99,18 @@ test('a database that accepts no connections is unavailable, whatever its error 
   await other.connect()
   t.teardown(() => other.end())
   const name = new URL(databaseUrl).pathname.slice(1)
+  await other.query(
+    `create role ${name} login password 'secret'; revoke connect on database ${name} from public`,
+  )
+  t.teardown(() => other.query(`drop role ${name}`))
+  const withoutRight = Object.assign(new URL(databaseUrl), { username: name, password: 'secret' }).href
+  const open = (databaseUrl: string) => openStore({ dataDir: t.testdir(), databaseUrl })
+  await t.rejects(open(withoutRight), { name: 'StoreUnavailable', message: /permission denied for database/ })
+
   await other.query(`alter database ${name} with allow_connections false`)
   t.teardown(() => other.query(`alter database ${name} with allow_connections true`))
-  await t.rejects(openStore({ dataDir: t.testdir(), databaseUrl }), {
-    name: 'StoreUnavailable',
-    message: /not currently accepting connections/,
-  })
+  const message = /not currently accepting connections/
+  await t.rejects(open(databaseUrl), { name: 'StoreUnavailable', message })
 })
 
 test('a pooler that mixes up the sessions of its clients is found', async (t) => {
