@@ -6,10 +6,12 @@ import { openSpool } from '../../src/git-http/spool.ts'
 import { ADMINISTRATOR, BACKUP, recordEvent } from '../../src/store/audit/audit.ts'
 import { openStore } from '../../src/store/store.ts'
 import { createPostgresDatabase, execute, temporaryFolder } from '../helpers/databases.ts'
+import { recordLog } from '../helpers/log.ts'
 import { startServer } from '../helpers/server.ts'
 
-const TOKEN = 'metrics-token-of-this-test'
 const LONG_TOKEN = 'a-metrics-token-of-32-characters'
+/** One character shorter than a long one. */
+const TOKEN = LONG_TOKEN.slice(1)
 const MISSING_SHA = '0'.repeat(40)
 
 /** Parses Prometheus's text format: samples by name and labels. */
@@ -127,6 +129,18 @@ t.test('of any number of concurrent tokens no more are compared than the budget 
     statuses.map((_, index) => (index < 3 ? 401 : 429)),
   )
   t.equal(await statusOf(TOKEN), 429)
+})
+
+t.test('the start warns of a short token, and of no other', async (t) => {
+  for (const [metricsToken, warnings] of [
+    [TOKEN, 1],
+    [LONG_TOKEN, 0],
+  ] as const) {
+    const { logger, lines } = recordLog('warn')
+    await startServer(t, { metricsToken, logger })
+    t.equal(lines.filter((line) => /METRICS_TOKEN has fewer than 32 characters/.test(line)).length, warnings)
+    t.notMatch(lines.join(''), metricsToken)
+  }
 })
 
 t.test('accepts any case of the scheme, and only GET', async (t) => {
