@@ -23,9 +23,11 @@ export type Oidc = ReturnType<typeof createOidc>
  */
 const TIMEOUT = 10_000
 const MAX_ANSWER = 1024 * 1024
-/** Milliseconds for which the provider's metadata are used: usually, and after a failure. */
+/** Milliseconds for which the provider's metadata are used. */
 const LIFETIME = 600_000
-const RETRY = 3_000
+const SERVER_ERROR = 500
+/** Milliseconds for which a provider that failed is not asked again. */
+const PAUSE = 5_000
 
 /**
  * Creates a client of an OpenID Connect provider: authorization code flow with PKCE, state and
@@ -44,6 +46,7 @@ export function createOidc(options: OidcOptions, redirectUri: string) {
   let discovered: Promise<client.Configuration> | undefined
   let discoveredAt = 0
   let expiresAt = 0
+  let pausedUntil = 0
 
   /**
    * Runs a step of a sign-in with a configuration of its own: without cached keys, so that the
@@ -52,8 +55,11 @@ export function createOidc(options: OidcOptions, redirectUri: string) {
   async function ask<T>(
     step: (configuration: client.Configuration, fetch: client.CustomFetch) => T | Promise<T>,
   ): Promise<T> {
+    if (performance.now() < pausedUntil) throw unavailable(new Error('it failed a moment ago'))
     try {
-      const bounded = boundedFetch()
+      const bounded = boundedFetch(() => {
+        pausedUntil = performance.now() + PAUSE
+      })
       const discovery = { execute: extensions, [client.customFetch]: bounded }
       if (!discovered || performance.now() >= expiresAt) {
         discoveredAt = performance.now()
@@ -68,7 +74,7 @@ export function createOidc(options: OidcOptions, redirectUri: string) {
     } catch (error) {
       // The metadata may have changed. Strangers can cause errors, so not each one reads them
       // again.
-      expiresAt = Math.min(expiresAt, discoveredAt + RETRY)
+      expiresAt = Math.min(expiresAt, discoveredAt + PAUSE)
       throw unavailable(error)
     }
   }
@@ -167,19 +173,30 @@ const nonceOf = (secret: string) => createHash('sha256').update(`nonce ${secret}
 /**
  * Returns a fetch whose requests share one `TIMEOUT`, and whose answers have at most `MAX_ANSWER`
  * bytes.
+ *
+ * @param onFailure called when the provider does not answer, or with an error of its own: a person
+ * who signs in cannot cause these
  */
-function boundedFetch(): client.CustomFetch {
+function boundedFetch(onFailure: () => void): client.CustomFetch {
   const signal = AbortSignal.timeout(TIMEOUT)
   return async (url, { body, ...request }) => {
-    const response = await fetch(url, { ...request, ...(body !== undefined && { body }), signal })
-    const stream: AsyncIterable<Uint8Array> | null = response.body
     const chunks: Uint8Array[] = []
-    let room = MAX_ANSWER
-    for await (const chunk of stream ?? []) {
-      room -= chunk.byteLength
-      if (room < 0) throw new Error('the answer is too large')
-      chunks.push(chunk)
+    let length = 0
+    let response: Response
+    try {
+      response = await fetch(url, { ...request, ...(body !== undefined && { body }), signal })
+      const stream: AsyncIterable<Uint8Array> | null = response.body
+      for await (const chunk of stream ?? []) {
+        chunks.push(chunk)
+        length += chunk.byteLength
+        if (length > MAX_ANSWER) break
+      }
+      if (response.status >= SERVER_ERROR) onFailure()
+    } catch (error) {
+      onFailure()
+      throw error
     }
+    if (length > MAX_ANSWER) throw new Error('the answer is too large')
     return new Response(Buffer.concat(chunks), response)
   }
 }

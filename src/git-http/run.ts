@@ -223,7 +223,9 @@ export function createGitServer(options: GitServerOptions): RunGit {
     }
     const onEnd = ({ code, stderr }: GitEnd) => {
       const details = { reqId: request.id, service, path: repository.path, code, stderr }
-      if (stderr !== '') request.server.log.info(details, 'git wrote to standard error')
+      // A stranger can cause any number of malformed requests.
+      const level = request.caller ? 'info' : 'debug'
+      if (stderr !== '') request.server.log[level](details, 'git wrote to standard error')
       return end()
     }
 

@@ -4,6 +4,7 @@ import {
   type RequestListener,
   type Server,
   type ServerResponse,
+  STATUS_CODES,
 } from 'node:http'
 import type { Socket } from 'node:net'
 import { defaultMessage, type ErrorCode, statusOf } from '../errors.ts'
@@ -149,7 +150,7 @@ export function answerParserError(error: NodeJS.ErrnoException, socket: Socket):
     const code = parserErrorCode(error)
     const body = JSON.stringify({ error: defaultMessage(code) })
     socket.write(
-      `HTTP/1.1 ${statusOf(code)} ${code === 'headers_too_large' ? 'Request Header Fields Too Large' : 'Bad Request'}\r\n` +
+      `HTTP/1.1 ${statusOf(code)} ${STATUS_CODES[statusOf(code)]}\r\n` +
         `Content-Type: application/json; charset=utf-8\r\nContent-Length: ${Buffer.byteLength(body)}\r\n` +
         `Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n${body}`,
     )

@@ -7,11 +7,11 @@ type Replacement = (character: string) => string
  * replaced by a few characters each, `String.replace` takes longer: it calls a function for each of
  * them.
  *
- * @param pattern matches one UTF-16 code unit; not global
+ * @param pattern matches one character; not global
  */
 export function characterReplacer(pattern: RegExp, replacement: Replacement) {
   const replacementOf = boundedMemoize(0x10000, (code: number) => {
-    const character = String.fromCharCode(code)
+    const character = String.fromCodePoint(code)
     return pattern.test(character) ? replacement(character) : null
   })
   return (text: string): string => {
@@ -19,24 +19,28 @@ export function characterReplacer(pattern: RegExp, replacement: Replacement) {
     if (first === -1) return text
     let result = ''
     let kept = 0
-    for (let index = first; index < text.length; index++) {
-      const replaced = replacementOf(text.charCodeAt(index))
-      if (replaced === null) continue
-      result += text.slice(kept, index) + replaced
-      kept = index + 1
+    for (let index = first; index < text.length; ) {
+      const code = text.codePointAt(index) ?? 0
+      const replaced = replacementOf(code)
+      const end = index + (code > 0xffff ? 2 : 1)
+      if (replaced !== null) {
+        result += text.slice(kept, index) + replaced
+        kept = end
+      }
+      index = end
     }
     return result + text.slice(kept)
   }
 }
 
 /**
- * Characters that are invisible or change how other text is shown: control characters, the marks
- * that set the direction of text, separators of lines and paragraphs, spaces without width,
- * fillers, the soft hyphen and the invisible operators. Not joiners and selectors of variants,
- * which some languages and many emoji need, nor pairs of units, such as the tags in some flags.
+ * Characters that are invisible or change how other text is shown: control characters, what Unicode
+ * lets programs leave out (UAX #44, Default_Ignorable_Code_Point), such as the marks that set the
+ * direction of text, spaces without width, fillers and tags, and separators of lines and
+ * paragraphs. Not joiners and selectors of variants, which some languages and many emoji need.
  */
 export const HIDDEN =
-  /\u034f|[\p{Cc}\p{Bidi_Control}\u00ad\u115f\u1160\u17b4\u17b5\u180e\u200b\u2028\u2029\u2060-\u206f\u2800\u3164\ufeff\uffa0\ufff0-\ufffb]/u
+  /(?!\u200c|\u200d|[\ufe00-\ufe0f])[\p{Cc}\p{Default_Ignorable_Code_Point}\u2028\u2029\u2800\ufff9-\ufffb]/u
 
 /**
  * Returns a replacement that keeps the line breaks and tabs of which a text of several lines

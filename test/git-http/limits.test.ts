@@ -111,6 +111,31 @@ t.test('an answer whose git fails half-way does not end as if it were complete',
   )
 })
 
+t.test('a malformed fetch of a stranger writes no line above debug', async (t) => {
+  const { server, commits, authorization } = await start(t)
+  const { url, log } = await startInstance(t, server.options, { LOG_LEVEL: 'info' })
+  const before = log.length
+  const said = () => log.slice(before).filter((line) => line.includes('git wrote to standard error'))
+  const want = `0032want ${commits[0]}\n0000`
+  for (const body of [
+    'garbage',
+    '',
+    '0010want nothing',
+    `0032want ${'1'.repeat(40)}\n00000009done\n`,
+    `${want}ffff`,
+  ]) {
+    const { request, answer } = beginRpc(`${url}/owner/demo.git`, 'git-upload-pack', '')
+    request.end(body)
+    await answer.catch(() => {})
+  }
+  t.same(log.slice(before), [])
+  const { request, answer } = beginRpc(`${url}/owner/demo.git`, 'git-upload-pack', authorization)
+  request.end('garbage')
+  await answer
+  await until(() => said().length === 1)
+  t.match(said()[0], 'bad line length')
+})
+
 t.test('clients that disconnect at any moment are no errors of the server', async (t) => {
   const { server, path, commits } = await start(t)
   const authorization = basic('x', await server.createToken('owner'))

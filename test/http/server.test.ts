@@ -164,3 +164,17 @@ t.test('what a client still sends after its answer is discarded up to a limit', 
   await once(socket, 'close')
   t.ok(performance.now() - begun < 1_500, 'before the time is over')
 })
+
+t.test('what the parser refuses is answered with the phrase of its status', async (t) => {
+  const { url } = await serve(t, (_request, response) => response.end(), { headers: 300 })
+  for (const [part, status] of [
+    ['GET / HTTP/1.1\r\nHost', '408 Request Timeout'],
+    ['nonsense\r\n\r\n', '400 Bad Request'],
+    [getBytes('/', `X-A: ${'a'.repeat(20_000)}`), '431 Request Header Fields Too Large'],
+  ] as const) {
+    const socket = await dial(t, url)
+    socket.write(part)
+    const [answer] = await once(socket, 'data')
+    t.equal(answer.toString().split('\r\n')[0], `HTTP/1.1 ${status}`)
+  }
+})

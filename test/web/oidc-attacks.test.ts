@@ -279,6 +279,26 @@ t.test('the budget of the address bounds what the provider is asked', async (t) 
   t.equal((await blocked.get('/login')).status, 200)
 })
 
+t.test('a provider that failed is left alone for a while, whoever asks', async (t) => {
+  const failing = await startBeside(t, provider.options, { budget: { limit: 3, window: 300 } })
+  const client = openPageClient(failing.url)
+  const paths: [PageClient, string][] = []
+  for (let index = 0; index < 12; index++) {
+    const other = openPageClient(failing.url)
+    paths.push([other, await callbackOf(other, provider, 'alice')])
+  }
+  provider.intercept = ({ url }, response) => url === '/token' && answer(response, {}, 502)
+  const statuses: number[] = []
+  const exchanged = await exchangesDuring(async () => {
+    for (const [other, path] of paths) statuses.push((await other.get(path)).status)
+    statuses.push((await client.get('/login/oidc')).status)
+  })
+  provider.intercept = null
+  t.same([exchanged, new Set(statuses)], [1, new Set([503])], 'nothing is counted')
+  await pause(5_000)
+  t.equal((await signInWith(client, provider, 'alice')).status, 303)
+})
+
 t.test('refusals are bounded by the budget too', async (t) => {
   const oidc = { ...provider.options, requiredClaim: { name: 'groups', value: 'none has it' } }
   const limited = await startBeside(t, oidc, { budget: { limit: 3, window: 300 } })
@@ -332,6 +352,7 @@ t.test('a provider that answers garbage: 503, and nothing of it in the log', asy
     await hasNoSession(t, client, what)
     t.notMatch(done.body, /secret-text/)
     t.equal(await logged.store.users.find('garbled'), undefined)
+    if (what === 'a closed connection') await pause(5_000)
     t.equal(
       (await signInWith(openPageClient(logged.url), provider, 'garbled')).status,
       303,
@@ -374,7 +395,7 @@ t.test('metadata that are garbage: 503', async (t) => {
   provider.intercept = null
   t.equal(asked() - before, 1, 'metadata are kept')
   t.equal((await client.get(path)).status, 503, 'nobody listens where the token endpoint was')
-  await pause(3_000)
+  await pause(5_000)
   t.equal((await signInWith(client, provider, 'alice')).status, 303, 'they are read again')
   t.equal(asked() - before, 2)
 })
@@ -470,7 +491,7 @@ t.test('a provider that is away or slow: sign-in says so, and nothing else waits
   }
   await Promise.all(Array.from({ length: 20 }, () => fresh.get('/login/oidc')))
   for (let index = 0; index < 5; index++) t.equal((await fresh.get('/login/oidc')).status, 503)
-  t.ok(asked <= 3, `strangers caused ${asked} requests, one in 3 s`)
+  t.ok(asked <= 3, `strangers caused ${asked} requests, one in 5 s`)
   provider.intercept = null
   t.same(
     both.map(({ status }) => status),
@@ -479,6 +500,6 @@ t.test('a provider that is away or slow: sign-in says so, and nothing else waits
   t.ok(performance.now() - again < 13_000, 'an endless answer ends too')
   provider.server.closeAllConnections()
 
-  await pause(3_000)
+  await pause(5_000)
   t.equal((await signInWith(fresh, provider, 'alice')).status, 303, 'sign-in works again without a restart')
 })

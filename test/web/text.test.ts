@@ -1,4 +1,5 @@
 import t from 'tap'
+import { jsonText } from '../../src/cli/parts/output.ts'
 import { replaceHidden } from '../../src/util/replace-characters.ts'
 import {
   cutText,
@@ -16,18 +17,18 @@ t.test('characters that could disguise text are shown', async (t) => {
     t.equal(visibleText(String.fromCharCode(code)), String.fromCharCode(0x2400 + code))
   t.equal(visibleText('\x7f'), '\u2421')
   const invisible = [0xad, 0x200b, 0x2060, 0x2061, 0x2062, 0x2063, 0x2064, 0x206a, 0xfeff, 0xfff9]
-  invisible.push(0x34f, 0x115f, 0x1160, 0x180e, 0x2800, 0x3164, 0xffa0)
+  invisible.push(0x34f, 0x115f, 0x1160, 0x180b, 0x180e, 0x180f, 0x2800, 0x3164, 0xffa0, 0xfff8)
+  invisible.push(0x1bca0, 0x1d173, 0xe0001, 0xe0020, 0xe007f, 0xe01ef)
   for (const code of [0x80, 0x85, 0x9f, 0x200e, 0x202a, 0x202e, 0x2028, 0x2066, 0x2069, ...invisible]) {
     const number = code.toString(16).toUpperCase().padStart(4, '0')
-    t.equal(visibleText(`a${String.fromCharCode(code)}b`), `a[U+${number}]b`)
-    t.match(String(shownLines(`a${String.fromCharCode(code)}b`)), `a[U+${number}]b`)
-    t.equal(
-      replaceHidden(`a${String.fromCharCode(code)}b`),
-      'a\ufffdb',
-      'as in messages of git and lines of events',
-    )
+    const text = `a${String.fromCodePoint(code)}b`
+    t.equal(visibleText(text), `a[U+${number}]b`)
+    t.match(String(shownLines(text)), `a[U+${number}]b`)
+    t.equal(replaceHidden(text), 'a\ufffdb', 'as in messages of git and lines of events')
+    t.match(jsonText([text]), /^\["a(\\u[0-9a-f]{4}){1,2}b"\]$/)
+    t.same(JSON.parse(jsonText([text])), [text])
   }
-  for (const plain of ['ci/build', 'größe', 'בנייה', '构建', '👩‍👩‍👧 ok', '❤️', 'a\u200cb'])
+  for (const plain of ['ci/build', 'größe', 'בנייה', '构建', '👩‍👩‍👧 ok', '❤️', 'a\u200cb', '😀🏴'])
     t.equal(visibleText(plain), plain)
 })
 

@@ -42,7 +42,10 @@ function cellOf(value: Cell | undefined): string {
 
 const escapeHidden = characterReplacer(
   HIDDEN,
-  inLines((character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`),
+  // JSON knows UTF-16 code units.
+  inLines((character) =>
+    character.replace(/./gs, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`),
+  ),
 )
 
 /** Returns JSON in which hidden characters are escaped. */

@@ -2,6 +2,7 @@ import { type BranchRule, isBypassedBy, requiredBy, ruleMatcher } from '../../do
 import { explainVerdict } from '../../domain/unmet-checks.ts'
 import { ServiceError } from '../../errors.ts'
 import type { OpenedRepository } from '../../git/opened-repository.ts'
+import { readGit } from '../../git/run-git.ts'
 import type { Pusher, RefUpdate } from '../../store/audit/audit.ts'
 import type { Bypass } from '../../store/repositories/rules.ts'
 import type { Store } from '../../store/store.ts'
@@ -23,6 +24,7 @@ const NO_OBJECT = /^0+$/
  */
 export const MAX_RULED_REFS = 50
 const FAILED = 'the server cannot check the rules of its branches now; push again later'
+const NOT_A_COMMIT = 'not a commit'
 const NO_ACCESS = 'you may not push here any more'
 const DELETED = 'a branch with required checks cannot be deleted'
 const FORCED = 'a branch with required checks cannot be pushed to by force'
@@ -102,7 +104,9 @@ async function decideRefs(
         reasons.get(update) ??
         explainVerdict(await store.statuses.list(pusher.repositoryId, update.new), requiredBy(rules)).reason
       if (reason === null) continue
-      if (isBypassedBy(rules, pusher.by.user.id)) bypasses.push({ ...update, reason })
+      // git refuses what is no commit, too, whoever pushes it.
+      if (reason !== NOT_A_COMMIT && isBypassedBy(rules, pusher.by.user.id))
+        bypasses.push({ ...update, reason })
       else refused.set(update.ref, reason)
     }
   }
@@ -119,6 +123,7 @@ async function compareTips(
   signal: AbortSignal,
 ): Promise<string | null> {
   if (NO_OBJECT.test(tip)) return DELETED
+  if ((await readGit(repository, ['cat-file', '-t', tip], { signal })) !== 'commit\n') return NOT_A_COMMIT
   return NO_OBJECT.test(old) || (await isAncestor(repository, old, tip, signal)) ? null : FORCED
 }
 

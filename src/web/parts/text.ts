@@ -33,7 +33,7 @@ export function cutText(text: string, length: number): Html {
 
 /** Returns a picture of a control character, or the number of any other: `␀`, `[U+202E]`. */
 function symbolOf(character: string): string {
-  const code = character.charCodeAt(0)
+  const code = character.codePointAt(0) ?? 0
   if (code < 0x20) return String.fromCharCode(0x2400 + code)
   if (code === 0x7f) return '\u2421'
   return `[U+${code.toString(16).toUpperCase().padStart(4, '0')}]`

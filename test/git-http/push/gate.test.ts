@@ -387,6 +387,24 @@ t.test('git and its hook end with the client', async (t) => {
   t.equal((await push('HEAD:main')).code, 0)
 })
 
+t.test('what is no commit is refused as such', async (t) => {
+  const { repository, push, report, checkout, tip, head } = await setUp('trees')
+  const refused = /! \[remote rejected\] \S+ -> main \(not a commit\)/
+  const tree = await git(checkout, ['rev-parse', 'HEAD^{tree}'])
+  await git(checkout, ['tag', '--annotate', '--message', 'a tag', 'annotated'])
+  const pushed = async () => {
+    for (const id of [tree, 'annotated'])
+      t.match((await push(`+${id}:refs/heads/main`)).stderr, refused, 'whatever was reported')
+  }
+  await pushed()
+  await report('success')
+  t.equal((await push('HEAD:main')).code, 0)
+  await pushed()
+  await store.rules.set(repository, { branchPattern: 'main', required: ['ci/test'], bypass: [owner] })
+  await pushed()
+  t.equal(tip('main'), await head())
+})
+
 t.test('a failure refuses the push', async (t) => {
   const { push, report, tip } = await setUp('failure')
   await report('success')
