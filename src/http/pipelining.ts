@@ -18,6 +18,8 @@ interface Pipeline {
   waiting: number
   /** Whether more arrived than may wait. Then the connection is closed after `last`. */
   isOverfull: boolean
+  /** Whether the connection is ended after the answer to the request that was started. */
+  isEnding: boolean
 }
 
 const pipelines = new WeakMap<Socket, Pipeline>()
@@ -25,6 +27,17 @@ const pipelines = new WeakMap<Socket, Pipeline>()
 /** Returns the response to the latest request of the connection. */
 export function lastResponseOf(socket: Socket): ServerResponse | undefined {
   return pipelines.get(socket)?.last
+}
+
+/**
+ * Ends a connection after the answer to the request that was started. Those that wait are dropped:
+ * their client knows that they have done nothing.
+ */
+export function endAfterAnswer(socket: Socket): void {
+  const pipeline = pipelines.get(socket)
+  if (pipeline === undefined || pipeline.last.writableFinished) socket.end()
+  else if (pipeline.waiting === 0) pipeline.last.once('finish', () => socket.end())
+  else pipeline.isEnding = true
 }
 
 /**
@@ -55,7 +68,7 @@ export function servePipelinedInTurn(start: RequestListener): RequestListener {
     const pipeline = pipelines.get(socket)
     if (!socket.writable || pipeline?.isOverfull) return
     if (pipeline === undefined) {
-      pipelines.set(socket, { last: response, waiting: 0, isOverfull: false })
+      pipelines.set(socket, { last: response, waiting: 0, isOverfull: false, isEnding: false })
       start(request, response)
       return
     }
@@ -77,8 +90,9 @@ export function servePipelinedInTurn(start: RequestListener): RequestListener {
     earlier.once('finish', () => {
       pipeline.waiting--
       if (pipeline.waiting === 0 && !pipeline.isOverfull) socket.resume()
+      if (pipeline.isEnding) socket.end()
       // The earlier answer may have closed the connection.
-      if (socket.writable) start(request, response)
+      else if (socket.writable) start(request, response)
     })
   }
 }

@@ -10,7 +10,7 @@ import type { Socket } from 'node:net'
 import { defaultMessage, type ErrorCode, statusOf } from '../errors.ts'
 import { CompactRequest, headerValues } from './incoming.ts'
 import { abortBody, isClosing, lingeringClose, responsesWithLingeringClose } from './lingering-close.ts'
-import { lastResponseOf, servePipelinedInTurn } from './pipelining.ts'
+import { endAfterAnswer, lastResponseOf, servePipelinedInTurn } from './pipelining.ts'
 
 /** Milliseconds that a client has for each step before the server gives up. */
 export interface Timeouts {
@@ -29,10 +29,11 @@ export interface Timeouts {
 export const DEFAULT_TIMEOUTS: Timeouts = { headers: 10_000, body: 20_000, idle: 65_000, write: 20_000 }
 
 /**
- * Milliseconds in which requests are still answered after their client has ended its half of the
- * connection. One that has disconnected looks the same until it gets an answer.
+ * Milliseconds in which requests are still started after their client has ended its half of the
+ * connection, and in which the last one is answered. One that has disconnected looks the same until
+ * it gets an answer.
  */
-const HALF_OPEN = 2_000
+const HALF_OPEN = { started: 2_000, answered: 10_000 }
 /** Milliseconds between two sweeps that close idle connections while the server stops. */
 const SWEEP = 50
 const MAX_HEADER_BYTES = 16 * 1024
@@ -71,8 +72,11 @@ export function createHttpServer(handle: RequestListener, timeouts: Timeouts): S
   Object.assign(server, { httpAllowHalfOpen: true })
   server.on('connection', (socket: Socket) => {
     socket.once('end', () => {
-      const timer = setTimeout(() => socket.end(), HALF_OPEN)
-      socket.once('close', () => clearTimeout(timer))
+      const timers = [
+        setTimeout(() => endAfterAnswer(socket), HALF_OPEN.started),
+        setTimeout(() => socket.end(), HALF_OPEN.answered),
+      ]
+      socket.once('close', () => timers.forEach(clearTimeout))
     })
   })
   // Node's `close` closes only the connections that are idle at that moment.

@@ -160,6 +160,28 @@ t.test('what has arrived is answered although the client has ended its half', as
   await until(async () => (await connectionsOf(server)) === 0)
 })
 
+t.test('a request that was started is answered, also after its client may start no others', async (t) => {
+  let started = 0
+  const { url } = await serve(t, async (_request, response) => {
+    started++
+    await setTimeout(1_200)
+    response.end('done')
+  })
+  const post = getBytes('/', 'Content-Length: 2').replace('GET', 'POST').concat('hi')
+  for (const bytes of [
+    getBytes('/'),
+    getBytes('/').repeat(2),
+    post.repeat(10),
+    post.repeat(2 + MAX_WAITING),
+  ]) {
+    started = 0
+    const socket = await dial(t, url)
+    socket.end(bytes)
+    t.equal((await text(socket)).match(/done/g)?.length, started)
+    t.ok(started < 10)
+  }
+})
+
 t.test('of too many requests those that may wait are answered', async (t) => {
   let [parsed, answered] = [0, 0]
   const { server, url } = await serve(t, async (_request, response) => {
