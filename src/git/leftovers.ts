@@ -56,7 +56,9 @@ export async function removeLeftovers(
   if (errors.length > 0) throw errors[0]
 }
 
-/** Also removes what keeps a pack out of garbage collections until the refs of its push are stored. */
+/**
+ * Also removes what keeps a pack out of garbage collections until the refs of its push are stored.
+ */
 async function removeQuarantines(repository: string, longest: number): Promise<void> {
   const objects = join(repository, 'objects')
   const names = await readdir(objects).catch(emptyWhenMissing)

@@ -70,9 +70,10 @@ export async function deleteRepository(
  * Sets the branch that clones check out and pages show first.
  *
  * @param branch a valid name; one that does not exist is for a repository without branches
- * @param expected what it is before, as far as the caller knows, or an empty text; default: anything
- * @throws RuleViolation if others exist, or it is something else; RepositoryUnavailable; ServiceError as
- * `checkRepositoryAdmin`
+ * @param expected what it is before, as far as the caller knows, or an empty text; default:
+ * anything
+ * @throws RuleViolation if others exist, or it is something else; RepositoryUnavailable;
+ * ServiceError as `checkRepositoryAdmin`
  */
 export async function chooseDefaultBranch(
   { repositories }: Pick<Store, 'repositories'>,

@@ -15,7 +15,7 @@ interface Run<T> {
  * ```
  *   no run of the key           ──▶ creates one, which begins in this turn of the event loop
  *   a run that has not begun    ──▶ joins it
- *   a run that has begun        ──▶ creates the next one, because this one may not see what has changed since
+ *   a run that has begun        ──▶ creates the next one, as this one may have missed a change
  *   the last caller has aborted ──▶ aborts the run; later callers join none that is aborted
  * ```
  *

@@ -29,7 +29,8 @@ const MIN_RATE = 0.9
 /**
  * Starts the flood in its own process.
  *
- * @returns a function that stops it and returns an error message if less than nine tenths of the rate was reached or an
+ * @returns a function that stops it and returns an error message if less than nine tenths of the
+ * rate was reached or an
  *   answer was neither 401 nor 429
  */
 export async function startTokenFlood(flood: Flood): Promise<() => Promise<string | undefined>> {

@@ -10,10 +10,15 @@ import { isObject, type Json } from './json.ts'
 import { readDocument } from './spec.ts'
 import { exchange } from './wire.ts'
 
-/** Words of the contract, in one place or in several, what the server answers, and what that has to be. */
+/**
+ * Words of the contract, in one place or in several, what the server answers, and what that has to
+ * be.
+ */
 type Proof = readonly [words: string | string[], answer: unknown, expected: unknown]
 
-/** Texts of the contract, each on one line, without code, and after the name of what it is about. */
+/**
+ * Texts of the contract, each on one line, without code, and after the name of what it is about.
+ */
 const texts = [...new Set(textsOf(await readDocument(contractFile)))]
 /**
  * What is left of these texts: names, introductions, and rules that other tests compare, such as

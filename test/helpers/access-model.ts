@@ -215,7 +215,9 @@ const CHANGES = [
   replace,
 ]
 
-/** Expects that a change is refused unless it is allowed. Returns what it returned, or undefined. */
+/**
+ * Expects that a change is refused unless it is allowed. Returns what it returned, or undefined.
+ */
 async function ifAllowed<T>(isAllowed: boolean, change: () => Promise<T>): Promise<T | undefined> {
   try {
     const done = await change()

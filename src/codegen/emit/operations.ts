@@ -4,7 +4,10 @@ import { inlined } from '../schema.ts'
 import type { Header, Operation, Parameter, Spec } from '../spec.ts'
 import { property, serverSchema } from './server-schema.ts'
 
-/** Emits the scopes of tokens, and for each operation everything that the server needs to bind it to a route. */
+/**
+ * Emits the scopes of tokens, and for each operation everything that the server needs to bind it to
+ * a route.
+ */
 export function emitOperations({ operations, schemas }: Spec): string {
   const rows = Object.fromEntries(operations.map((operation) => [operation.id, row(operation, schemas)]))
   const scopes = Object.fromEntries(
@@ -51,7 +54,10 @@ function objectSchema(parameters: readonly Parameter[], schemaOf: (schema: JsonO
   }
 }
 
-/** Returns the schema of a query parameter without references, because query strings are coerced by its types. */
+/**
+ * Returns the schema of a query parameter without references, because query strings are coerced by
+ * its types.
+ */
 function queryProperty(schemas: Schemas, schema: JsonObject): JsonObject {
   const whole = property(schemas, inlined(schemas, schema), 'request')
   const items = inlined(schemas, schema).items

@@ -42,8 +42,8 @@ const FORMATS = ['uuid', 'date-time', 'http-url']
 /**
  * Checks a schema and everything below it.
  *
- * @throws SpecError for a keyword, a format or a reference that the generator does not know, and for valid schemas that
- *   break generated clients in other languages
+ * @throws SpecError for a keyword, a format or a reference that the generator does not know, and
+ * for valid schemas that break generated clients in other languages
  */
 export function checkSchema(schema: JsonObject, where: string): void {
   refuseUnknown(schema, SCHEMA_KEYWORDS, where)

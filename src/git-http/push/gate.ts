@@ -63,9 +63,9 @@ export async function findLimit(
  * Applies the branch rules to a push. A branch moves to a commit only if all checks that it
  * requires are met. It is not deleted, and moves only to descendants of its tip.
  *
- * Access, rules and reports are read after everything that takes long, so that only git's own steps lie
- * between the decision and the update of the ref. git compares the old tip again when it updates
- * the ref.
+ * Access, rules and reports are read after everything that takes long, so that only git's own steps
+ * lie between the decision and the update of the ref. git compares the old tip again when it
+ * updates the ref.
  *
  * @returns a reason for each ref that is not updated
  */

@@ -39,7 +39,9 @@ export class Presence {
     this.#folder = folder
   }
 
-  /** Returns what is stored of this server, and what git inherits; null where there are no FIFOs. */
+  /**
+   * Returns what is stored of this server, and what git inherits; null where there are no FIFOs.
+   */
   own(): Promise<Own | null> {
     this.#own ??= this.#create().catch(nullOnSystemError)
     return this.#own

@@ -56,8 +56,8 @@ export async function readDefaultBranch(path: string): Promise<string | null> {
 }
 
 /**
- * Returns the commit that `HEAD` leads to, by files alone; null if there is none, or if only git can
- * tell.
+ * Returns the commit that `HEAD` leads to, by files alone; null if there is none, or if only git
+ * can tell.
  */
 export async function readHeadId(path: string): Promise<string | null> {
   const files = await headPaths(path)

@@ -93,8 +93,8 @@ export function createUserStore({ kysely }: Engine, audit: Audit) {
      * Creates a user.
      *
      * @throws AlreadyExists if the name is taken
-     * @throws RuleViolation if the name is invalid or reserved, or that of a group, unless it has no
-     * members and `ownExisting` is set
+     * @throws RuleViolation if the name is invalid or reserved, or that of a group, unless it has
+     * no members and `ownExisting` is set
      */
     create: (name: string, options: Omit<NewUser, 'name'> = {}): Promise<User> =>
       audit.transaction((db, record) => createUser(db, record, { name, ...options })),

@@ -30,7 +30,11 @@ export function createGroupStore({ kysely }: Engine, audit: Audit) {
   const isUser = (db: Kysely<Tables>, name: string) =>
     db.selectFrom('users').select('id').where('name_key', '=', nameKey(name)).executeTakeFirst()
 
-  /** Returns a group, locked like `lockOwner`. @throws RuleViolation if there is none of this name */
+  /**
+   * Returns a group, locked like `lockOwner`.
+   *
+   * @throws RuleViolation if there is none of this name
+   */
   const lockGroup = async (db: Kysely<Tables>, name: string): Promise<Owner> => {
     const owner = await lockOwner(db, name)
     if (await isUser(db, name)) throw new RuleViolation(`"${name}" is a user, not a group`)
@@ -39,7 +43,11 @@ export function createGroupStore({ kysely }: Engine, audit: Audit) {
   }
 
   return {
-    /** Creates a group. @throws AlreadyExists if the name is taken; RuleViolation if it is invalid */
+    /**
+     * Creates a group.
+     *
+     * @throws AlreadyExists if the name is taken; RuleViolation if it is invalid
+     */
     create(name: string): Promise<void> {
       if (!isOwnerName(name))
         throw new RuleViolation(`"${name}" is not a valid group name: ${OWNER_NAME_RULE}`)

@@ -30,7 +30,8 @@ export function createCollaboratorStore(
      * Sets what a user is granted.
      *
      * @param permission null to remove it
-     * @param expected what the user is granted before, as far as the caller knows; default: anything
+     * @param expected what the user is granted before, as far as the caller knows; default:
+     * anything
      * @throws ServiceError as `checkRepositoryAdmin`; RuleViolation, also if it is something else
      */
     set(
@@ -80,7 +81,9 @@ export function createCollaboratorStore(
     /** Returns who has access to which repository, and why. */
     listAll: (): Promise<AccessEntry[]> => listAccess(kysely),
 
-    /** Returns the repositories to which a user has access, and why, in the order of their names. */
+    /**
+     * Returns the repositories to which a user has access, and why, in the order of their names.
+     */
     ofUser: ({ id }: { id: number }): Promise<AccessEntry[]> => listAccess(kysely, { userId: id }),
   }
 }

@@ -36,9 +36,9 @@ export function createRepositoryMoves({ kysely }: Engine, audit: Audit) {
      * Renames a repository, or moves it to another owner. It keeps its id, and so its statuses,
      * rules, access and the tokens limited to it. The name before stays reserved.
      *
-     * @throws RuleViolation if a name is invalid or reserved, if too many are reserved, or if a user
-     * moves it to an owner with too many repositories;
-     * AlreadyExists if it is taken; ServiceError as `checkRepositoryAdmin`, also for another owner
+     * @throws RuleViolation if a name is invalid or reserved, if too many are reserved, or if a
+     * user moves it to an owner with too many repositories; AlreadyExists if it is taken;
+     * ServiceError as `checkRepositoryAdmin`, also for another owner
      */
     rename(from: Name, to: Name, by: Actor = ADMINISTRATOR): Promise<void> {
       checkName(to)

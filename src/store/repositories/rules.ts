@@ -66,8 +66,8 @@ export function createRuleStore(engine: Engine, audit: Audit) {
      *
      * @param expected `ruleState` of the rule before, as far as the caller knows; default: any
      * @returns the number of patterns that all rules of the repository require
-     * @throws RuleViolation if it exceeds a limit, a pattern is invalid, or the rule before is another
-     * one; ServiceError as `checkRepositoryAdmin`
+     * @throws RuleViolation if it exceeds a limit, a pattern is invalid, or the rule before is
+     * another one; ServiceError as `checkRepositoryAdmin`
      */
     async set(
       { id, owner, name }: Pick<Repository, 'id' | 'owner' | 'name'>,

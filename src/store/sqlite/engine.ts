@@ -43,9 +43,9 @@ const DANGLING_ROWS = `select format('%s: rows that refer to missing %s: %d', "t
  * Two connections, each with its reason:
  *
  * - `hot` reads through the cache and commits in groups (turn.ts).
- * - `cold` is Kysely's. Its transactions last over several event-loop turns, and a group commit on the same connection
- *   would become part of them. Its commits change `data_version` of `hot`, which clears the cache: a revoked token is not
- *   found there again. On `hot` they would not.
+ * - `cold` is Kysely's. Its transactions last over several event-loop turns, and a group commit on
+ *   the same connection would become part of them. Its commits change `data_version` of `hot`,
+ *   which clears the cache: a revoked token is not found there again. On `hot` they would not.
  *
  * @throws StoreUnavailable when the file cannot be opened or would not be written durably
  */

@@ -15,26 +15,31 @@ import { commitTogether, type PendingWrite } from './transaction.ts'
  *   VALIDATE      has another connection committed since the last validation? (PRAGMA data_version)
  *       │         yes: clear the cache
  *       ▼
- *   READ          everything that waited for the validation continues. Reads are answered from the cache or by a query, and
- *       │         need no other validation in this turn: their callers arrived before it.
+ *   READ          everything that waited for the validation continues. Reads are answered from the
+ *       │         cache or by a query, and need no other validation in this turn: their callers
+ *       │         arrived before it.
  *       ▼
  *   COMMIT        all writes that these requests made: one transaction, one sync to disk
  *       │
  *       ▼
  *   INVALIDATE    drop the cached rows that the writes changed, then fulfil their promises
  *
- * VALIDATE and COMMIT are two callbacks of setImmediate that are queued together. Between them Node runs all promise callbacks
- * and process.nextTick(), but no I/O, so no new request can begin there. A request that arrives later waits for the next
- * validation: a token that was revoked before it was sent is never found in the cache.
+ * VALIDATE and COMMIT are two callbacks of setImmediate that are queued together. Between them Node
+ * runs all promise callbacks and process.nextTick(), but no I/O, so no new request can begin there.
+ * A request that arrives later waits for the next validation: a token that was revoked before it
+ * was sent is never found in the cache.
  *
  * The cache is never stale:
- * - Commits of other connections, in this process and in others, change `data_version`. Kysely's are among them, because
- *   Kysely has a connection of its own (see engine.ts). Its statements also end READ, so that the caller that made them
- *   sees their effect at once.
- * - Commits of this connection do not change it. They name the key that they invalidate, or nothing: then all is cleared.
- * - Rows that are read after the validation may be newer than it. Then `data_version` has changed by the next one.
+ * - Commits of other connections, in this process and in others, change `data_version`. Kysely's
+ *   are among them, because Kysely has a connection of its own (see engine.ts). Its statements also
+ *   end READ, so that the caller that made them sees their effect at once.
+ * - Commits of this connection do not change it. They name the key that they invalidate, or
+ *   nothing: then all is cleared.
+ * - Rows that are read after the validation may be newer than it. Then `data_version` has changed
+ *   by the next one.
  *
- * A read returns the same array as before while nothing has changed. Callers may cache by its identity.
+ * A read returns the same array as before while nothing has changed. Callers may cache by its
+ * identity.
  */
 
 interface FileChecks {

@@ -16,7 +16,8 @@ export function createUserFinder({ users }: Pick<Store, 'users'>) {
 
   /**
    * @param by the id of the user who asks
-   * @throws RuleViolation if there is no such user, or the user who asks has sent too many such names
+   * @throws RuleViolation if there is no such user, or the user who asks has sent too many such
+   * names
    */
   return async (by: number, name: string): Promise<{ id: number; name: string }> => {
     if ((unknownNames.get(by) ?? 0) >= UNKNOWN_NAMES)

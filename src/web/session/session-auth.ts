@@ -179,7 +179,9 @@ export function requireSignIn(path: string) {
   }
 }
 
-/** Returns the path of the sign-in page that returns to `path`, or to the start page if it is long. */
+/**
+ * Returns the path of the sign-in page that returns to `path`, or to the start page if it is long.
+ */
 export function signInPath(path: string): string {
   // Encoded, it may be three times as long, and clients refuse headers of more than 16 KB.
   return path.length > MAX_RETURN_PATH ? '/login' : `/login?next=${encodeURIComponent(path)}`

@@ -69,7 +69,10 @@ export function commandLine(t: Test, args: readonly string[], options: CommandLi
   }
 }
 
-/** Runs `commit-status` in this process, which is faster, for what depends on neither the folder nor signals. */
+/**
+ * Runs `commit-status` in this process, which is faster, for what depends on neither the folder nor
+ * signals.
+ */
 export function call(args: string[], env: Record<string, string>): Promise<Finished> {
   return capture(() => execute(args, env))
 }

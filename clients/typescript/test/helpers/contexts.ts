@@ -1,4 +1,7 @@
-/** What a job of a CI system has in its environment, and the context that the clients take from it; undefined for none. */
+/**
+ * What a job of a CI system has in its environment, and the context that the clients take from it;
+ * undefined for none.
+ */
 export const contexts: [environment: Record<string, string>, context: string | undefined][] = [
   [{ GITLAB_CI: 'true', CI_JOB_NAME: 'test: [linux, 20]', CI_PIPELINE_SOURCE: 'push' }, 'test: [linux, 20]'],
   [

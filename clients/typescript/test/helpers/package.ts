@@ -22,7 +22,10 @@ export async function execute(
   return stdout
 }
 
-/** What npm needs to reach its registry (proxies, certificates), without what it hands to the scripts that it runs. */
+/**
+ * What npm needs to reach its registry (proxies, certificates), without what it hands to the
+ * scripts that it runs.
+ */
 export function npmEnvironment(): Record<string, string> {
   const kept = Object.entries(process.env).filter(([name]) => !name.startsWith('npm_'))
   return Object.fromEntries(kept.map(([name, value]) => [name, value ?? '']))
@@ -40,7 +43,12 @@ export async function pack(folder: string): Promise<string> {
   return join(folder, packed.filename)
 }
 
-/** Unpacks the package into `project` as npm would, with this repository's copies of its dependencies. @returns its folder */
+/**
+ * Unpacks the package into `project` as npm would, with this repository's copies of its
+ * dependencies.
+ *
+ * @returns its folder
+ */
 export async function unpack(tarball: string, project: string): Promise<string> {
   const place = join(project, 'node_modules/@commit-status/client')
   mkdirSync(place, { recursive: true })
@@ -61,8 +69,8 @@ export async function installNode20(folder: string): Promise<string> {
 }
 
 /**
- * Compiles the consumer, and sources by name, against the package that is installed in `project`, and gives the folder
- * of the result.
+ * Compiles the consumer, and sources by name, against the package that is installed in `project`,
+ * and gives the folder of the result.
  */
 export async function compileConsumer(
   project: string,
@@ -103,7 +111,10 @@ interface Installation {
   commit: string
 }
 
-/** Reports, reads, waits and runs a command with an installed package: through its consumers and its command line. */
+/**
+ * Reports, reads, waits and runs a command with an installed package: through its consumers and its
+ * command line.
+ */
 export async function exercise(
   t: Test,
   { project, node, consumers, url, token, commit }: Installation,

@@ -9,7 +9,10 @@ export function runScript(t: Test, service: Service, script: string, ...options:
   })
 }
 
-/** Options that name the service's commit, and a context that later options may replace. Nothing is left to look for in a checkout. */
+/**
+ * Options that name the service's commit, and a context that later options may replace. Nothing is
+ * left to look for in a checkout.
+ */
 export function placeOf({ commit: { owner, repo, sha } }: Service): string[] {
   return ['--repo', `${owner}/${repo}`, '--sha', sha, '--context', 'default', '--target-url', '']
 }

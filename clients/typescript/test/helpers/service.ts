@@ -2,7 +2,10 @@ import type { Test } from 'tap'
 import { startServer, type TestServer } from '../../../../test/helpers/server.ts'
 import { type FailingProxy, startFailingProxy } from './failing-proxy.ts'
 
-/** A real server behind a failing proxy, with a repository and a token that may write to it; no commit is used twice. */
+/**
+ * A real server behind a failing proxy, with a repository and a token that may write to it; no
+ * commit is used twice.
+ */
 export interface Service {
   server: TestServer
   proxy: FailingProxy

@@ -3,7 +3,10 @@ import { sendPage } from '../../parts/layout.ts'
 import { referenceView } from './reference.ts'
 import { docsHead, docsView } from './view.ts'
 
-/** Registers `/docs`, which renders the contract within the layout of the site, and what belongs to it. */
+/**
+ * Registers `/docs`, which renders the contract within the layout of the site, and what belongs to
+ * it.
+ */
 export async function docsPage(app: FastifyInstance): Promise<void> {
   app.get('/docs', async (_request, reply) =>
     sendPage(reply, { title: 'API docs', head: docsHead, wide: true }, docsView),

@@ -12,7 +12,9 @@ interface Route extends RepositoryRoute {
   Querystring: Query<'before'>
 }
 
-/** Registers `/{owner}/{repo}/settings/events`: the audit events of a repository, for its admins. */
+/**
+ * Registers `/{owner}/{repo}/settings/events`: the audit events of a repository, for its admins.
+ */
 export async function eventsPage(app: FastifyInstance, context: PageContext): Promise<void> {
   const { store } = context
   const findAdministered = createAdministeredFinder(app, context)

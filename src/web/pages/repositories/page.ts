@@ -33,7 +33,9 @@ interface OwnerRoute extends Route {
 
 /** Repositories on the start page, and that a search finds. */
 const SHOWN = 30
-/** Repositories on a page of all or of an owner, and of which the start page shows the first ones. */
+/**
+ * Repositories on a page of all or of an owner, and of which the start page shows the first ones.
+ */
 const LISTED = 200
 /** Milliseconds that the page waits for git. The rest is ready when the page is reloaded. */
 const TIME_LIMIT = 3_000

@@ -59,7 +59,9 @@ export async function tokenPages(
     return sendPage(reply, { title: 'Personal access tokens' }, content)
   }
 
-  /** Returns the repository that the page is for; null: none, or one that the user may not write to. */
+  /**
+   * Returns the repository that the page is for; null: none, or one that the user may not write to.
+   */
   async function subjectOf(request: FastifyRequest<Route>): Promise<ReadableRepository | null> {
     const [owner = '', name = ''] = firstOf(request.query.repository).split('/')
     const repository = await store.listing.find(userOf(request).id, owner, name)
