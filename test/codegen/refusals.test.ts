@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { generate } from '../../src/codegen/generate.ts'
+import { handlerHeaders } from '../../src/codegen/headers.ts'
 
 const parcels = readFileSync(join(import.meta.dirname, 'fixtures/parcels.yaml'), 'utf8')
 
@@ -240,6 +241,14 @@ const rejected: [what: string, find: string, replacement: string, names: RegExp]
     /response 401: the server never sets X-Why/,
   ],
 ]
+
+t.test('only the answer to a GET has its ETag from the server', (t) => {
+  const headers = [{ name: 'ETag', required: true, schema: { type: 'string' } }]
+  const reply = { status: 200, schema: {}, headers }
+  t.same(handlerHeaders('GET', reply), [])
+  t.same(handlerHeaders('POST', reply), headers, 'the handler of a POST sets its own')
+  t.end()
+})
 
 t.test('rejects what it does not understand or the server cannot serve', async (t) => {
   for (const [what, find, replacement, names] of rejected) {

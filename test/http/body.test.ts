@@ -5,7 +5,7 @@ import { PassThrough } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import { readBody } from '../../src/git-http/body.ts'
-import { readJsonBody } from '../../src/http/body.ts'
+import { readForm, readJsonBody } from '../../src/http/body.ts'
 import { createHttpServer, DEFAULT_TIMEOUTS } from '../../src/http/server.ts'
 import { until } from '../helpers/until.ts'
 
@@ -35,6 +35,27 @@ t.test('a request may have no body', { timeout: 10_000 }, async (t) => {
     )
     const [answer] = await once(client, 'data')
     t.match(String(answer), 'The body is empty', headers)
+  }
+  client.destroy()
+})
+
+t.test('a form may have the largest size, and no byte more', async (t) => {
+  const client = await connectTo(
+    t,
+    createHttpServer(async (request, response) => {
+      const form = await readForm(request, response, 100, 60_000).catch((error: Error) => error)
+      response.end(form instanceof Error ? form.message : `${form.get('a')?.length} characters`)
+    }, DEFAULT_TIMEOUTS),
+  )
+  for (const [length, expected] of [
+    [100, '98 characters'],
+    [101, 'larger than 100 bytes'],
+  ] as const) {
+    const type = 'Content-Type: application/x-www-form-urlencoded\r\n'
+    client.write(`POST / HTTP/1.1\r\nHost: test\r\n${type}Content-Length: ${length}\r\n\r\na=`)
+    client.write('x'.repeat(length - 2))
+    const [answer] = await once(client, 'data')
+    t.match(String(answer), expected)
   }
   client.destroy()
 })
