@@ -65,36 +65,48 @@ t.test('lists branches and tags, the newest first, and HEAD', async (t) => {
   await t.rejects(refs.list(repository, CLIENT), RepositoryUnavailable)
 })
 
-t.test('every change of a ref takes effect at once', async (t) => {
-  const { path, repository } = await createRepository(t)
-  const refs = new RefLists(createGitQueue())
-  const commits = importCommits(path, 12)
-  const next = () => commits.pop() ?? ''
-  const changes: Record<string, () => unknown> = {
-    'a branch': () => git(path, 'update-ref', 'refs/heads/main', next()),
-    'the same branch': () => git(path, 'update-ref', 'refs/heads/main', next()),
-    'and once more': () => git(path, 'update-ref', 'refs/heads/main', next()),
-    'a branch in folders': () => git(path, 'update-ref', 'refs/heads/a/b/c', next()),
-    'that branch again': () => git(path, 'update-ref', 'refs/heads/a/b/c', next()),
-    'a tag': () => git(path, 'update-ref', 'refs/tags/v/1', next()),
-    'packed refs': () => git(path, 'pack-refs', '--all'),
-    'a packed branch': () => git(path, 'update-ref', 'refs/heads/a/b/c', next()),
-    'a deleted branch': () => git(path, 'update-ref', '-d', 'refs/heads/a/b/c'),
-    'a deleted tag': () => git(path, 'update-ref', '-d', 'refs/tags/v/1'),
-    'another HEAD': () => git(path, 'symbolic-ref', 'HEAD', 'refs/heads/other'),
-    'its branch': () => git(path, 'update-ref', 'refs/heads/other', next()),
-  }
-  for (const [name, change] of Object.entries(changes)) {
-    change()
-    const { branches, tags, defaultBranch } = await refs.list(repository, CLIENT)
-    const listed = [...branches, ...tags].map(({ kind, name, sha }) => `${sha} ${kind} ${name}`)
-    const expected = git(path, 'for-each-ref', '--format=%(objectname) %(refname)', 'refs/heads', 'refs/tags')
-      .replaceAll('refs/heads/', 'branch ')
-      .replaceAll('refs/tags/', 'tag ')
-    t.same(listed.sort(), expected.split('\n').sort(), name)
-    t.equal(`refs/heads/${defaultBranch}`, git(path, 'symbolic-ref', 'HEAD'), name)
-  }
-})
+for (const [when, ahead] of [
+  ['soon after the one before', 0],
+  ['while the list is cached', 10_000],
+] as const)
+  t.test(`every change of a ref takes effect at once, ${when}`, async (t) => {
+    const now = Date.now
+    t.capture(Date, 'now', () => now() + ahead)
+    const { path, repository } = await createRepository(t)
+    const refs = new RefLists(createGitQueue())
+    const commits = importCommits(path, 12)
+    const next = () => commits.pop() ?? ''
+    const changes: Record<string, () => unknown> = {
+      'a branch': () => git(path, 'update-ref', 'refs/heads/main', next()),
+      'the same branch': () => git(path, 'update-ref', 'refs/heads/main', next()),
+      'and once more': () => git(path, 'update-ref', 'refs/heads/main', next()),
+      'a branch in folders': () => git(path, 'update-ref', 'refs/heads/a/b/c', next()),
+      'that branch again': () => git(path, 'update-ref', 'refs/heads/a/b/c', next()),
+      'a tag': () => git(path, 'update-ref', 'refs/tags/v/1', next()),
+      'packed refs': () => git(path, 'pack-refs', '--all'),
+      'a packed branch': () => git(path, 'update-ref', 'refs/heads/a/b/c', next()),
+      'a deleted branch': () => git(path, 'update-ref', '-d', 'refs/heads/a/b/c'),
+      'a deleted tag': () => git(path, 'update-ref', '-d', 'refs/tags/v/1'),
+      'another HEAD': () => git(path, 'symbolic-ref', 'HEAD', 'refs/heads/other'),
+      'its branch': () => git(path, 'update-ref', 'refs/heads/other', next()),
+    }
+    for (const [name, change] of Object.entries(changes)) {
+      change()
+      const { branches, tags, defaultBranch } = await refs.list(repository, CLIENT)
+      const listed = [...branches, ...tags].map(({ kind, name, sha }) => `${sha} ${kind} ${name}`)
+      const expected = git(
+        path,
+        'for-each-ref',
+        '--format=%(objectname) %(refname)',
+        'refs/heads',
+        'refs/tags',
+      )
+        .replaceAll('refs/heads/', 'branch ')
+        .replaceAll('refs/tags/', 'tag ')
+      t.same(listed.sort(), expected.split('\n').sort(), name)
+      t.equal(`refs/heads/${defaultBranch}`, git(path, 'symbolic-ref', 'HEAD'), name)
+    }
+  })
 
 t.test('names match exactly and are never revision syntax', async (t) => {
   const { path, repository } = await createRepository(t)
