@@ -154,10 +154,16 @@ test('waits for a free connection for a limited time', async (t) => {
   const client = await openClient(t, url)
   await client.query('begin')
   await client.query('select * from statuses for update')
-  const outcomes = await Promise.allSettled([report('ci'), report('other')])
-  for (const outcome of outcomes) t.match(outcome, { status: 'rejected', reason: AWAY })
+  const reports = Promise.allSettled([report('ci'), report('other')])
+  await untilBlocked(client)
+  const activity = 'select pid from pg_stat_activity where datname = current_database()'
+  const [session] = await execute(url, `${activity} and wait_event_type = 'Lock'`)
+  for (const outcome of await reports) t.match(outcome, { status: 'rejected', reason: AWAY })
   await client.query('rollback')
   t.match(await report('ci'), { context: 'ci' })
+  await client.end()
+  const others = await execute(url, `${activity} and state = 'idle' and pid <> ${session?.pid}`)
+  t.equal(others.length, 1, 'a connection on which a statement took too long is not used again')
 })
 
 test('replaces connections that the server closed, idle or in use', async (t) => {
