@@ -38,6 +38,25 @@ async function record(store: Store, ...events: AuditEvent[]): Promise<void> {
 
 for (const database of databases) {
   test(database.name, async (t) => {
+    t.test('a repository has no events of one that had its name, even of the same millisecond', async (t) => {
+      const { store } = await openTestStore(t, database)
+      const owner = await store.users.create('alice')
+      const since = Date.now()
+      t.capture(Date, 'now', () => since)
+      for (const name of ['one', 'two'])
+        await store.repositories.create({ owner: 'alice', name, visibility: 'private', objectFormat: 'sha1' })
+      await store.repositories.delete('alice', 'two')
+      await store.moves.rename({ owner: 'alice', name: 'one' }, { owner: 'alice', name: 'two' })
+      const events = await store.auditLog.latestOf({ name: 'alice/two', since }, owner.id, 10)
+      t.same(
+        events.map(({ action, object }) => [action, object]),
+        [
+          ['repository.renamed', 'alice/two'],
+          ['repository.created', 'alice/one'],
+        ],
+      )
+    })
+
     t.test('stores who did what, from where and when', async (t) => {
       t.capture(Date, 'now', () => 1_700_000_000_123)
       const logged: AuditLine[] = []
