@@ -9,7 +9,7 @@ import { temporaryFolder } from '../helpers/databases.ts'
 import { git, importCommits } from '../helpers/git.ts'
 import { createAccount, PASSWORD } from '../helpers/page-client.ts'
 import { startServer } from '../helpers/server.ts'
-import { AXE, checkLooks } from './looks.ts'
+import { AXE, checkLooks, checkWidth } from './looks.ts'
 
 const server = await startServer(t, { budget: { limit: 1000, window: 300 } })
 const browser = await openBrowser(t)
@@ -168,6 +168,79 @@ t.test('everything works without JavaScript', async (t) => {
   t.equal(await page.locator('tbody tr', { hasText: 'plain' }).count(), 0)
   await page.goto(`${url}/docs`)
   t.match(await page.textContent('noscript, .empty'), 'require JavaScript')
+})
+
+t.test('a group is administered with and without JavaScript', async (t) => {
+  for (const javaScriptEnabled of [true, false]) {
+    const group = javaScriptEnabled ? 'crew' : 'plain'
+    await createAccount(server, `lead-${group}`)
+    await createAccount(server, `dev-${group}`)
+    await server.store.groups.create(group)
+    const { id } = await server.store.users.get(`lead-${group}`)
+    await server.store.groups.setMember(group, id, 'admin')
+    const page = await openPage(t, { javaScriptEnabled })
+    const says = async (path: string, message: string) => {
+      await page.waitForURL(url + path)
+      t.equal(await page.textContent('[role=status]'), message)
+    }
+    await page.goto(`${url}/login`)
+    await page.fill('#name', `lead-${group}`)
+    await page.fill('#password', PASSWORD)
+    await page.click('main button[type=submit]')
+
+    await page.goto(`${url}/${group}`)
+    await page.fill('#user', 'nobody')
+    await page.click('text=Add member')
+    t.equal(await page.textContent('#user-error'), 'There is no user "nobody".')
+    t.equal(await page.inputValue('#user'), 'nobody', 'the form keeps its values')
+    await page.fill('#user', `dev-${group}`)
+    await page.click('text=Add member')
+    await says(`/${group}`, `dev-${group} may write to all repositories of ${group} now.`)
+    await page.click('text=New repository')
+    await page.fill('#name', 'rocket')
+    await page.click('main button[type=submit]')
+    await says(`/${group}/rocket`, `Created ${group}/rocket, which is public.`)
+    await page.click('main a:has-text("Settings")')
+    await page.selectOption('#visibility', 'private')
+    await page.click('text=Change visibility')
+    await says(`/${group}/rocket/settings`, `${group}/rocket is private now.`)
+
+    await page.click('nav >> text=Access')
+    await page.fill('#user', `dev-${group}`)
+    await page.selectOption('#access', 'read')
+    await page.click('main button:has-text("Give access")')
+    await says(`/${group}/rocket/settings/access`, `dev-${group} may read ${group}/rocket now.`)
+    const rows = page.locator('tbody tr')
+    t.match(await rows.nth(0).textContent(), new RegExp(`write\\s*is a member of ${group}`))
+    t.match(await rows.nth(1).textContent(), /read\s*was given access/)
+    await page.selectOption('tbody select', 'none')
+    await page.click('tbody button')
+    await says(`/${group}/rocket/settings/access`, `dev-${group} was removed from ${group}/rocket.`)
+
+    await page.click('nav >> text=Required checks')
+    await page.fill('#branch', 'main')
+    await page.fill('#required', 'ci/test')
+    await page.click('text=Preview')
+    t.match(await page.textContent('[aria-labelledby=preview]'), 'There are no commits.')
+    await page.click('text=Save rule')
+    await says(`/${group}/rocket/settings/checks`, 'Saved the rule for main.')
+    await page.click('nav >> text=Events')
+    t.equal(await page.locator('tbody tr').count(), 5)
+    await page.click('nav >> text=General')
+    await page.fill('#name', 'moon')
+    await page.click('text=Rename or move')
+    const renamed = `${group}/rocket is ${group}/moon now. The name before is reserved.`
+    await says(`/${group}/moon/settings`, renamed)
+    await page.fill('#confirm', 'moon')
+    await page.click('text=Delete repository')
+    t.equal(await page.textContent('#confirm-error'), `Type ${group}/moon.`)
+    await page.fill('#confirm', `${group}/moon`)
+    await page.click('text=Delete repository')
+    await says('/', `${group}/moon was deleted.`)
+    await page.goto(`${url}/${group}`)
+    await page.click('button:has-text("Release")')
+    await says(`/${group}`, `${group}/rocket is not reserved any more.`)
+  }
 })
 
 t.test('everything works with the keyboard alone', async (t) => {
@@ -345,6 +418,11 @@ t.test('every page fits its window and is accessible', async (t) => {
   for (const end of ['', '/rocket/settings', '/rocket/settings/access', '/rocket/settings/checks'])
     await visit(`/acme${end}`)
   for (const path of ['/acme/rocket/settings/events', '/settings/repositories/new']) await visit(path)
+  await page.goto(`${url}/acme/rocket/settings/events`)
+  const phone = page.viewportSize()
+  await page.setViewportSize({ width: 768, height: 1024 })
+  await checkWidth(t, page, 'events on a tablet')
+  if (phone) await page.setViewportSize(phone)
   await visit('/settings/tokens?repository=acme/rocket')
   await visit('/settings/tokens')
   await page.fill('#name', ' ')

@@ -18,6 +18,10 @@ export async function checkLooks(t: Test, page: Page, what: string): Promise<voi
   // What was waited for can be there before the stylesheet is.
   await page.waitForLoadState()
   await checkWidth(t, page, what)
+  const repeated = await page.evaluate<string[]>(
+    "[...document.querySelectorAll('[id]:not(#docs *)')].map(({ id }) => id).filter((id, index, ids) => ids.indexOf(id) !== index)",
+  )
+  t.same(repeated, [], `${what}: each id belongs to one element`)
   const own = page.viewportSize() ?? WIDE
   await page.setViewportSize(WIDE)
   await checkWidth(t, page, what)
@@ -32,7 +36,8 @@ export async function checkLooks(t: Test, page: Page, what: string): Promise<voi
   await page.setViewportSize(own)
 }
 
-async function checkWidth(t: Test, page: Page, what: string): Promise<void> {
+/** Checks that nothing of the page is wider than its window. */
+export async function checkWidth(t: Test, page: Page, what: string): Promise<void> {
   const [content = 0, window = 0, cut] = await page.evaluate<number[]>(
     `[document.scrollingElement.scrollWidth, document.scrollingElement.clientWidth,
       [...document.querySelectorAll('.scroll')].filter((table) => table.scrollWidth > table.clientWidth).length]`,

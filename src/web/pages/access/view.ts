@@ -24,9 +24,9 @@ const REASONS: Record<Reason, (owner: string) => string> = {
 export function accessView(view: AccessView): Html {
   const { repository, entries, form, error } = view
   return html`${settingsHead(repository, '/access')}
-<section aria-labelledby="access">
-  <h2 id="access">Who has access</h2>
-  <div class="scroll" tabindex="0" role="group" aria-labelledby="access"><table>
+<section aria-labelledby="who">
+  <h2 id="who">Who has access</h2>
+  <div class="scroll" tabindex="0" role="group" aria-labelledby="who"><table>
     <thead><tr><th scope="col">User</th><th scope="col">Access</th><th scope="col">Why</th><th scope="col"><span class="sr">Actions</span></th></tr></thead>
     <tbody>${entries.map((entry) => entryRow(view, entry))}</tbody>
   </table></div>

@@ -33,16 +33,16 @@ export async function requiredChecksPage(app: FastifyInstance, context: PageCont
     repository: ReadableRepository,
     form: RuleForm,
   ): Promise<FastifyReply> => {
-    const { name, owner } = repository
     const refs = await context.refs.list(repository, gitClient(request))
     const rules = await store.rules.load(repository.id)
     // The preview is of the branch that the pattern names, the first that matches, or the default.
     const matches = patternMatcher(form.branch)
     const isNamed = ({ name }: { name: string }) => name === form.branch
     const ref = refs.branches.find(isNamed) ?? refs.branches.find(({ name }) => matches(name)) ?? headOf(refs)
-    // The other rules of the branch apply as well.
-    const others = rules.filter(({ branchPattern }) => branchPattern !== form.branch)
-    const required = requiredBy([...rulesFor(others, ref?.name ?? ''), form])
+    // Other rules of a branch that matches apply as well.
+    const name = ref?.name ?? ''
+    const others = rules.filter(({ branchPattern }) => branchPattern !== form.branch && matches(name))
+    const required = requiredBy([...rulesFor(others, name), form])
     const history = ref && (await commitLog.history(repository, { first: ref.sha }, gitClient(request)))
     const commits = history?.commits ?? []
     return pageQueue.render(request, async () => {
@@ -60,7 +60,7 @@ export async function requiredChecksPage(app: FastifyInstance, context: PageCont
         preview,
         form,
       })
-      return sendPage(reply, { title: `Required checks · ${owner}/${name}` }, content)
+      return sendPage(reply, { title: `Required checks · ${repository.owner}/${repository.name}` }, content)
     })
   }
 
