@@ -93,9 +93,9 @@ interface Body {
   /** Milliseconds that git may work on it. */
   timeout: number
   /** Aborts when the body gives way to another client's. */
-  displaced?: AbortSignal
+  displaced: AbortSignal
   /** From now on the body does not give way. */
-  keep?(): void
+  keep(): void
   close(): void
 }
 
@@ -127,7 +127,7 @@ export interface GitServerOptions {
  *                                            git waits ── others wait for the place ──▶ the answer is cut
  * ```
  *
- * When the client disconnects, its request leaves the queue, or git is stopped. A push gives way,
+ * When the client disconnects, its request leaves the queue, or git is stopped. A body gives way,
  * with 503, until git works on it: see `SharedBudget`.
  */
 export function createGitServer(options: GitServerOptions): RunGit {
@@ -141,13 +141,18 @@ export function createGitServer(options: GitServerOptions): RunGit {
 
   /**
    * Receives the whole body of a fetch: its first bytes in memory, the others on the disk of
-   * answers.
+   * answers. It may give way until git works on it, so that a small one always finds room.
    */
   async function receiveFetch({ request, reply, client }: GitRequest): Promise<Body> {
-    const memory = { bytes: limits.bodyMemory.each, budget: bodyMemory }
-    const full = new AbortController()
-    const content = new SpooledStream({ client, memory, disk: { spool, budget: answerDisk } }, () => {
-      full.abort(new ServiceError('git_busy'))
+    const displaced = new AbortController()
+    const room = {
+      client,
+      memory: { bytes: limits.bodyMemory.each, budget: bodyMemory },
+      disk: { spool, budget: answerDisk },
+      onYield: () => displaced.abort(new ServiceError('git_busy')),
+    }
+    const content = new SpooledStream(room, () => {
+      room.onYield()
       return () => {}
     })
     await readBody(request.raw, reply.raw, {
@@ -155,9 +160,11 @@ export function createGitServer(options: GitServerOptions): RunGit {
       maxBytes: bodyLimit('git-upload-pack', limits.maxBytes),
       pace: { bytes: Number.POSITIVE_INFINITY, window: bodyTimeout },
       take: () => {},
-      signal: full.signal,
+      signal: displaced.signal,
     })
-    return { content, timeout: limits.timeout, close: () => content.destroy() }
+    const close = () => void content.destroy()
+    const keep = () => content.keep()
+    return { content, timeout: limits.timeout, displaced: displaced.signal, keep, close }
   }
 
   /** Receives a whole push into a file. It may give way until git works on it. */
@@ -199,11 +206,11 @@ export function createGitServer(options: GitServerOptions): RunGit {
   async function runInPlace(call: GitRequest, body: Body | null): Promise<Readable | Buffer> {
     const { request, repository, service, client, pusher } = call
     const connection = connectionSignal(request.raw.socket)
-    const wanted = body?.displaced ? AbortSignal.any([connection, body.displaced]) : connection
+    const wanted = body ? AbortSignal.any([connection, body.displaced]) : connection
     const place = places[service]
     const timeout = body?.timeout ?? limits.timeout
     const leave = await place.enter(client, wanted, pusher !== null && timeout > limits.pushTime.short)
-    body?.keep?.()
+    body?.keep()
 
     const stop = new AbortController()
     const signal = AbortSignal.any([wanted, stop.signal])

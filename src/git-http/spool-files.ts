@@ -34,8 +34,9 @@ export class SpoolFiles {
   #isWriting = false
   #isClosed = false
 
-  constructor(client: string, budget: SharedBudget, spool: Spool) {
-    this.#held = budget.open(client)
+  /** @param onYield see `SharedBudget` */
+  constructor(client: string, budget: SharedBudget, spool: Spool, onYield?: () => void) {
+    this.#held = budget.open(client, onYield)
     this.#spool = spool
   }
 
@@ -70,6 +71,11 @@ export class SpoolFiles {
     this.#unread -= length
     this.#closeRead()
     return buffer
+  }
+
+  /** From now on the files do not give way. */
+  keep(): void {
+    this.#held.keep()
   }
 
   /** Frees everything. What runs is ended first. */

@@ -18,9 +18,12 @@ export class SpoolMemory {
   readonly #limit: number
   #end = 0
 
-  /** @param limit of one stream, in bytes */
-  constructor(client: string, budget: SharedBudget, limit: number) {
-    this.#held = budget.open(client)
+  /**
+   * @param limit of one stream, in bytes
+   * @param onYield see `SharedBudget`
+   */
+  constructor(client: string, budget: SharedBudget, limit: number, onYield?: () => void) {
+    this.#held = budget.open(client, onYield)
     this.#limit = limit
   }
 
@@ -30,6 +33,11 @@ export class SpoolMemory {
     if (this.#held.held + size > this.#limit || !this.#held.take(size)) return false
     this.#end = end
     return true
+  }
+
+  /** From now on the memory does not give way. */
+  keep(): void {
+    this.#held.keep()
   }
 
   /** Frees the memory if all that takes it is before a position, which the reader has reached. */

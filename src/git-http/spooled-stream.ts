@@ -12,6 +12,11 @@ export interface Room {
   memory: { bytes: number; budget: SharedBudget }
   /** Others go to files. */
   disk: { spool: Spool; budget: SharedBudget }
+  /**
+   * Called when the stream has lost its room to another client. Without it, and after `keep`, the
+   * stream does not give way.
+   */
+  onYield?(): void
 }
 
 /** What is being written; the writer waits. */
@@ -59,13 +64,19 @@ export class SpooledStream extends Duplex {
    * @param hold called when a write finds no room. Returns a function that is called when the
    * writer goes on
    */
-  constructor({ client, memory, disk }: Room, hold: () => () => void) {
+  constructor({ client, memory, disk, onYield }: Room, hold: () => () => void) {
     super({ writableHighWaterMark: WRITE_BATCH, readableHighWaterMark: READ_AHEAD })
-    this.#memory = new SpoolMemory(client, memory.budget, memory.bytes)
-    this.#files = new SpoolFiles(client, disk.budget, disk.spool)
+    this.#memory = new SpoolMemory(client, memory.budget, memory.bytes, onYield)
+    this.#files = new SpoolFiles(client, disk.budget, disk.spool, onYield)
     this.#hold = hold
     // It may end with an error at any time, also while nobody reads or writes.
     this.on('error', () => {})
+  }
+
+  /** From now on the stream does not give way. */
+  keep(): void {
+    this.#memory.keep()
+    this.#files.keep()
   }
 
   override _writev(writes: { chunk: Buffer }[], done: () => void): void {
@@ -92,6 +103,7 @@ export class SpooledStream extends Duplex {
   }
 
   override _destroy(error: Error | null, done: (error: Error | null) => void): void {
+    this.keep()
     this.#memory.release(Number.POSITIVE_INFINITY)
     this.#files.close()
     this.#write?.release?.()

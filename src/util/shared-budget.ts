@@ -83,9 +83,12 @@ export class SharedBudget {
    * holds most, if that is more.
    */
   #largest(wanted: number): Holder | undefined {
-    const [largest] = [...this.#yielding]
-      .filter(({ client, held }) => held > 0 && this.heldBy(client) > wanted)
-      .sort((a, b) => this.heldBy(b.client) - this.heldBy(a.client) || b.held - a.held)
+    let largest: Holder | undefined
+    for (const holder of this.#yielding) {
+      const more = this.heldBy(holder.client) - (largest ? this.heldBy(largest.client) : wanted)
+      const isLarger = more > 0 || (more === 0 && largest && holder.held > largest.held)
+      if (holder.held > 0 && isLarger) largest = holder
+    }
     return largest
   }
 }

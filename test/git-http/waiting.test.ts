@@ -117,6 +117,29 @@ t.test('bodies of fetches are no share of memory, and continue on disk within sh
   await until(() => spooledBytes() < 500_000)
 })
 
+t.test('where no room is left, the bodies of who holds most give way to a small one', async (t) => {
+  const options = { timeouts: { body: 60_000 }, spoolBytes: 40_000 }
+  const limits = { bodyMemory: { each: 1_600, all: 3_000 } }
+  const { begin, clone } = await startGitServer(t, limits, options)
+  const part = (size: number) => '0'.repeat(size)
+  // Four addresses take a quarter of the disk each, and others the memory.
+  for (const last of [2, 3, 4, 5]) begin('fetch', `127.0.0.${last}`, part(10_000), 20_000)
+  await until(() => spooledBytes() === 40_000)
+  const [small, smaller] = [
+    begin('fetch', '127.0.0.6', part(900), 1_000),
+    begin('fetch', '127.0.0.7', part(800), 1_000),
+  ]
+  const outcome = Promise.race([small.answer, smaller.answer.then(() => null)])
+  await setTimeout(200)
+  await clone()
+  const answer = await outcome
+  t.ok(answer, 'the smaller one stays')
+  if (answer) checkBusy(t, answer)
+  const large = begin('fetch', '127.0.0.8', part(5_000), 6_000)
+  await until(() => spooledBytes() === 35_000)
+  t.equal(large.request.destroyed, false, 'on the disk too')
+})
+
 t.test('room for the body of a fetch is released when git has read it', async (t) => {
   // Enough for two bodies in memory and one on disk.
   const limits = { bodyMemory: { each: 1_200, all: 1_200 } }
