@@ -37,6 +37,8 @@ for (const database of databases) {
       const identity = { issuer: 'https://id.example.org', subject: '1' }
       await t.rejects(store.users.findOrCreate(identity, 'acme', '192.0.2.1'), { name: 'RuleViolation' })
       await store.groups.setMember('acme', alice.user.id, 'read')
+      const view = { name: 'Acme', isGroup: true, permission: 'read' }
+      t.match(await store.groups.find('ACME', alice.user.id), view, 'whatever its case')
       await t.rejects(store.users.create('acme', { ownExisting: true }), {
         message: /is a group with members/,
       })

@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import { Client } from 'pg'
 import tap, { type Test } from 'tap'
+import { translateError } from '../../../src/store/postgres/driver-errors.ts'
 import { openStore, type StoreOptions } from '../../../src/store/store.ts'
 import { databaseUrl, execute, openTestStore, postgres } from '../../helpers/databases.ts'
 import { startPostgres } from '../../helpers/postgres-server.ts'
@@ -295,6 +296,9 @@ test('reports a server that cannot be reached or rejects the password', async (t
     t.match(error, { ...AWAY, message: /: PostgreSQL: .+/ })
     t.notMatch(error instanceof Error ? `${error.stack} ${JSON.stringify(error)}` : '', /zanzibar/)
   }
+  // Of a host with several addresses, Node names only the code.
+  const refused = Object.assign(new AggregateError([]), { code: 'ECONNREFUSED' })
+  t.match(translateError(refused, true), { ...AWAY, message: 'PostgreSQL: ECONNREFUSED' })
 })
 
 async function untilBlocked(client: Client): Promise<void> {
