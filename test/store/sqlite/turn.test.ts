@@ -106,3 +106,26 @@ t.test('a statement that fails leaves the others of its group alone', async (t) 
   const rows = await Promise.all(['a', 'b', 'c'].map(read))
   t.same(rows.flat(), [{ applied_at: 1 }, { applied_at: 2 }, { applied_at: 1 }])
 })
+
+t.test('a group that cannot be committed is rolled back, and the next one is stored', async (t) => {
+  const { file, connection } = createDatabase(t)
+  connection.raw.exec('create table pairs (name references schema_migrations deferrable initially deferred)')
+  const pair = {
+    name: 'pair',
+    sql: 'insert into pairs values (?)',
+    bind: ({ name }: { name: string }) => [name],
+  }
+  const turn = new Turn(connection, { beforeRead() {}, afterCommit() {} })
+  const written = [
+    turn.write(insert, { name: 'c', applied_at: 1 }, 'c'),
+    turn.write(pair, { name: 'z' }, 'z'),
+  ]
+  for (const { status } of await Promise.allSettled(written)) t.equal(status, 'rejected')
+  await turn.write(update, { name: 'b', applied_at: 2 }, 'b')
+  const other = new Connection(file)
+  t.teardown(() => other.close())
+  t.same(
+    ['b', 'c'].map((name) => other.all(select, { name })),
+    [[{ applied_at: 2 }], []],
+  )
+})
