@@ -62,20 +62,6 @@ t.test('forms need the token of the user', async (t) => {
   t.equal((await server.store.sessions.list(id, 10)).length, 2)
 })
 
-t.test('a page that asks for changes by itself does not extend the session', async (t) => {
-  const server = await startServer(t)
-  const id = await createAccount(server, 'alice')
-  const client = openPageClient(server.url)
-  await client.signIn('alice')
-  const before = Math.floor(Date.now() / 1000) - 3_600
-  await server.store.engine.kysely.updateTable('sessions').set({ seen_at: before }).execute()
-  t.equal((await client.poll('/')).status, 200)
-  t.match(await server.store.sessions.list(id, 10), [{ seenAt: before }])
-  t.equal((await client.get('/')).status, 200)
-  const [session] = await server.store.sessions.list(id, 10)
-  t.ok((session?.seenAt ?? 0) > before, 'a user who opens a page does')
-})
-
 t.test('shows what browsers and names contain without running or hiding it', async (t) => {
   const server = await startServer(t)
   await createAccount(server, 'alice')

@@ -396,6 +396,7 @@ t.test('a verdict is a sentence beside the combined state, where a rule still ap
   t.match(await read(page(sha)), /✗ 1 failed.*badge failure.*main<\/bdi><\/strong>: meets the rules/s)
   await require('main', 'e2e')
   t.notMatch(await start(), 'has not reported', 'the state and what failed say it')
+  t.match(await read(page(sha)), '<title>✗ 1 failed · ', 'a title says the worst alone')
   await report(sha, 'ci/deploy', 'success')
   t.match(await start(), /<bdi>main<\/bdi><\/strong>: <bdi>.*has not reported/)
 
