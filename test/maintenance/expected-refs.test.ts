@@ -127,6 +127,16 @@ t.test('judges no ref that may have been moved', async (t) => {
   t.same(await check(copies), [], 'an event that lists only a part')
 })
 
+t.test('reads the pushes of a host whose clock is behind that of the backup', async (t) => {
+  const { path, commits, push, backUp, check } = await start(t)
+  git(path, 'update-ref', 'refs/heads/main', commits.a)
+  const copies = await backUp()
+  const { now } = Date
+  t.capture(Date, 'now', () => now() - 30_000)
+  await push('refs/heads/main', commits.a, commits.b)
+  t.same(await check(copies), [])
+})
+
 t.test('judges no repository that was renamed since the backup', async (t) => {
   const { path, store, commits, backUp, check } = await start(t)
   git(path, 'update-ref', 'refs/heads/main', commits.a)

@@ -91,8 +91,10 @@ for (const database of databases) {
     const { store, options, id, report } = await openRepository(t, database)
     const other = await createRepository(store, 'other')
     const [silent, few] = ['b'.repeat(40), 'c'.repeat(40)]
+    // In another order than the contexts.
+    const linkOf = (context: string) => `https://ci.example.org/${context.codePointAt(0)}`
     for (const context of ['z', 'Z', 'a', '\u00E4', 'b'])
-      await report(context, { state: 'failure', target_url: `https://ci.example.org/${context}` })
+      await report(context, { state: 'failure', target_url: linkOf(context) })
     await report('c', { state: 'error' })
     await report('d', { state: 'pending' })
     await report('e')
@@ -109,7 +111,7 @@ for (const database of databases) {
     ]
     const all = {
       counts: { ...none, pending: 1, success: 1, failure: 5, error: 1 },
-      failed: ['Z', 'a', 'b'].map((context) => ({ context, targetUrl: `https://ci.example.org/${context}` })),
+      failed: ['Z', 'a', 'b'].map((context) => ({ context, targetUrl: linkOf(context) })),
     }
     const summaries = [
       { counts: { ...none, error: 1 }, failed: [{ context: 'only', targetUrl: null }] },

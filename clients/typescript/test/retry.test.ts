@@ -152,6 +152,15 @@ t.test('reports of one context are sent in order; those of others do not wait', 
   t.strictSame(sent, many)
 })
 
+t.test('a report waits no longer for its commit than it may', async (t) => {
+  const { proxy, token, commit } = await startService(t)
+  const client = createClient({ baseUrl: proxy.url, token })
+  const begun = performance.now()
+  const report = { ...commit, sha: 'f'.repeat(40), body: { state } } as const
+  t.equal((await client.reportStatus(report, { waitForCommit: 100 })).status, 404)
+  t.ok(performance.now() - begun < 1_900, `${performance.now() - begun} ms`)
+})
+
 t.test('a report that waits for its commit is given up for a newer one', async (t) => {
   const { proxy, token, commit } = await startService(t)
   const client = createClient({ baseUrl: proxy.url, token })

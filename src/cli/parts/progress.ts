@@ -1,5 +1,11 @@
 const WIDTH = 30
 
+/** Where progress is shown. */
+interface Terminal {
+  isTTY: boolean
+  write(text: string): unknown
+}
+
 /**
  * Returns a function that shows progress on stderr as a bar. Prints nothing unless stderr is a
  * terminal, so that cron sends no mail.
@@ -8,7 +14,7 @@ const WIDTH = 30
  * const progress = showProgress()
  * progress('backup statuses', 500, 2_000)
  */
-export function showProgress(stream: NodeJS.WriteStream = process.stderr) {
+export function showProgress(stream: Terminal = process.stderr) {
   let shown = ''
   return (label: string, done: number, total: number): void => {
     if (!stream.isTTY) return
@@ -27,7 +33,7 @@ export function showProgress(stream: NodeJS.WriteStream = process.stderr) {
  * Returns a function that shows on stderr how much is done, where the total is not known: a line
  * that changes. Unless stderr is a terminal, it prints only the last line.
  */
-export function showCount(stream: NodeJS.WriteStream = process.stderr) {
+export function showCount(stream: Terminal = process.stderr) {
   return (text: string, last = false): void => {
     if (stream.isTTY) stream.write(`\r\x1b[2K${text}${last ? '\n' : ''}`)
     else if (last) stream.write(`${text}\n`)
