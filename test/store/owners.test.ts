@@ -330,18 +330,19 @@ for (const database of databases) {
       await store.groups.create('acme')
       await store.groups.setMember('acme', carol.user.id, 'write')
       await store.repositories.create({ owner: 'alice', name: 'one', ...kind })
-      await store.collaborators.set('alice', 'one', bob.user.id, 'read')
+      for (const { user } of [bob, carol]) await store.collaborators.set('alice', 'one', user.id, 'read')
       t.ok(alice)
       t.same(await store.users.delete('alice', 'acme'), {
         moved: 1,
         changes: [
           { user: 'alice', repository: 'acme/one', from: 'admin', to: null },
-          { user: 'carol', repository: 'acme/one', from: null, to: 'write' },
+          { user: 'carol', repository: 'acme/one', from: 'read', to: 'write' },
         ],
       })
       t.match(await store.collaborators.list('acme', 'one'), [
         { user: 'bob', permission: 'read', reason: 'granted' },
         { user: 'carol', permission: 'write', reason: 'member' },
+        { user: 'carol', permission: 'read', reason: 'granted' },
       ])
     })
   })
