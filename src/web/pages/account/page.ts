@@ -1,13 +1,12 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { authenticate, hashPassword } from '../../../auth/password.ts'
 import { checkNewPassword } from '../../../auth/password-rules.ts'
-import { RuleViolation } from '../../../domain/rule-violation.ts'
 import { connectionSignal } from '../../../http/connection-signal.ts'
 import { readEvents } from '../../parts/events.ts'
+import { problemOf } from '../../parts/form.ts'
 import { sendPage } from '../../parts/layout.ts'
 import type { PageContext } from '../../parts/page-context.ts'
 import { firstOf, formOf, type Query } from '../../parts/query.ts'
-import { sentence } from '../../parts/text.ts'
 import { actorOf, requireSignIn, sessionOf, userOf } from '../../session/session-auth.ts'
 import { type AccountView, accountView, type PasswordErrors } from './view.ts'
 
@@ -95,11 +94,6 @@ async function findErrors(
   userName: string,
 ): Promise<PasswordErrors | null> {
   if (password !== form.get('again')) return { again: 'The two passwords differ.' }
-  try {
-    await checkNewPassword(password, userName)
-    return null
-  } catch (error) {
-    if (!(error instanceof RuleViolation)) throw error
-    return { password: sentence(error.message) }
-  }
+  const problem = await problemOf(() => checkNewPassword(password, userName))
+  return problem ? { password: problem } : null
 }

@@ -2,13 +2,13 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { scopes } from '../../../../generated/operations.ts'
 import { issueToken } from '../../../auth/issue-token.ts'
 import { allows } from '../../../domain/permissions.ts'
-import { RuleViolation } from '../../../domain/rule-violation.ts'
 import { insteadOf, ServiceError, Unavailable } from '../../../errors.ts'
 import type { ReadableRepository } from '../../../store/access/access.ts'
 import type { TokenLimits } from '../../../store/access/token-limits.ts'
 import type { TokenInfo } from '../../../store/accounts/tokens.ts'
 import { reportCommand } from '../../parts/ci-lines.ts'
 import { gitClient } from '../../parts/find-repository.ts'
+import { problemOf } from '../../parts/form.ts'
 import { sendPage } from '../../parts/layout.ts'
 import type { PageContext } from '../../parts/page-context.ts'
 import { firstOf, formOf, type Query } from '../../parts/query.ts'
@@ -113,10 +113,8 @@ export async function tokenPages(
 
   app.post<{ Params: { id: string } }>('/settings/tokens/:id/revoke', async (request, reply) => {
     const { id } = await tokenOf(request)
-    await store.tokens.revoke(id, actorOf(request, userOf(request))).catch((error: unknown) => {
-      // Revoked concurrently, which is the desired result.
-      if (!(error instanceof RuleViolation)) throw error
-    })
+    // Another request may have revoked it, which is the desired result.
+    await problemOf(() => store.tokens.revoke(id, actorOf(request, userOf(request))))
     return reply.redirect('/settings/tokens', 303)
   })
 
