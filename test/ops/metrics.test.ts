@@ -168,6 +168,9 @@ t.test('a long token is served whatever the budget and the database are', async 
     app.inject({ url: '/metrics', headers: { authorization: `Bearer ${token}` } })
   const statuses = await Promise.all(Array.from({ length: 8 }, async () => (await get('wrong')).statusCode))
   t.same(statuses.sort(), [401, 401, 429, 429, 429, 429, 429, 429], 'wrong ones count')
+  const events: unknown[] = []
+  for await (const lines of store.auditLog.list({})) events.push(...lines)
+  t.match(events, [{ action: 'address.blocked', details: { after: 'metrics' } }])
   const blocked = await get(LONG_TOKEN)
   t.equal(blocked.statusCode, 200)
   const before = samplesOf(blocked.body)
