@@ -98,8 +98,8 @@ tap.test('PgBouncer', async (t) => {
         const starts = Array.from({ length: count + 1 }, () =>
           startProcess(t, process.execPath, ['src/server.ts'], environment),
         )
-        for (const { ended, stderr } of starts) {
-          const code = await Promise.race([ended, setTimeout(15_000, 'serves')])
+        for (const { ended, printed, stderr } of starts) {
+          const code = await Promise.race([ended, printed(/^Listening /m).then(() => 'serves')])
           t.match(
             { code, text: stderr() },
             { code: 1, text: /^DATABASE_URL: .*(pool_mode = session|statement pooling)/ },
