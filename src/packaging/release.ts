@@ -23,7 +23,7 @@ const problem = findProblem()
 if (problem === null) {
   release()
   process.stdout.write(
-    `Version ${version} with version ${contractVersion} of openapi.yaml. Run "npm test" and commit everything.\n`,
+    `Version ${version} with version ${contractVersion} of openapi.yaml. Run "npm ci && npm test" and commit everything.\n`,
   )
 } else {
   process.stderr.write(`${problem}\n`)
