@@ -8,6 +8,11 @@ import { startGit, terminateGroup } from './run-git.ts'
 
 /** Milliseconds for which a repository is left alone after a collection that did not succeed. */
 const PAUSE = 60 * 60 * 1000
+/**
+ * git compares a file with ten others, in memory: 0.2 s for each MB. Where large files are pushed, it
+ * would reach its limits of time or memory each time, and packs would never be combined.
+ */
+const SETTINGS = { 'pack.threads': '1', 'core.bigFileThreshold': '16m' }
 /** KiB of memory of each process. */
 const MEMORY = 1536 * 1024
 
@@ -55,7 +60,7 @@ async function runAuto(repository: OpenedRepository, signal: AbortSignal): Promi
     repository,
     ['gc', '--auto', '--quiet'],
     {
-      env: gitEnvironment({ 'pack.threads': '1' }),
+      env: gitEnvironment(SETTINGS),
       stdio: ['ignore', 'ignore', 'pipe'],
       // A group of its own, so that a signal reaches all its children.
       detached: true,

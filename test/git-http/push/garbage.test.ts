@@ -1,4 +1,6 @@
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { GarbageCollector } from '../../../src/git/collect-garbage.ts'
@@ -6,7 +8,7 @@ import { openUnchecked } from '../../../src/git/opened-repository.ts'
 import { createSample, isRunning } from '../../git/sample-repository.ts'
 import { replaceGit } from '../../helpers/git.ts'
 import { until } from '../../helpers/until.ts'
-import { commit, createCheckout, git, workFolder } from '../client.ts'
+import { commit, createCheckout, git, spawnGit, workFolder } from '../client.ts'
 import { startGitServer } from '../git-server.ts'
 
 t.test('small pushes stay packs, which are combined after the answer', async (t) => {
@@ -26,6 +28,39 @@ t.test('small pushes stay packs, which are combined after the answer', async (t)
   await push()
   await until(() => packs().length === 1)
   await git(path, ['fsck', '--strict'])
+})
+
+t.test('a collection compares files with each other, but no large ones', async (t) => {
+  const { path } = await createSample(t)
+  const folder = join(path, 'objects/pack')
+  const bytesOf = (name: string) => (name.endsWith('.pack') ? statSync(join(folder, name)).size : 0)
+  const importFile = async (file: string, content: Buffer) => {
+    const child = spawnGit(path, ['-c', 'fastimport.unpackLimit=0', 'fast-import', '--quiet'], { input: '' })
+    child.stdin?.write(`commit refs/heads/${file}\ncommitter a <a@b> 1 +0000\ndata 0\nM 644 inline file\n`)
+    child.stdin?.write(`data ${content.length}\n`)
+    child.stdin?.end(Buffer.concat([content, Buffer.from('\n')]))
+    await once(child, 'close')
+  }
+  for (const [key, value] of [
+    ['pack.compression', '0'],
+    ['gc.autoPackLimit', '1'],
+  ] as const)
+    await git(path, ['config', key, value])
+  for (const [size, kept] of [
+    [2_000_000, 1],
+    [17_000_000, 2],
+  ] as const) {
+    const content = randomBytes(size)
+    const others = readdirSync(folder).reduce((sum, name) => sum + bytesOf(name), 0)
+    await importFile(`first-${size}`, content)
+    await importFile(`second-${size}`, Buffer.concat([content, Buffer.from('more')]))
+    await new GarbageCollector(60_000).collect(openUnchecked(path))
+    const packs = readdirSync(folder)
+      .map(bytesOf)
+      .filter((bytes) => bytes > 0)
+    t.equal(packs.length, 1)
+    t.equal(Math.round(((packs[0] ?? 0) - others) / size), kept)
+  }
 })
 
 t.test('a collection that takes too long is stopped with its children, and not tried again', async (t) => {
