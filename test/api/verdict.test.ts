@@ -30,6 +30,7 @@ t.test('the verdict of a commit', async (t) => {
       { pattern: 'lint', state: null, contexts: [] },
     ],
   })
+  t.match((await ask('?require=a+b+c')).json.required, [{ pattern: 'a b c' }], 'as forms are encoded')
   t.equal((await ask('?require=ci/*')).json.verdict, 'success')
   t.equal((await ask()).json.verdict, 'pending')
   await report('ci/lint', 'error')

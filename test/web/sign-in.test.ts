@@ -179,6 +179,9 @@ t.test('the cookie is limited to this site, and to https where it is used', asyn
     const { headers: answer } = await app.inject({ url: '/login', headers })
     t.match(answer['set-cookie'], expected, what)
   }
+  const planted = { cookie: 'session=short' }
+  const { headers: replaced } = await server.app.inject({ url: '/login', headers: planted })
+  t.match(replaced['set-cookie'], plain, 'a cookie of another form is replaced')
   t.equal((await server.app.inject('/')).headers['set-cookie'], undefined, 'no cookie without a form')
   const malformed = await server.app.inject({ url: '/', headers: { cookie: 'session=%zz' } })
   t.equal(malformed.statusCode, 200, 'as without a cookie')

@@ -93,6 +93,8 @@ for (const { name, program, start, run } of shells) {
       .finished
     t.equal(missing.code, 127)
     t.equal((await start(t, service, ['run', ...placeOf(service), '--', '/tmp']).finished).code, 126)
+    const unstarted = { state: 'error', description: 'could not be started' }
+    t.match(JSON.parse(service.proxy.passages.at(-1)?.body ?? ''), unstarted)
     const ownFunction = await start(t, service, ['run', ...placeOf(service), '--', 'say', 'hi']).finished
     t.equal(ownFunction.code, 127, 'a function of the script is not a command')
   })
