@@ -110,6 +110,8 @@ t.test('a base URL or token that cannot be one is refused without being repeated
     t.type(error, TypeError)
     t.notMatch(String(error), /secret/)
   }
+  for (const baseUrl of ['HTTPS://status.example.org', '/'])
+    t.doesNotThrow(() => createClient({ baseUrl }), baseUrl)
   t.throws(() => createClient({ baseUrl: '' }), { name: 'TypeError', message: /the base URL is empty/ })
   t.notMatch(String(t.throws(() => createClient({ baseUrl: '/', token: 'sec\nret' }))), /sec/)
 })
