@@ -37,6 +37,12 @@ t.test('what CI authors met', (t) => {
       { require: ['ci/build'], only: true, stalled: HOUR },
       'success',
     ],
+    [
+      'a context counts for each pattern that it matches',
+      [status('ci/a', 'success', 10 * SECOND)],
+      { require: ['ci/*', 'ci/a'], only: true },
+      'success',
+    ],
     ['the first of many contexts succeeds', [status('ci/a', 'success', 9 * SECOND)], {}, 'waiting'],
     ['nothing new for the time to settle', [status('ci/a', 'success', 10 * SECOND)], {}, 'success'],
     ['exact contexts need not settle', [status('ci/a', 'success', 0)], { require: ['ci/a'] }, 'success'],
