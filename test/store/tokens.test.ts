@@ -1,6 +1,7 @@
 import { test } from 'tap'
 import { openStore, type Store } from '../../src/store/store.ts'
 import { databases, openTestStore } from '../helpers/databases.ts'
+import { listEvents } from '../helpers/events.ts'
 
 for (const database of databases) {
   test(database.name, async (t) => {
@@ -31,6 +32,16 @@ for (const database of databases) {
       const listed = [second, first].map((shown) => ({ ...shown, signInDue: null }))
       t.same(await store.tokens.list(alice.id), listed)
       t.same(await store.tokens.list(bob.id), [])
+    })
+
+    t.test('the event of a token names its limits', async (t) => {
+      const { store } = await openTestStore(t, database)
+      const { id: userId } = await store.users.create('alice')
+      const token = { userId, name: 'ci', prefix: '', hash: '1', scopes: ['repo'], expiresAt: null }
+      const limits = { repositories: null, contexts: ['ci/*'], push: false }
+      const { id } = await store.tokens.create({ ...token, limits })
+      const details = { id, scopes: ['repo'], expires_at: null, contexts: ['ci/*'], push: false }
+      t.same((await listEvents(store)).at(-1)?.details, details)
     })
 
     t.test('revokes a token at once, only once, and only for its user', async (t) => {
