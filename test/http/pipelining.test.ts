@@ -162,14 +162,14 @@ t.test('what has arrived is answered although the client has ended its half', as
 
 t.test('a request that was started is answered, also after its client may start no others', async (t) => {
   let started = 0
-  const { url } = await serve(t, async (_request, response) => {
+  const { url } = await serve(t, async (request, response) => {
     started++
-    await setTimeout(1_200)
+    await setTimeout(request.url === '/late' ? 2_500 : 1_200)
     response.end('done')
   })
   const post = getBytes('/', 'Content-Length: 2').replace('GET', 'POST').concat('hi')
   for (const bytes of [
-    getBytes('/'),
+    getBytes('/late'),
     getBytes('/').repeat(2),
     post.repeat(10),
     post.repeat(2 + MAX_WAITING),
