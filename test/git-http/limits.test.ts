@@ -114,6 +114,7 @@ t.test('an answer whose git fails half-way does not end as if it were complete',
 t.test('a malformed fetch of a stranger writes no line above debug', async (t) => {
   const { server, commits, authorization } = await start(t)
   const { url, log } = await startInstance(t, server.options, { LOG_LEVEL: 'info' })
+  await until(() => log.some((line) => line.includes('listening')))
   const before = log.length
   const said = () => log.slice(before).filter((line) => line.includes('git wrote to standard error'))
   const want = `0032want ${commits[0]}\n0000`
