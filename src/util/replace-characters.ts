@@ -37,10 +37,11 @@ export function characterReplacer(pattern: RegExp, replacement: Replacement) {
  * Characters that are invisible or change how other text is shown: control characters, what Unicode
  * lets programs leave out (UAX #44, Default_Ignorable_Code_Point), such as the marks that set the
  * direction of text, spaces without width, fillers and tags, and separators of lines and
- * paragraphs. Not joiners and selectors of variants, which some languages and many emoji need.
+ * paragraphs. Not joiners and selectors of variants, which some languages and many emoji need. They
+ * are excluded behind the character: in front of it, that takes twice as long for each text.
  */
 export const HIDDEN =
-  /(?!\u200c|\u200d|[\ufe00-\ufe0f])[\p{Cc}\p{Default_Ignorable_Code_Point}\u2028\u2029\u2800\ufff9-\ufffb]/u
+  /[\p{Cc}\p{Default_Ignorable_Code_Point}\u2028\u2029\u2800\ufff9-\ufffb](?<!\u200c|\u200d|[\ufe00-\ufe0f])/u
 
 /**
  * Returns a replacement that keeps the line breaks and tabs of which a text of several lines
