@@ -57,7 +57,7 @@ async function serve(): Promise<void> {
   const store = await openStore({ ...config, onEvent }).catch((error: unknown) => {
     throw startError(config.databaseUrl ? 'DATABASE_URL' : 'DATA_DIR', error)
   })
-  // With a single connection of a pooler left, the second one waits, as it does for a session.
+  // Where a pooler has one connection left, the check gets no second one, which proves nothing.
   if (config.databaseUrl && (await sharesSessions(config.databaseUrl).catch(insteadOf(Unavailable, false))))
     throw new ConfigError(
       'DATABASE_URL: a pooler mixes up the sessions of its clients; with PgBouncer, set pool_mode = session',

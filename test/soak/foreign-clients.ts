@@ -34,6 +34,8 @@ const TIMEOUT = 600_000
 /** Seconds for which Schemathesis makes up requests, and how many at least. */
 const FUZZING = 1_200
 const CASES = 20_000
+/** Commits on which Schemathesis reports: on few, it would exceed the contexts of a commit. */
+const FUZZED_COMMITS = 20
 
 const spec = resolve(import.meta.dirname, '../../openapi.yaml')
 const programs = join(import.meta.dirname, 'foreign-clients')
@@ -221,7 +223,7 @@ const generators: Record<string, Generator> = {
 async function fuzz(url: string, { owner, name, commits }: Repository, token: string): Promise<string> {
   const contract = await readDocument(spec)
   // Of others it would only see that they are missing, and links begin at a stored report.
-  const known = { Owner: [owner, owner.toUpperCase()], Repo: [name], Sha: commits.slice(-2) }
+  const known = { Owner: [owner, owner.toUpperCase()], Repo: [name], Sha: commits.slice(-FUZZED_COMMITS) }
   for (const [parameter, values] of Object.entries(known)) {
     changeDocument(contract, `components parameters ${parameter} schema`, { enum: [...values] })
     changeDocument(contract, `components parameters ${parameter} example`)
@@ -298,7 +300,7 @@ const growing = await startGrowingServer(server.url)
 try {
   const { open, writer } = await createFixture(
     storeAdministration(server.store),
-    2 * Object.keys(generators).length + 2,
+    2 * Object.keys(generators).length + FUZZED_COMMITS,
   )
   const commits = [...open.commits]
   if (tools.python) {

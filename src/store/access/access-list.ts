@@ -23,9 +23,9 @@ const { permission, reason } = accessRules()
 
 /**
  * Returns the access of users to repositories by the names of both, and of everyone to public ones.
- * An owner comes first among the users of a repository, and everyone last. What a user was granted
- * besides an owner's or a member's permission that is not less follows it, because it remains when
- * that one ends.
+ * An owner comes first among the users of a repository, and everyone last. Where an owner or a
+ * member was also granted as much or less, that is a second entry: it remains when the membership
+ * ends.
  *
  * @param only of these repositories, or of this user: that a repository is public is listed for a
  * user where nothing else gives access
