@@ -12,4 +12,4 @@ schemathesis.openapi.format(
 @schemathesis.hook
 def filter_path_parameters(context, path_parameters):
     """Leaves out what Schemathesis sends as a part of the URL after its path."""
-    return "#" not in str(path_parameters)
+    return not any(character in str(path_parameters) for character in "#?")
