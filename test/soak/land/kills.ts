@@ -28,7 +28,7 @@ export async function killLandings(t: Test, seed: number): Promise<void> {
           [`${lander}/${landed}-${kills}`]: 'new\n',
         })
         for (let attempt = 0; attempt < 8 && kills < KILLS; attempt++) {
-          const program = { program: quickLander, detached: true, env: { GRACE: '1500' } }
+          const program = { program: quickLander, detached: true }
           const { child, finished } = place.land([commit], program)
           const isOwn = (ref: string) => ref.includes(commit.slice(0, 12))
           const topic = () => place.leftovers().find((ref) => ref.startsWith('refs/heads/') && isOwn(ref))
@@ -51,7 +51,7 @@ export async function killLandings(t: Test, seed: number): Promise<void> {
           assert(code === null || code === 0, stderr)
           if (code === 0) break
         }
-        const end = await place.land([commit], { program: quickLander, env: { GRACE: '1500' } }).finished
+        const end = await place.land([commit], { program: quickLander }).finished
         assert.equal(end.code, 0, end.stderr)
         landed++
       }

@@ -22,6 +22,15 @@ const land = (args: string[], env: Record<string, string> = {}) =>
 const landAlone = (args: string[], options?: CommandLineOptions) =>
   place.land(args, { program: quickLander, ...options })
 const main = () => ref('refs/heads/main')
+const removeLeftovers = () =>
+  gitWith(
+    path,
+    leftovers()
+      .map((name) => `delete ${name}\n`)
+      .join(''),
+    'update-ref',
+    '--stdin',
+  )
 
 /** What a landing may not touch: the work tree, the index, HEAD, and all refs. */
 const stateOf = () => [
@@ -194,9 +203,16 @@ t.test(
     const blob = git(path, 'rev-parse', 'main:a.txt')
     const forge = (name: string, object = blob) =>
       git(path, 'update-ref', `refs/landing/main/${name}`, object)
+    const forgeAll = (names: string[]) =>
+      gitWith(
+        path,
+        names.map((name) => `update refs/landing/main/${name} ${blob}\n`).join(''),
+        'update-ref',
+        '--stdin',
+      )
     forge('20200101T000000000Z-000000000000')
     const others = Array.from({ length: 45 }, (_, index) => `20200102T000000000Z-2222222222${index + 10}`)
-    for (const name of others) forge(name)
+    forgeAll(others)
     git(path, 'update-ref', 'refs/heads/land/main/000000000000', main())
     git(path, 'update-ref', 'refs/heads/land/main/111111111111', main())
     const start = performance.now()
@@ -214,13 +230,13 @@ t.test(
     await untilRefreshed(commit)
     await report(commit, 'success')
     t.match(await dead, { code: 0, stderr: /waiting for older tickets on main: 46/ })
-    t.ok(performance.now() - start > 1_000, 'after the grace time')
+    t.ok(performance.now() - start > quickTimes.grace, 'after the grace time')
     t.strictSame(
       leftovers(),
       ['refs/heads/land/main/111111111111', ...others.slice(-26).map((name) => `refs/landing/main/${name}`)],
       'the dead ticket is gone, with its topic; one push removes twenty, however many are forged',
     )
-    for (const name of leftovers()) git(path, 'update-ref', '-d', name)
+    removeLeftovers()
 
     const forged = setInterval(
       () =>
@@ -228,7 +244,7 @@ t.test(
           '20200101T000000000Z-000000000000',
           gitWith(path, `${Math.random()}`, 'hash-object', '-w', '--stdin'),
         ),
-      100,
+      250,
     )
     t.teardown(() => clearInterval(forged))
     const second = write(main(), { 'i.txt': 'i\n' })
@@ -239,21 +255,24 @@ t.test(
     t.equal(ref(`refs/heads/land/main/${second.slice(0, 12)}`), '', 'a ticket is refreshed while it waits')
     await topic(second)
     const waited = performance.now() - began
-    t.ok(waited > 2_000 && waited < 20_000, `${waited} ms`)
+    t.ok(waited > 2 * quickTimes.grace && waited < 20_000, `${waited} ms`)
     await report(second, 'success')
     t.match(await delayed, { code: 0 })
     clearInterval(forged)
-    for (const name of leftovers()) git(path, 'update-ref', '-d', name)
+    removeLeftovers()
 
     const third = write(main(), { 'j.txt': 'j\n' })
-    for (const name of others)
-      forge(name.replace(/\d{12}$/, third.slice(0, 12)).replace('000Z', `0${name.slice(-2)}Z`))
+    forgeAll(
+      others.map((name) =>
+        name.replace(/\d{12}$/, third.slice(0, 12)).replace('000Z', `0${name.slice(-2)}Z`),
+      ),
+    )
     const last = land([third])
     await topic(third)
     await report(third, 'success')
     t.match(await last, { code: 0 }, 'many tickets of its own')
     t.equal(leftovers().length, 5)
-    for (const name of leftovers()) git(path, 'update-ref', '-d', name)
+    removeLeftovers()
   },
 )
 

@@ -75,7 +75,7 @@ export async function startLanding(t: Test, options: RepositoryOptions = {}): Pr
   }
   // Not from the files of refs: the server packs them after many pushes.
   const ref = (name: string) => git(path, 'for-each-ref', '--format=%(objectname)', name)
-  const untilRefs = (condition: () => boolean) => until(condition, 100)
+  const untilRefs = (condition: () => boolean) => until(condition, 200)
   return {
     server,
     token,
