@@ -165,6 +165,21 @@ t.test('what a client still sends after its answer is discarded up to a limit', 
   t.ok(performance.now() - begun < 1_500, 'before the time is over')
 })
 
+t.test('a refused body leaves the connection open if it is known to be short', async (t) => {
+  const { url } = await serve(t, (_request, response) => response.writeHead(401).end())
+  for (const [framing, isKept] of [
+    ['Content-Length: 65536', true],
+    ['Content-Length: 65537', false],
+    ['Transfer-Encoding: chunked', false],
+  ] as const) {
+    const socket = await dial(t, url)
+    socket.write(`POST / HTTP/1.1\r\nHost: test\r\n${framing}\r\n\r\n`)
+    const [answer] = await once(socket, 'data')
+    t.match(String(answer), isKept ? /^connection: keep-alive/im : /^connection: close/im, framing)
+    socket.destroy()
+  }
+})
+
 t.test('what the parser refuses is answered with the phrase of its status', async (t) => {
   const { url } = await serve(t, (_request, response) => response.end(), { headers: 300 })
   for (const [part, status] of [

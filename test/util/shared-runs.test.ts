@@ -40,6 +40,8 @@ t.test('a caller never joins a run that began before', async (t) => {
   await turn()
   t.equal(started.length, 2, 'all later callers share the next run')
   const latest = runs.join('a', work)
+  await turn()
+  t.equal(started.length, 2, 'one run follows the other')
   started[1]?.end(2)
   t.same(await Promise.all(later), [2, 2])
   await turn()

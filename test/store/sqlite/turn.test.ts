@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import { setImmediate, setTimeout } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import type { Prepared } from '../../../src/store/prepared.ts'
 import { Connection } from '../../../src/store/sqlite/connection.ts'
@@ -128,4 +129,18 @@ t.test('a group that cannot be committed is rolled back, and the next one is sto
     ['b', 'c'].map((name) => other.all(select, { name })),
     [[{ applied_at: 2 }], []],
   )
+})
+
+t.test('closing waits for writes that wait for another process', async (t) => {
+  const { file, connection } = createDatabase(t)
+  const engine = await openSqlite(file)
+  connection.raw.exec('begin immediate')
+  const written = engine.write(update, { name: 'a', applied_at: 2 }, 'a')
+  await setImmediate()
+  const closed = engine.close()
+  await setTimeout(50)
+  connection.raw.exec('commit')
+  await written
+  await closed
+  t.same(connection.all(select, { name: 'a' }), [{ applied_at: 2 }])
 })
