@@ -13,6 +13,8 @@ const PAUSE = 60 * 60 * 1000
  * would reach its limits of time or memory each time, and packs would never be combined.
  */
 const SETTINGS = { 'pack.threads': '1', 'core.bigFileThreshold': '16m' }
+/** Milliseconds by which the time of a new file may be behind the clock: it is of the last tick. */
+const TICK = 20
 /** KiB of memory of each process. */
 const MEMORY = 1536 * 1024
 
@@ -55,7 +57,7 @@ export class GarbageCollector {
 
 /** Returns whether git succeeded. */
 async function runAuto(repository: OpenedRepository, signal: AbortSignal): Promise<boolean> {
-  const since = Date.now()
+  const since = Date.now() - TICK
   const { child, ended } = startGit(
     repository,
     ['gc', '--auto', '--quiet'],

@@ -187,6 +187,11 @@ t.test('a repository with files that cannot be opened is unavailable', async (t)
     )
     chmodSync(name, mode)
   }
+  sample.git('multi-pack-index', 'write')
+  const missing = () => lookUpAsUser(t, sample, '1'.repeat(40))
+  t.equal(await missing(), 'false')
+  chmodSync(join(pack, 'multi-pack-index'), 0)
+  t.match(await missing(), /^RepositoryUnavailable: .*EACCES/)
 })
 
 /** Looks up in a process that does not run as root, because root can open every file. */
