@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { Client } from 'pg'
 import tap, { type Test } from 'tap'
-import { sharesSessions } from '../../../src/store/postgres/connections.ts'
+import { Connections, sharesSessions } from '../../../src/store/postgres/connections.ts'
 import { openStore } from '../../../src/store/store.ts'
 import { postgres, type TestDatabase } from '../../helpers/databases.ts'
 import { type JsonAnswer, startServer } from '../../helpers/server.ts'
@@ -70,6 +70,26 @@ test('reads succeed while pages wait for a lock', async (t) => {
   t.equal((await report('ci')).status, 201)
   await client.query('rollback')
   await Promise.all(waiting)
+})
+
+test('a connection that was opened after others were lost is kept when those are used', async (t) => {
+  const { client, options } = await setUp(t, 10)
+  const connections = new Connections(options.databaseUrl ?? '', 3, 0)
+  t.teardown(() => connections.end())
+  const pidOf = async (session: Awaited<ReturnType<typeof connections.connect>>) =>
+    (await session.query<{ pid: number }>('select pg_backend_pid() as pid', [])).rows[0]?.pid
+  const old = [await connections.connect('read'), await connections.connect('read')]
+  for (const session of old)
+    await client.query('select pg_terminate_backend($1, 5000)', [await pidOf(session)])
+  const [first, second] = old
+  await t.rejects(async () => first && pidOf(first), { name: 'StoreUnavailable' })
+  const opened = await connections.connect('read')
+  const pid = await pidOf(opened)
+  opened.release()
+  await t.rejects(async () => second && pidOf(second), { name: 'StoreUnavailable' })
+  const next = await connections.connect('read')
+  t.equal(await pidOf(next), pid)
+  for (const session of [...old, next]) session.release()
 })
 
 for (const poolSize of [1, 2, 3]) {
