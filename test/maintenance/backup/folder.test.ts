@@ -234,14 +234,18 @@ t.test('imported repositories are left out, or restored into the data directory'
   t.same((await backUp(store, folder, defaults, quiet)).left, ['alice/imported'])
   const without = await restore(t, folder)
   t.equal((await without.store.repositories.get('alice', 'imported')).path, path)
+  const away = { ...row, name: 'away', path: join(path, 'nowhere') }
+  await store.repositories.create(away)
   t.same((await backUp(store, folder, { ...defaults, imported: true }, quiet)).left, [])
   const { store: restored, options } = await restore(t, folder)
   const moved = await restored.repositories.get('alice', 'imported')
   t.same([moved.managed, moved.path], [true, join(options.dataDir, 'repositories', '1.git')])
   t.equal(git(moved.path, 'show-ref'), git(path, 'show-ref'))
+  t.equal((await restored.repositories.get('alice', 'away')).path, away.path, 'of which nothing was read')
   chmodSync(join(path, 'config'), 0o666)
   const { problems } = await backUp(store, folder, { ...defaults, imported: true }, quiet)
-  t.match(problems, [/^alice\/imported: .* other accounts can write /], 'git does not start')
+  const reasons = [/^alice\/away: /, /^alice\/imported: .* other accounts can write /]
+  t.match(problems.sort(), reasons, 'git does not start')
 })
 
 t.test('a restore that is refused or interrupted leaves the place as it was', async (t) => {
