@@ -137,6 +137,9 @@ t.test('an unknown path is 404 with every method', async (t) => {
     '/metrics/x',
     '/%61pi/v1',
     '/login/x/commits/y',
+    '/acme/',
+    '/acme//checks',
+    '/api/v1/repos//rocket/statuses/1',
   ])
     for (const method of ['GET', 'POST', 'DELETE', 'OPTIONS'])
       t.equal((await server.call(method, path)).status, 404, `${method} ${path}`)
