@@ -5,6 +5,7 @@ import { dirname, join } from 'node:path'
 import t, { type Test } from 'tap'
 import { syncFolders } from '../../../src/git-http/push/folder-sync.ts'
 import { createSample } from '../../git/sample-repository.ts'
+import { recordFileCalls } from '../../helpers/file-calls.ts'
 import { minimalEnvironment } from '../../helpers/process.ts'
 
 /** Syncs in a process that does not run as root, because root can open every folder. */
@@ -59,4 +60,18 @@ t.test('a missing repository is an error, a folder removed meanwhile is not', as
   }
   renameSync(sample.path, join(dirname(sample.path), 'away'))
   await t.rejects(syncFolders(sample.path), { name: 'RepositoryUnavailable', message: /ENOENT/ })
+})
+
+t.test('a folder is synced until a later change must differ in its time, and then once', async (t) => {
+  const sample = await createSample(t)
+  const calls = await recordFileCalls(t, sample.path)
+  const syncs = async () => {
+    calls.length = 0
+    await syncFolders(sample.path)
+    return calls.filter((call) => call === 'sync refs/heads').length
+  }
+  t.same([await syncs(), await syncs()], [1, 1], 'another push may come in the same tick of the clock')
+  const { now } = Date
+  t.capture(Date, 'now', () => now() + 3_000)
+  t.same([await syncs(), await syncs()], [1, 0])
 })
