@@ -41,7 +41,8 @@ for (const database of databases) {
     t.equal(created.status, 303)
     t.equal(created.headers.get('location'), '/alice/rocket')
     const message = 'Created alice/rocket, which is private.'
-    t.equal(await messageOf(alice, '/alice/rocket'), message)
+    await alice.poll('/alice/rocket')
+    t.equal(await messageOf(alice, '/alice/rocket'), message, 'an open page has not taken it')
     t.equal(await messageOf(alice, '/alice/rocket'), undefined, 'once')
     t.match(await store.repositories.get('alice', 'rocket'), {
       visibility: 'private',
