@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readFileSync, symlinkSync } from 'node:fs'
 import { type IncomingMessage, request } from 'node:http'
 import { connect } from 'node:net'
 import { join } from 'node:path'
@@ -156,4 +156,20 @@ t.test('git is stopped when the waiting user disconnects', async (t) => {
   left.destroy()
   await until(() => !isRunning(process))
   t.same(lines, [], 'logs no error')
+})
+
+t.test('lists show repositories for which too much waits for git already', async (t) => {
+  const { server, client } = await setUp(t)
+  const { path } = await server.createRepository('alice/rocket')
+  const folder = temporaryFolder(t)
+  const row = { visibility: 'public', objectFormat: 'sha1' } as const
+  for (const owner of ['bob', 'carol'])
+    for (let index = 0; index < 150; index++) {
+      const link = join(folder, `${owner}-${index}.git`)
+      symlinkSync(path, link)
+      await server.store.repositories.create({ ...row, owner, name: `${index}`, path: link })
+    }
+  replaceGit(t, 'case "$*" in *" log "*) exec sleep 5 ;; esac; exec "$git" "$@"')
+  for (const { status, body } of await Promise.all(['/bob', '/carol'].map((list) => client.get(list))))
+    t.same([status, body.match(/Reading this repository takes long/g)?.length], [200, 150])
 })
