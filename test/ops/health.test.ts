@@ -1,17 +1,19 @@
 import { rmSync, writeFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
-import type { FastifyInstance } from 'fastify'
+import fastify, { type FastifyInstance } from 'fastify'
 import t from 'tap'
 import { buildApp } from '../../src/app.ts'
 import { CommitLookup } from '../../src/git/objects/commit-lookup.ts'
 import { openSpool } from '../../src/git-http/spool.ts'
+import { health } from '../../src/ops/health.ts'
 import { openStore, type Store } from '../../src/store/store.ts'
 import {
   createPostgresDatabase,
   databases,
   execute,
   openTestStore,
+  sqlite,
   temporaryFolder,
 } from '../helpers/databases.ts'
 
@@ -121,3 +123,23 @@ async function until(status: number, app: FastifyInstance) {
     await setTimeout(20)
   }
 }
+
+t.test('checks nothing again while a check takes long', async (t) => {
+  const { store } = await openTestStore(t, sqlite)
+  const disk = Promise.withResolvers<void>()
+  let checks = 0
+  const check = () => {
+    checks++
+    return disk.promise
+  }
+  const app = fastify()
+  await app.register(health, { store, spool: { check } })
+  t.teardown(() => app.close())
+  const first = app.inject('/readyz')
+  await setTimeout(1_100)
+  const second = app.inject('/readyz')
+  await setTimeout(50)
+  t.equal(checks, 1)
+  disk.resolve()
+  t.same([(await first).statusCode, (await second).statusCode], [200, 200])
+})
