@@ -17,6 +17,7 @@ const wrong: Record<string, string[]> = {
     'https://status.example.org/?x',
     'https://status.example.org/#x',
     'https://user:secret@status.example.org',
+    'https://@status.example.org',
     'ftp://status.example.org',
     '/',
   ],

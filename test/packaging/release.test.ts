@@ -79,7 +79,7 @@ t.test('a release needs a newer version, a changelog, a clean tree and green che
     '## [Unreleased]\n',
     '## [Unreleased]\n\nVersion 98.0.0 of openapi.yaml.\n\n- A change.\n',
   )
-  t.match(release('99.1.0'), {
+  t.match(release('100.0.0'), {
     status: 1,
     stderr: /^openapi\.yaml differs from version 98\.0\.0 as released/,
   })

@@ -2,6 +2,7 @@ import t from 'tap'
 import { backoff } from '../src/backoff.ts'
 import { createCircuitBreaker } from '../src/circuit-breaker.ts'
 import { createClient } from '../src/index.ts'
+import { createKeyedQueue } from '../src/keyed-queue.ts'
 import { startService } from './helpers/service.ts'
 
 const state = 'success'
@@ -150,6 +151,28 @@ t.test('reports of one context are sent in order; those of others do not wait', 
   )
   const sent = proxy.passages.slice(3).map(({ body }): unknown => JSON.parse(body).state)
   t.strictSame(sent, many)
+})
+
+t.test('a report that comes when the first of two was sent waits for the second', async (t) => {
+  const queue = createKeyedQueue()
+  const order: string[] = []
+  const send = (name: string, sent?: Promise<void>) =>
+    queue('slow', async () => {
+      order.push(`${name} begins`)
+      await sent
+      order.push(`${name} ends`)
+    })
+  const second = Promise.withResolvers<void>()
+  const reports = [send('first'), send('second', second.promise)]
+  await reports[0]
+  reports.push(send('third'))
+  await new Promise((resolve) => setImmediate(resolve))
+  second.resolve()
+  await Promise.all(reports)
+  t.strictSame(
+    order,
+    ['first', 'second', 'third'].flatMap((name) => [`${name} begins`, `${name} ends`]),
+  )
 })
 
 t.test('a report waits no longer for its commit than it may', async (t) => {
