@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
 import { fullCommitId } from '../../domain/commit-id.ts'
+import { fieldsOf } from '../../store/statuses/columns.ts'
 import type { CommitKey } from '../../store/statuses/status-summaries.ts'
 import type { Store } from '../../store/store.ts'
 import { formatTime } from '../../store/time.ts'
@@ -22,8 +23,7 @@ export function addStatusCommands(program: Command, settings: Settings): void {
           context: row.context,
           state: row.state,
           ...(options.json && {
-            description: row.description,
-            target_url: row.target_url,
+            ...fieldsOf(row),
             created_at: formatTime(row.created_at),
           }),
           updated_at: formatTime(row.updated_at),

@@ -1,4 +1,5 @@
 import { operations } from '../generated/operations.ts'
+import { textUsage } from './report.ts'
 
 export const help = `Usage: commit-status COMMAND [OPTION…]
 
@@ -6,8 +7,8 @@ Reports and reads the results of checks on commits.
 
 Commands:
   report --state STATE            report ${operations.reportStatus.values.state.join(', ')}
-      [--context C] [--description D] [--target-url U] [--truncate]
-      [--junit FILE…] [--wait-for-commit 0s] [--json]
+      ${textUsage}
+      [--truncate] [--junit FILE…] [--wait-for-commit 0s] [--json]
   run [--context C] [--target-url U] [--strict] [--pass-token] [--clean]
       [--junit FILE…] [--wait-for-commit 0s] -- COMMAND…
                                   run a command, without the token in its

@@ -8,15 +8,31 @@ import { findReportTarget, targetOptions, waitForCommitOf } from './target.ts'
 import { noticeSlow, plain, print, printJson, say } from './terminal.ts'
 import { UsageError } from './usage-error.ts'
 
-const STATES = operations.reportStatus.values.state
+const { values: VALUES, maxLength } = operations.reportStatus
+const STATES = VALUES.state
+
+type TextField = keyof typeof maxLength
+type OptionOf<Name extends string> = Name extends `${infer Start}_${infer Rest}`
+  ? `${Start}-${OptionOf<Rest>}`
+  : Name
+
+// `Object.keys` and `Object.fromEntries` have types for any names.
+const textFields = Object.keys(maxLength) as TextField[]
+/** Each text field of a report has an option: `target_url` has `--target-url`. */
+const optionOf = (field: TextField) => field.replaceAll('_', '-') as OptionOf<TextField>
+const textOptions = Object.fromEntries(
+  textFields.map((field) => [optionOf(field), { type: 'string' } as const]),
+) as Record<OptionOf<TextField>, { type: 'string' }>
+/** How `--help` shows these options. */
+export const textUsage = Object.keys(textOptions)
+  .map((name) => `[--${name} TEXT]`)
+  .join(' ')
 
 export const reportOptions = {
   ...targetOptions,
+  ...textOptions,
   state: { type: 'string' },
-  context: { type: 'string' },
-  description: { type: 'string' },
   junit: { type: 'string', multiple: true },
-  'target-url': { type: 'string' },
   'wait-for-commit': { type: 'string' },
   truncate: { type: 'boolean' },
   json: { type: 'boolean' },
@@ -37,11 +53,11 @@ export async function report(args: string[], env: NodeJS.ProcessEnv): Promise<nu
   const { client, owner, repo, sha, targetUrl } = await findReportTarget(values, env)
   const given = values.truncate ? truncate(values.description) : values.description
   const description = (await readJunit(files))?.description ?? given
-  const body: StatusReport = {
-    state,
-    context,
-    ...(description !== undefined && { description }),
-    ...(targetUrl && { target_url: targetUrl }),
+  const texts = { ...values, context, description, 'target-url': targetUrl || undefined }
+  const body: StatusReport = { state }
+  for (const field of textFields) {
+    const text = texts[optionOf(field)]
+    if (text !== undefined) body[field] = text
   }
   const result = await noticeSlow(
     client.reportStatus({ owner, repo, sha, body }, { waitForCommit }),
