@@ -19,11 +19,17 @@ const MAX_OUTPUT = 16 * 1024 * 1024
 /**
  * Returns what git prints, for commands that print little. It is decoded as Latin-1, because names
  * of refs may not be UTF-8. Throws as `runGit`, and GitFailed.
+ *
+ * @param input see `runGit`
  */
 export async function readGit(
   repository: OpenedRepository,
   args: readonly string[],
-  { timeout = TIMEOUT, signal }: { timeout?: number; signal?: AbortSignal | undefined } = {},
+  {
+    timeout = TIMEOUT,
+    signal,
+    input,
+  }: { timeout?: number; signal?: AbortSignal | undefined; input?: string } = {},
 ): Promise<string> {
   const chunks: Buffer[] = []
   let length = 0
@@ -36,7 +42,7 @@ export async function readGit(
       return length > MAX_OUTPUT
     },
   }
-  const failure = await runGit(repository, args, output, timeout, signal)
+  const failure = await runGit(repository, args, output, timeout, signal, input)
   if (failure) throw failure
   if (output.isFull) throw new GitFailed('it printed too much', null)
   return Buffer.concat(chunks).toString('latin1')
@@ -50,6 +56,7 @@ export function decodeLatin1(output: string): string {
 /**
  * Runs git and passes its output on. The timeout, in milliseconds, and the signal kill it.
  *
+ * @param input what it reads
  * @returns what went wrong; undefined if git succeeded or was stopped because the output is full
  * @throws GitTimeout; the signal's reason
  */
@@ -59,13 +66,15 @@ export async function runGit(
   output: GitOutput,
   timeout: number,
   signal?: AbortSignal,
+  input?: string,
 ): Promise<GitFailed | undefined> {
   const deadline = AbortSignal.timeout(timeout)
   const { child, ended } = startGit(repository, args, {
-    stdio: ['ignore', 'pipe', 'pipe'],
+    stdio: [input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
     signal: signal === undefined ? deadline : AbortSignal.any([deadline, signal]),
     killSignal: 'SIGKILL',
   })
+  child.stdin?.end(input)
   child.stdout?.on('data', (chunk: Buffer) => {
     output.push(chunk)
     if (output.isFull) child.kill('SIGKILL')

@@ -2,12 +2,11 @@ import { type BranchRule, isBypassedBy, requiredBy, ruleMatcher } from '../../do
 import { explainVerdict } from '../../domain/unmet-checks.ts'
 import { ServiceError } from '../../errors.ts'
 import type { OpenedRepository } from '../../git/opened-repository.ts'
-import { readGit } from '../../git/run-git.ts'
 import type { Pusher, RefUpdate } from '../../store/audit/audit.ts'
 import type { Bypass } from '../../store/repositories/rules.ts'
 import type { Store } from '../../store/store.ts'
 import type { PushedRefs } from './proc-receive.ts'
-import { isAncestor, readSymbolicRefs } from './ref-graph.ts'
+import { findCommits, isAncestor, readSymbolicRefs } from './ref-graph.ts'
 
 /** An update of branches with rules. */
 interface RuledUpdate {
@@ -88,8 +87,10 @@ async function decideRefs(
   const reasons = new Map<RefUpdate, string | null>()
   const compare = async (rules: readonly BranchRule[]) => {
     const ruled = ruledUpdates(rules, updates, branchesOf)
-    for (const { update } of ruled)
-      if (!reasons.has(update)) reasons.set(update, await compareTips(repository, update, signal))
+    const others = ruled.map(({ update }) => update).filter((update) => !reasons.has(update))
+    const tips = others.map((update) => update.new).filter((tip) => !NO_OBJECT.test(tip))
+    const commits = await findCommits(repository, tips, signal)
+    for (const update of others) reasons.set(update, await compareTips(repository, update, commits, signal))
     return ruled
   }
   await compare(rules)
@@ -116,14 +117,19 @@ async function decideRefs(
   return refused
 }
 
-/** Compares an update with the graph of commits. Returns why it is refused, or null. */
+/**
+ * Compares an update with the graph of commits. Returns why it is refused, or null.
+ *
+ * @param commits those of the tips that are commits
+ */
 async function compareTips(
   repository: OpenedRepository,
   { old, new: tip }: RefUpdate,
+  commits: ReadonlySet<string>,
   signal: AbortSignal,
 ): Promise<string | null> {
   if (NO_OBJECT.test(tip)) return DELETED
-  if ((await readGit(repository, ['cat-file', '-t', tip], { signal })) !== 'commit\n') return NOT_A_COMMIT
+  if (!commits.has(tip)) return NOT_A_COMMIT
   return NO_OBJECT.test(old) || (await isAncestor(repository, old, tip, signal)) ? null : FORCED
 }
 

@@ -11,6 +11,18 @@ const MAX_DEPTH = 10
 const MAX_PATTERNS = 100
 const MAX_LENGTH = 100_000
 
+/** Returns which ids are those of commits in the repository. */
+export async function findCommits(
+  repository: OpenedRepository,
+  ids: readonly string[],
+  signal: AbortSignal,
+): Promise<Set<string>> {
+  if (ids.length === 0) return new Set()
+  const format = '--batch-check=%(objecttype) %(objectname)'
+  const lines = await readGit(repository, ['cat-file', format], { signal, input: ids.join('\n') })
+  return new Set(Array.from(lines.matchAll(/^commit (.*)$/gm), ([, id = '']) => id))
+}
+
 /**
  * Returns whether `old` is an ancestor of `id` or the same commit.
  *
