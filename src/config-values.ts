@@ -1,6 +1,6 @@
 import { parse } from 'pg-connection-string'
 import type { OidcOptions } from './auth/oidc.ts'
-import { Expected } from './errors.ts'
+import { Expected, isSystemError } from './errors.ts'
 import { parseCidr, type TrustedProxies } from './http/address.ts'
 import { parseDuration } from './util/duration.ts'
 
@@ -52,7 +52,7 @@ export function databaseUrl(given: string, name: string): string | null {
     if (/^postgres(ql)?:\/\//i.test(text) && parse(text).host !== undefined) return text
   } catch (error) {
     // Of the certificates that it names. The message says what is wrong with which file.
-    if (error instanceof Error && 'syscall' in error) throw new ConfigError(`${name}: ${error.message}`)
+    if (isSystemError(error)) throw new ConfigError(`${name}: ${error.message}`)
   }
   throw new ConfigError(
     `${name}: the value is not the URL of a PostgreSQL database (expected for example postgres://user:password@host:5432/database)`,

@@ -107,6 +107,17 @@ export function hasCode(error: unknown, ...codes: string[]): boolean {
   return error instanceof Error && 'code' in error && codes.includes(String(error.code))
 }
 
+/** Returns whether a system call failed because there is no such file or folder. */
+export function isMissing(error: unknown): boolean {
+  return hasCode(error, 'ENOENT')
+}
+
+/** Returns no entries of a folder that does not exist, and throws any other error. */
+export function emptyWhenMissing(error: unknown): [] {
+  if (isMissing(error)) return []
+  throw error
+}
+
 /** Returns null instead of an error of the system, and throws any other. */
 export function nullOnSystemError(error: unknown): null {
   if (isSystemError(error)) return null

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { buildApp } from './app.ts'
 import { describeVariables, readConfig } from './config.ts'
 import { ConfigError } from './config-values.ts'
-import { describeFailure, insteadOf, isExpected, Unavailable } from './errors.ts'
+import { describeFailure, hasCode, insteadOf, isExpected, Unavailable } from './errors.ts'
 import { checkGit, GitTooOld } from './git/git-version.ts'
 import { removeLeftovers } from './git/leftovers.ts'
 import { CommitLookup } from './git/objects/commit-lookup.ts'
@@ -105,8 +105,7 @@ async function serve(): Promise<void> {
   }
 
   await app.listen({ host, port, listenTextResolver: () => 'listening' }).catch((error: unknown) => {
-    const code = error instanceof Error && 'code' in error ? error.code : undefined
-    throw startError(code === 'EADDRINUSE' || code === 'EACCES' ? 'PORT' : 'HOST', error)
+    throw startError(hasCode(error, 'EADDRINUSE', 'EACCES') ? 'PORT' : 'HOST', error)
   })
   const address = app.server.address()
   const listening = typeof address === 'object' && address ? address.port : port

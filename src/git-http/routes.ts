@@ -4,7 +4,7 @@ import { scopes } from '../../generated/operations.ts'
 import type { Caller, Requirement } from '../auth/access-policy.ts'
 import type { Authorizer } from '../auth/authorizer.ts'
 import { readCredential, type SchemeReader } from '../auth/credential.ts'
-import { ServiceError } from '../errors.ts'
+import { hasCode, ServiceError } from '../errors.ts'
 import { GarbageCollector } from '../git/collect-garbage.ts'
 import { headerValues } from '../http/incoming.ts'
 import { sendError } from '../replies/error-replies.ts'
@@ -159,9 +159,7 @@ export async function gitHttp(app: FastifyInstance, options: GitHttpOptions): Pr
  * error of the server.
  */
 function withoutDisconnect(error: unknown): unknown {
-  const isDisconnect =
-    error instanceof Error && 'code' in error && error.code === 'ERR_STREAM_PREMATURE_CLOSE'
-  return isDisconnect ? new ServiceError('malformed_request') : error
+  return hasCode(error, 'ERR_STREAM_PREMATURE_CLOSE') ? new ServiceError('malformed_request') : error
 }
 
 /** Returns who pushes, of a caller who may write. */

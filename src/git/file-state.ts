@@ -1,6 +1,6 @@
 import type { BigIntStats } from 'node:fs'
 import { lstat, stat } from 'node:fs/promises'
-import { nullOnSystemError } from '../errors.ts'
+import { hasCode, nullOnSystemError } from '../errors.ts'
 
 /** The state of several files and folders at one moment. */
 export interface FilesState {
@@ -51,8 +51,7 @@ export async function statIfExists(path: string): Promise<BigIntStats | null> {
   try {
     return await stat(path, { bigint: true })
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? error.code : undefined
-    if (code === 'ENOENT' || code === 'ENOTDIR') return null
+    if (hasCode(error, 'ENOENT', 'ENOTDIR')) return null
     throw error
   }
 }

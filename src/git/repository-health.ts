@@ -1,8 +1,7 @@
 import { constants } from 'node:fs'
 import { access, readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { isSystemError } from '../errors.ts'
-import { emptyWhenMissing, isMissing } from '../util/missing.ts'
+import { emptyWhenMissing, isMissing, isSystemError } from '../errors.ts'
 import { cannotOpen, RepositoryUnavailable, unavailable } from './errors.ts'
 import { statIfExists } from './file-state.ts'
 

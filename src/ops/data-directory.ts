@@ -1,5 +1,6 @@
 import { accessSync, constants, realpathSync, statSync } from 'node:fs'
 import { RuleViolation } from '../domain/rule-violation.ts'
+import { isSystemError } from '../errors.ts'
 import { accountName } from '../util/account-name.ts'
 import { shellQuote } from '../util/shell-quote.ts'
 
@@ -45,7 +46,7 @@ function canWrite(folder: string): boolean {
     return true
   } catch (error) {
     // Missing rights, or a file system that is mounted for reading only.
-    if (error instanceof Error && 'syscall' in error) return false
+    if (isSystemError(error)) return false
     throw error
   }
 }

@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto'
 import type { FastifyReply } from 'fastify'
 import { Blocked } from '../auth/budget.ts'
-import { ServiceError, statusOf, Unavailable } from '../errors.ts'
+import { hasCode, ServiceError, statusOf, Unavailable } from '../errors.ts'
 
 /** Seconds after which a client may retry while the database or a repository is unavailable. */
 const RETRY_AFTER = 2
@@ -15,8 +15,7 @@ const RETRY_WITH_ROOM = [10, 151] as const
 export function asServiceError(error: unknown): ServiceError {
   if (error instanceof ServiceError) return error
   if (error instanceof Unavailable) return new ServiceError('unavailable', undefined, { cause: error })
-  const code = error instanceof Error && 'code' in error ? error.code : undefined
-  if (code === 'FST_ERR_BAD_URL') return new ServiceError('malformed_url')
+  if (hasCode(error, 'FST_ERR_BAD_URL')) return new ServiceError('malformed_url')
   return new ServiceError('internal', undefined, { cause: error })
 }
 

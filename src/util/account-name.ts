@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs'
+import { isSystemError } from '../errors.ts'
 
 /**
  * Returns the name of an account; undefined where the machine's list of accounts does not have it.
@@ -8,7 +9,7 @@ export function accountName(uid: number): string | undefined {
     const accounts = readFileSync('/etc/passwd', 'utf8').split('\n')
     return accounts.map((line) => line.split(':')).find(([, , id]) => id === String(uid))?.[0]
   } catch (error) {
-    if (error instanceof Error && 'syscall' in error) return undefined
+    if (isSystemError(error)) return undefined
     throw error
   }
 }

@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import { fullCommitId } from '../../domain/commit-id.ts'
 import { fieldsOf } from '../../store/statuses/columns.ts'
-import type { CommitKey } from '../../store/statuses/status-summaries.ts'
+import type { CommitKey } from '../../store/statuses/statuses.ts'
 import type { Store } from '../../store/store.ts'
 import { formatTime } from '../../store/time.ts'
 import { findRepository } from '../parts/arguments.ts'

@@ -1,11 +1,11 @@
 import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
+import { isMissing } from '../../errors.ts'
 import { unavailable } from '../../git/errors.ts'
 import { isSettled } from '../../git/file-state.ts'
 import { FAN_OUT } from '../../git/repository-health.ts'
 import { syncPath } from '../../util/durable.ts'
 import { limitConcurrency } from '../../util/limit-concurrency.ts'
-import { isMissing } from '../../util/missing.ts'
 import { walk } from '../../util/walk.ts'
 
 /** Maximum number of remembered folders; they take about 10 MB. */

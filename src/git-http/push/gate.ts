@@ -1,5 +1,5 @@
 import { type BranchRule, isBypassedBy, requiredBy, ruleMatcher } from '../../domain/branch-rules.ts'
-import { explainVerdict } from '../../domain/unmet-checks.ts'
+import { explainVerdict } from '../../domain/verdict.ts'
 import { ServiceError } from '../../errors.ts'
 import type { OpenedRepository } from '../../git/opened-repository.ts'
 import type { Pusher, RefUpdate } from '../../store/audit/audit.ts'

@@ -1,6 +1,6 @@
 import { open, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { nullOnSystemError } from '../../errors.ts'
+import { hasCode, nullOnSystemError } from '../../errors.ts'
 import { publish, syncPath } from '../../util/durable.ts'
 import { GitFailed, unavailable } from '../errors.ts'
 import { statIfExists } from '../file-state.ts'
@@ -94,8 +94,7 @@ async function changeHead(
   const { mode } = await stat(head)
   // git locks HEAD by creating the same file.
   const handle = await open(lock, 'wx', mode & 0o777).catch((error: unknown) => {
-    if (error instanceof Error && 'code' in error && error.code === 'EEXIST')
-      throw new HeadLocked(`another process is changing HEAD (${lock} exists)`)
+    if (hasCode(error, 'EEXIST')) throw new HeadLocked(`another process is changing HEAD (${lock} exists)`)
     throw error
   })
 

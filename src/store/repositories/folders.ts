@@ -1,7 +1,7 @@
 import { constants } from 'node:fs'
 import { access, readdir, realpath } from 'node:fs/promises'
 import { join } from 'node:path'
-import { emptyWhenMissing } from '../../util/missing.ts'
+import { emptyWhenMissing } from '../../errors.ts'
 import type { Engine } from '../engine.ts'
 import { repositoryPath } from '../repository-files.ts'
 

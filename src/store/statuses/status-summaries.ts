@@ -1,9 +1,10 @@
-import type { Kysely, SelectQueryBuilder } from 'kysely'
+import type { SelectQueryBuilder } from 'kysely'
 import { schemas } from '../../../generated/schemas.ts'
 import { type StatusCounts, type StatusState, statesOf } from '../../domain/states.ts'
 import type { Engine } from '../engine.ts'
 import { prepare } from '../prepared.ts'
 import type { Tables } from '../tables.ts'
+import { type CommitKey, commitCacheKey, statusesOf } from './statuses.ts'
 
 /** What lists of commits show of the statuses of a commit. */
 export interface StatusSummary {
@@ -25,27 +26,8 @@ export const NO_STATUSES: StatusSummary = {
   failed: [],
 }
 
-/** A commit of a repository. */
-export interface CommitKey {
-  repositoryId: number
-  sha: string
-}
-
 export const MAX_FAILED = 3
 export const FAILED = statesOf('failure')
-
-/**
- * Names a commit's statuses where they are cached, and the lock under which contexts are added to
- * it.
- */
-export function commitCacheKey({ repositoryId, sha }: CommitKey): string {
-  return `statuses ${repositoryId} ${sha}`
-}
-
-/** Returns a query of the statuses of a commit. */
-export function statusesOf(kysely: Kysely<Tables>, { repositoryId, sha }: CommitKey) {
-  return kysely.selectFrom('statuses').where('repository_id', '=', repositoryId).where('sha', '=', sha)
-}
 
 /** Counts statuses by state. */
 export function countsOf(statuses: SelectQueryBuilder<Tables, 'statuses', object>) {

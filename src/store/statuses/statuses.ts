@@ -1,8 +1,10 @@
+import type { Kysely } from 'kysely'
 import { RuleViolation } from '../../domain/rule-violation.ts'
 import { ServiceError } from '../../errors.ts'
 import { ADMINISTRATOR, type Audit, repositoryNameOf } from '../audit/audit.ts'
 import { type Engine, ForeignKeyViolation } from '../engine.ts'
 import { prepare } from '../prepared.ts'
+import type { Tables } from '../tables.ts'
 import { newId, nowInSeconds } from '../time.ts'
 import {
   answeredColumns,
@@ -11,7 +13,6 @@ import {
   type ReportedFields,
   type StatusRow,
 } from './columns.ts'
-import { type CommitKey, commitCacheKey, statusesOf } from './status-summaries.ts'
 
 /**
  * A status with the names of the user and the token of its latest report; null if it is older than
@@ -29,6 +30,25 @@ export type Report = ReportedFields & {
   sha: string
   /** The `reporter_id` of the token that sent it. */
   reporterId?: number | null
+}
+
+/** A commit of a repository. */
+export interface CommitKey {
+  repositoryId: number
+  sha: string
+}
+
+/**
+ * Names a commit's statuses where they are cached, and the lock under which contexts are added to
+ * it.
+ */
+export function commitCacheKey({ repositoryId, sha }: CommitKey): string {
+  return `statuses ${repositoryId} ${sha}`
+}
+
+/** Returns a query of the statuses of a commit. */
+export function statusesOf(kysely: Kysely<Tables>, { repositoryId, sha }: CommitKey) {
+  return kysely.selectFrom('statuses').where('repository_id', '=', repositoryId).where('sha', '=', sha)
 }
 
 /**

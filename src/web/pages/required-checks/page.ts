@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { requiredBy, rulesFor, validateRule } from '../../../domain/branch-rules.ts'
 import { patternMatcher } from '../../../domain/patterns.ts'
-import { explainVerdict } from '../../../domain/unmet-checks.ts'
+import { explainVerdict } from '../../../domain/verdict.ts'
 import type { ReadableRepository } from '../../../store/access/access.ts'
 import { ruleState } from '../../../store/repositories/rules.ts'
 import { createAdministeredFinder, settingsPath } from '../../parts/administration.ts'

@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { explainVerdict } from '../../src/domain/unmet-checks.ts'
+import { explainVerdict } from '../../src/domain/verdict.ts'
 
 const describeUnmetChecks = (...args: Parameters<typeof explainVerdict>) => explainVerdict(...args).reason
 
