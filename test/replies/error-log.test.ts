@@ -1,19 +1,20 @@
 import { rmSync } from 'node:fs'
 import { Writable } from 'node:stream'
+import { Client } from 'pg'
 import t, { type Test } from 'tap'
 import { buildApp } from '../../src/app.ts'
 import { CommitLookup } from '../../src/git/objects/commit-lookup.ts'
 import { openSpool } from '../../src/git-http/spool.ts'
 import { createLogger } from '../../src/ops/logger.ts'
 import { StoreUnavailable } from '../../src/store/engine.ts'
-import { openTestStore, sqlite } from '../helpers/databases.ts'
+import { openTestStore, postgres, sqlite } from '../helpers/databases.ts'
 import { recordLog } from '../helpers/log.ts'
 import { startServer } from '../helpers/server.ts'
 import { until } from '../helpers/until.ts'
 
 /** Opens an app and collects the lines of its log. */
-async function open(t: Test, level: string) {
-  const { store, options } = await openTestStore(t, sqlite)
+async function open(t: Test, level: string, database = sqlite) {
+  const { store, options } = await openTestStore(t, database)
   const lines: Record<string, unknown>[] = []
   const destination = new Writable({
     write(chunk, _encoding, done) {
@@ -62,6 +63,20 @@ t.test('an internal error is logged each time, with its stack', async (t) => {
     answers.map(({ headers }) => headers['x-request-id']),
   )
   for (const line of lines) t.match(line, { level: 50, msg: 'internal', err: { stack: /\n +at / } })
+})
+
+t.test('a bug in the call of PostgreSQL is an internal error with its stack', async (t) => {
+  const { app, lines } = await open(t, 'info', postgres)
+  t.equal((await app.inject(path)).statusCode, 401)
+  const { query } = Client.prototype
+  t.teardown(() => {
+    Client.prototype.query = query
+  })
+  Client.prototype.query = async () => {
+    throw new Error('boom')
+  }
+  t.equal((await app.inject(path)).statusCode, 500)
+  t.match(lines, [{ level: 50, msg: 'internal', err: { stack: /boom\n +at / } }])
 })
 
 t.test('at level debug each request is logged without its query', async (t) => {

@@ -1,4 +1,5 @@
 import { DatabaseError } from 'pg'
+import { isSystemError } from '../../errors.ts'
 import { ForeignKeyViolation, StoreUnavailable } from '../engine.ts'
 
 /**
@@ -21,6 +22,25 @@ const CONFLICT = /^(40001|40P01)/
 /** Maximum number of attempts after conflicts. */
 const ATTEMPTS = 5
 const FOREIGN_KEY = '23503'
+
+/** How codes of Node begin that are about the system, sockets, TLS or certificates. */
+const NODE_CODE =
+  /^(E(?!RR_)|ERR_(SSL|TLS|STREAM|SOCKET_CLOSED)|UNABLE_TO|CERT|DEPTH|SELF_SIGNED|HOSTNAME|INVALID_(CA|PURPOSE)|PATH_LENGTH)/
+/** How messages of `pg` begin that are about the connection and have no code. */
+export const CONNECTION_MESSAGES = [
+  'Connection terminated',
+  'timeout expired',
+  'timeout exceeded when trying to connect',
+  'Query read timeout',
+  'Client has encountered a connection error and is not queryable',
+  'Client was closed and is not queryable',
+  'The server does not support SSL connections',
+  'There was an error establishing an SSL connection',
+  // What the server sends is no answer to what it was asked, or no proof that it knows the password.
+  'Received unexpected ',
+  'Unknown authenticationOk message type',
+  'SASL: ',
+]
 
 /**
  * Returns StoreUnavailable for an error of the connection, the server or its disk,
@@ -76,11 +96,13 @@ function sqlStateOf(error: unknown): string | undefined {
   return cause instanceof DatabaseError ? cause.code : undefined
 }
 
-/**
- * Errors of `pg` without a SQLSTATE are about the connection, unless they are programming errors.
- */
+/** Returns whether an error without a SQLSTATE is about the connection. Others are bugs. */
 function isConnectionError(error: unknown): boolean {
-  return error instanceof Error && !(error instanceof TypeError) && !(error instanceof RangeError)
+  // The server speaks another protocol.
+  if (isSystemError(error) || error instanceof DatabaseError) return true
+  if (!(error instanceof Error)) return false
+  if ('code' in error) return NODE_CODE.test(String(error.code))
+  return CONNECTION_MESSAGES.some((message) => error.message.startsWith(message))
 }
 
 /**

@@ -1,7 +1,9 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { sql } from 'kysely'
 import { Client } from 'pg'
 import tap, { type Test } from 'tap'
-import { translateError } from '../../../src/store/postgres/driver-errors.ts'
+import { CONNECTION_MESSAGES, translateError } from '../../../src/store/postgres/driver-errors.ts'
 import { openStore, type StoreOptions } from '../../../src/store/store.ts'
 import { databaseUrl, execute, openTestStore, postgres } from '../../helpers/databases.ts'
 import { startPostgres } from '../../helpers/postgres-server.ts'
@@ -299,6 +301,27 @@ test('reports a server that cannot be reached or rejects the password', async (t
   // Of a host with several addresses, Node names only the code.
   const refused = Object.assign(new AggregateError([]), { code: 'ECONNREFUSED' })
   t.match(translateError(refused, true), { ...AWAY, message: 'PostgreSQL: ECONNREFUSED' })
+})
+
+test('only errors of the connection count as unavailable, as Node and pg name them', async (t) => {
+  for (const code of ['EPIPE', 'CERT_HAS_EXPIRED', 'INVALID_CA', 'ERR_TLS_CERT_ALTNAME_INVALID'])
+    t.match(translateError(Object.assign(new Error('x'), { code })), AWAY, code)
+  const folder = join(import.meta.dirname, '../../../node_modules')
+  const files = ['pg/lib/client.js', 'pg/lib/connection.js', 'pg/lib/crypto/sasl.js']
+  const sources = [...files, 'pg-pool/index.js', 'pg-protocol/dist/parser.js']
+  const source = sources.map((file) => readFileSync(join(folder, file), 'utf8')).join()
+  for (const message of CONNECTION_MESSAGES) {
+    t.ok(source.includes(`'${message}`), `pg still says "${message}"`)
+    t.match(translateError(new Error(message)), AWAY)
+  }
+  const bugs = [
+    new Error('boom'),
+    new TypeError('x is not a function'),
+    Object.assign(new RangeError('x'), { code: 'ERR_OUT_OF_RANGE' }),
+    Object.assign(new TypeError('x'), { code: 'ERR_INVALID_ARG_TYPE' }),
+  ]
+  for (const bug of bugs)
+    for (const isConnecting of [true, false]) t.equal(translateError(bug, isConnecting), bug)
 })
 
 async function untilBlocked(client: Client): Promise<void> {
