@@ -55,8 +55,8 @@ async function verifyPassword(password: string, stored: string | null): Promise<
  */
 export async function authenticate(user: User | undefined, password: string): Promise<User | null> {
   const possible = Buffer.byteLength(password) <= MAX_PASSWORD_BYTES
-  const right = await verifyPassword(possible ? password : '', user?.password_hash ?? null)
-  return user && user.locked_at === null && right && possible ? user : null
+  const right = await verifyPassword(possible ? password : '', user?.passwordHash ?? null)
+  return user && user.lockedAt === null && right && possible ? user : null
 }
 
 /** Compared against when there is no stored hash. Random, so no known password matches it. */

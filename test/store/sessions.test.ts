@@ -54,7 +54,7 @@ for (const database of databases) {
           { kind: 'user', user: carol, address: BROWSER.address },
           { hash, newHash: `${hash} again` },
         )
-      const passwordOf = async () => (await store.users.get('carol')).password_hash
+      const passwordOf = async () => (await store.users.get('carol')).passwordHash
       await store.sessions.create('ended', carol, BROWSER)
       await store.sessions.endAll(carol, ADMINISTRATOR)
       await store.sessions.create('another', carol, BROWSER)
@@ -154,8 +154,8 @@ for (const database of databases) {
       )
       const linked = await store.users.get('linked')
       await store.engine.kysely.updateTable('users').set({ signed_in_at: 1 }).execute()
-      const signedInAt = async () => (await store.users.get('linked')).signed_in_at
-      t.equal(await store.sessions.create('l2', { ...linked, signed_in_at: 1 }, BROWSER), true)
+      const signedInAt = async () => (await store.users.get('linked')).signedInAt
+      t.equal(await store.sessions.create('l2', { ...linked, signedInAt: 1 }, BROWSER), true)
       t.equal(await signedInAt(), 1, 'a password says nothing about the account of a provider')
       t.equal(await store.sessions.create('l2b', linked, BROWSER, undefined, true), true)
       t.ok(Number(await signedInAt()) > 1)

@@ -182,7 +182,7 @@ for (const file of readdirSync(folder)) {
     t.equal((await server.read('acme/rocket', SHA)).status, 401, 'still private')
     const users = await server.store.users.list()
     t.same(
-      users.map((user) => [user.id, user.name, user.locked_at]),
+      users.map((user) => [user.id, user.name, user.lockedAt]),
       expected.users,
     )
     if (release !== '0.1.0') await expectAccountsAndRules(t, server, id, limited)

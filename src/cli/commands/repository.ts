@@ -266,7 +266,7 @@ async function listAccessOf(store: Store, userName: string, json?: boolean): Pro
   const rows = (await store.collaborators.ofUser(user)).map(({ repository, permission, reason }) => {
     return { repository, access: permission, reason }
   })
-  if (user.locked_at !== null) say(`warning: ${user.name} is locked, and has no access until "user unlock"`)
+  if (user.lockedAt !== null) say(`warning: ${user.name} is locked, and has no access until "user unlock"`)
   printList(rows, json, `${user.name} has access to no repository.`)
 }
 

@@ -52,15 +52,13 @@ export function addUserCommands(program: Command, settings: Settings): void {
     .action((options: { json?: boolean }) =>
       readingStore(settings, async (store, { oidc }) => {
         const users = await store.users.list()
-        const areLinked = oidc !== null || users.some(({ oidc_subject }) => oidc_subject !== null)
-        const rows = users.map(
-          ({ name, created_at, locked_at, oidc_issuer: issuer, oidc_subject: subject }) => ({
-            name,
-            created_at: formatTime(created_at),
-            locked_at: locked_at === null ? null : formatTime(locked_at),
-            ...(areLinked && { issuer, subject }),
-          }),
-        )
+        const areLinked = oidc !== null || users.some(({ subject }) => subject !== null)
+        const rows = users.map(({ name, createdAt, lockedAt, issuer, subject }) => ({
+          name,
+          created_at: formatTime(createdAt),
+          locked_at: lockedAt === null ? null : formatTime(lockedAt),
+          ...(areLinked && { issuer, subject }),
+        }))
         printList(rows, options.json, 'There are no users.')
       }),
     )
@@ -80,7 +78,7 @@ export function addUserCommands(program: Command, settings: Settings): void {
           throw new RuleViolation(`the password of "${name}" was changed meanwhile; run the command again`)
         const { sessions, tokens } = changed
         const work = tokens === 1 ? 'works' : 'work'
-        const when = account.locked_at === null ? `still ${work}` : `${work} again after "user unlock"`
+        const when = account.lockedAt === null ? `still ${work}` : `${work} again after "user unlock"`
         say(`Ended ${count(sessions, 'session')}. ${count(tokens, 'token')} of ${account.name} ${when}.`)
       })
     })

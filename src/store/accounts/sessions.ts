@@ -93,10 +93,10 @@ export function createSessionStore({ kysely }: Engine, audit: Audit) {
         // before or after.
         const account = await db
           .updateTable('users')
-          .set({ signed_in_at: byProvider ? now : user.signed_in_at })
+          .set({ signed_in_at: byProvider ? now : user.signedInAt })
           .where('id', '=', user.id)
-          .where('password_hash', 'is not distinct from', user.password_hash)
-          .where('oidc_subject', 'is not distinct from', user.oidc_subject)
+          .where('password_hash', 'is not distinct from', user.passwordHash)
+          .where('oidc_subject', 'is not distinct from', user.subject)
           .where('locked_at', 'is', null)
           .returning('id')
           .executeTakeFirst()
@@ -120,7 +120,7 @@ export function createSessionStore({ kysely }: Engine, audit: Audit) {
           })
           .execute()
         const by = { kind: 'user', user, address: client.address } as const
-        const details = byProvider ? { issuer: user.oidc_issuer } : {}
+        const details = byProvider ? { issuer: user.issuer } : {}
         await record({ by, action: 'sign-in', subject: user, details })
         return true
       })
@@ -178,7 +178,7 @@ export function createSessionStore({ kysely }: Engine, audit: Audit) {
         if (!user) return false
         const by = { kind: 'user', user, address } as const
         await record({ by, action: 'sign-out', subject: user, details: {} })
-        return user.oidc_subject !== null
+        return user.subject !== null
       })
     },
 
@@ -195,13 +195,16 @@ export function createSessionStore({ kysely }: Engine, audit: Audit) {
 async function deleteSession(
   db: Kysely<Tables>,
   hash: string,
-): Promise<(SessionUser & Pick<User, 'oidc_subject'>) | undefined> {
+): Promise<(SessionUser & Pick<User, 'subject'>) | undefined> {
   const deleted = await db
     .deleteFrom('sessions')
     .where('hash', '=', hash)
     .returning('user_id')
     .executeTakeFirst()
   if (!deleted) return undefined
-  const user = db.selectFrom('users').select(['id', 'name', 'oidc_subject']).where('id', '=', deleted.user_id)
+  const user = db
+    .selectFrom('users')
+    .select(['id', 'name', 'oidc_subject as subject'])
+    .where('id', '=', deleted.user_id)
   return user.executeTakeFirst()
 }

@@ -1,4 +1,4 @@
-import type { Kysely, Selectable } from 'kysely'
+import type { Kysely } from 'kysely'
 import { isOwnerName, nameKey, OWNER_NAME_RULE } from '../../domain/names.ts'
 import { AlreadyExists, RuleViolation } from '../../domain/rule-violation.ts'
 import { type AccessChange, compareAccess, listAccess } from '../access/access-list.ts'
@@ -9,7 +9,23 @@ import { moveRepositories } from '../repositories/moves.ts'
 import type { Tables } from '../tables.ts'
 import { nowInSeconds } from '../time.ts'
 
-export type User = Selectable<Tables['users']>
+/** See `Tables['users']`. */
+export interface User {
+  id: number
+  name: string
+  passwordHash: string | null
+  lockedAt: number | null
+  issuer: string | null
+  subject: string | null
+  signedInAt: number | null
+  createdAt: number
+}
+
+const COLUMNS = [
+  ...(['id', 'name', 'password_hash as passwordHash', 'locked_at as lockedAt'] as const),
+  ...(['oidc_issuer as issuer', 'oidc_subject as subject'] as const),
+  ...(['signed_in_at as signedInAt', 'created_at as createdAt'] as const),
+]
 
 /** An account at an OpenID Connect provider. */
 export interface Identity {
@@ -73,7 +89,7 @@ export function createUserStore({ kysely }: Engine, audit: Audit) {
     link(name: string, identity: Identity | null): Promise<number> {
       return audit.transaction(async (db, record) => {
         const user = await getUser(db, name)
-        if ((identity === null) === (user.oidc_issuer === null))
+        if ((identity === null) === (user.issuer === null))
           throw new RuleViolation(
             `"${name}" is ${identity ? 'linked already; unlink it first' : 'not linked'}`,
           )
@@ -82,7 +98,7 @@ export function createUserStore({ kysely }: Engine, audit: Audit) {
           throw new RuleViolation(`the account is linked to the user "${holder.name}"; unlink that one first`)
         await db.updateTable('users').set(linkTo(identity)).where('id', '=', user.id).execute()
         const sessions = await deleteSessions(db, user.id)
-        const details = { issuer: identity?.issuer ?? user.oidc_issuer, sessions }
+        const details = { issuer: identity?.issuer ?? user.issuer, sessions }
         const action = identity ? 'user.linked' : 'user.unlinked'
         await record({ by: ADMINISTRATOR, action, subject: user, details })
         return sessions
@@ -110,7 +126,7 @@ export function createUserStore({ kysely }: Engine, audit: Audit) {
     },
 
     list(): Promise<User[]> {
-      return kysely.selectFrom('users').selectAll().orderBy('name_key').execute()
+      return kysely.selectFrom('users').select(COLUMNS).orderBy('name_key').execute()
     },
 
     /**
@@ -134,7 +150,7 @@ export function createUserStore({ kysely }: Engine, audit: Audit) {
           .updateTable('users')
           .set({ password_hash: passwordHash })
           .where('id', '=', user.id)
-          .where('password_hash', 'is not distinct from', user.password_hash)
+          .where('password_hash', 'is not distinct from', user.passwordHash)
           .$if(keep !== undefined, (query) =>
             query.where('locked_at', 'is', null).where(({ exists }) =>
               exists(
@@ -260,7 +276,7 @@ async function createUser(
       ...linkTo(identity),
     })
     .onConflict((conflict) => conflict.doNothing())
-    .returningAll()
+    .returning(COLUMNS)
     .executeTakeFirst()
   if (!user)
     throw new AlreadyExists(
@@ -277,12 +293,12 @@ async function createUser(
 
 /** Returns a user by name. */
 function findByName(db: Kysely<Tables>, name: string): Promise<User | undefined> {
-  return db.selectFrom('users').selectAll().where('name_key', '=', nameKey(name)).executeTakeFirst()
+  return db.selectFrom('users').select(COLUMNS).where('name_key', '=', nameKey(name)).executeTakeFirst()
 }
 
 /** Returns the user of an account. */
 function findLinked(db: Kysely<Tables>, { issuer, subject }: Identity): Promise<User | undefined> {
-  const users = db.selectFrom('users').selectAll().where('oidc_issuer', '=', issuer)
+  const users = db.selectFrom('users').select(COLUMNS).where('oidc_issuer', '=', issuer)
   return users.where('oidc_subject', '=', subject).executeTakeFirst()
 }
 

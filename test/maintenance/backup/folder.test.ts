@@ -136,7 +136,7 @@ for (const from of databases) {
     t.same(await refsOf(then.store), before)
     t.equal(git(then.options.dataDir, '--git-dir=repositories/1.git', 'cat-file', '-t', sha), 'commit')
     t.equal(then.locked, 1)
-    t.ok((await then.store.users.find('alice'))?.locked_at)
+    t.ok((await then.store.users.find('alice'))?.lockedAt)
     t.same(
       readdirSync(then.options.dataDir).sort().slice(0, 1),
       ['commit-status.db'],

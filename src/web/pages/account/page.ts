@@ -30,7 +30,7 @@ export async function accountPages(
     const user = userOf(request)
     const sessions = await store.sessions.list(user.id, SESSIONS + 1)
     const events = await readEvents((...page) => store.auditLog.latest(user, ...page), before)
-    const isLinked = oidc && (await store.users.get(user.name)).oidc_subject !== null
+    const isLinked = oidc && (await store.users.get(user.name)).subject !== null
     const content = accountView({
       hasPassword: passwordSignIn && !isLinked,
       session: sessionOf(request),

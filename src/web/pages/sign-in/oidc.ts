@@ -55,7 +55,7 @@ export async function oidcPages(app: FastifyInstance, options: PageContext & { o
         const missing = `You need ${oidc.required} to sign in. Ask for it where your account at ${oidc.name} is managed.`
         if (!user) refusal = { reason: 'claim', message: missing }
         // Otherwise something was changed meanwhile, and the next attempt says what.
-        else if (user.locked_at !== null)
+        else if (user.lockedAt !== null)
           refusal = { reason: 'locked', message: 'Your user is locked. Ask an administrator to unlock it.' }
       } catch (error) {
         if (!(error instanceof RuleViolation)) throw error

@@ -35,7 +35,7 @@ export async function signInPages(app: FastifyInstance, options: PageContext): P
         const compare = async () => {
           named = isOwnerName(name) ? await store.users.find(name) : undefined
           // A linked user who has left the provider must not come back with a password.
-          return authenticate(oidc && named?.oidc_subject ? undefined : named, password)
+          return authenticate(oidc && named?.subject ? undefined : named, password)
         }
         const failed = () => ({ at: 'sign-in', user: named }) as const
         const user = await budget.attempt(address, compare, failed, connectionSignal(request.raw.socket))
