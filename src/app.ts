@@ -184,9 +184,9 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
 
 /** Returns the id that a trusted proxy has given a request. */
 function idOfProxy({ headers, socket }: IncomingMessage, proxies: TrustedProxies): string | undefined {
-  const sent = headers['x-request-id']
-  if (typeof sent !== 'string' || !/^[\w.:-]{1,64}$/.test(sent)) return undefined
-  return isTrusted(socket.remoteAddress ?? '', proxies) ? sent : undefined
+  const sentId = headers['x-request-id']
+  if (typeof sentId !== 'string' || !/^[\w.:-]{1,64}$/.test(sentId)) return undefined
+  return isTrusted(socket.remoteAddress ?? '', proxies) ? sentId : undefined
 }
 
 /** Sets the headers that every answer carries. */

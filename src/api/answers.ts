@@ -59,11 +59,11 @@ export function createSender(
 
   function encode(reply: FastifyReply, answer: AnyReply): EncodedBody {
     const derived = 'derived' in answer ? answer.derived : null
-    const cached = derived && encodedBodies.get(derived.toBody)?.get(derived.source)
-    if (cached && !verify) return cached
+    const cachedBody = derived && encodedBodies.get(derived.toBody)?.get(derived.source)
+    if (cachedBody && !verify) return cachedBody
     const text = reply.serialize(bodyOf(answer)).toString()
     const encoded = { payload: text.length > CONVERT_ONCE ? Buffer.from(text) : text, etag: etagOf(text) }
-    if (cached && cached.etag !== encoded.etag)
+    if (cachedBody && cachedBody.etag !== encoded.etag)
       throw new Error('a derived body depends on more than its source')
     if (derived) {
       const bySource = encodedBodies.get(derived.toBody) ?? new WeakMap<object, EncodedBody>()

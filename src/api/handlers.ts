@@ -68,11 +68,11 @@ export function createHandlers(store: Store, lookup: CommitLookup, onReported: O
       if (branch?.startsWith(BRANCHES))
         ruled.push(...(await rules.requiredPatterns(repository.id, branch.slice(BRANCHES.length))))
       const body = verdictOf(rows, [...new Set([...require, ...ruled])])
-      const listed = body.required.reduce((sum, { contexts }) => sum + contexts.length, 0)
-      if (listed > MAX_LISTED)
+      const listedContexts = body.required.reduce((sum, { contexts }) => sum + contexts.length, 0)
+      if (listedContexts > MAX_LISTED)
         throw new ServiceError(
           'field_invalid',
-          `require: all patterns together match ${listed} contexts; at most ${MAX_LISTED} are allowed`,
+          `require: all patterns together match ${listedContexts} contexts; at most ${MAX_LISTED} are allowed`,
         )
       return { status: 200, body }
     },

@@ -44,8 +44,8 @@ export function createAuthorizer(store: Store, budget: Budget, log: TokenUseLog)
         if (access.token) uses.record(access.token, Math.floor(now / 1000))
         return caller
       } catch (error) {
-        const failed = error instanceof ServiceError && error.code === 'credential_unknown'
-        if (failed) await budget.count(address)
+        const isUnknown = error instanceof ServiceError && error.code === 'credential_unknown'
+        if (isUnknown) await budget.count(address)
         throw error
       }
     },

@@ -15,13 +15,13 @@ export function isNullable(schema: JsonObject): boolean {
  */
 export function nullableOf(schema: JsonObject, where: string): JsonObject {
   const [inner, nothing, ...others] = list(schema.oneOf)
-  const known = ['oneOf', 'description', 'title', 'deprecated', 'examples']
+  const knownKeys = ['oneOf', 'description', 'title', 'deprecated', 'examples']
   const isNull = nothing !== undefined && JSON.stringify(nothing) === '{"type":"null"}'
   if (
     inner === undefined ||
     !isNull ||
     others.length > 0 ||
-    Object.keys(schema).some((key) => !known.includes(key))
+    Object.keys(schema).some((key) => !knownKeys.includes(key))
   ) {
     throw new SpecError(
       `${where}: "oneOf" is supported as [SCHEMA, { type: 'null' }], beside a description only`,

@@ -62,20 +62,20 @@ export function explainVerdict(
   if (verdict === 'success') return { verdict, required, reason: null }
 
   const contexts = new Set(required.flatMap((pattern) => pattern.contexts))
-  const counted = reported.filter(({ context }) => contexts.has(context))
-  const described = (combined: CombinedState, verb: string) =>
-    counted
+  const requiredContexts = reported.filter(({ context }) => contexts.has(context))
+  const describe = (combined: CombinedState, verb: string) =>
+    requiredContexts
       .filter(({ state }) => COMBINED[state] === combined)
       .map(({ context, state }) => `${shown(context)} ${verb} ${state}`)
-  const missing = required.filter(({ state }) => state === null)
-  const unmet = [
-    ...described('failure', 'reported'),
-    ...missing.map(({ pattern }) => `${shown(pattern)} has not reported`),
-    ...described('pending', 'is'),
+  const missingPatterns = required.filter(({ state }) => state === null)
+  const unmetChecks = [
+    ...describe('failure', 'reported'),
+    ...missingPatterns.map(({ pattern }) => `${shown(pattern)} has not reported`),
+    ...describe('pending', 'is'),
   ]
 
-  const more = unmet.length - MAX_REASONS
-  const reason = unmet.slice(0, MAX_REASONS).join(', ') + (more > 0 ? `, and ${more} more` : '')
+  const more = unmetChecks.length - MAX_REASONS
+  const reason = unmetChecks.slice(0, MAX_REASONS).join(', ') + (more > 0 ? `, and ${more} more` : '')
   return { verdict, required, reason }
 }
 

@@ -170,14 +170,14 @@ export function createGitServer(options: GitServerOptions): RunGit {
   /** Receives a whole push into a file. It may give way until git works on it. */
   async function receivePush({ request, reply, client }: GitRequest): Promise<Body> {
     const displaced = new AbortController()
-    const held = pushDisk.open(client, () => displaced.abort(new ServiceError('no_room')))
+    const holder = pushDisk.open(client, () => displaced.abort(new ServiceError('no_room')))
     const content = await spool.createFile()
     // Written at offsets, so that the position of the file, from which git reads, stays at its
     // start.
     const sink = content.createWriteStream({ start: 0, autoClose: false, highWaterMark: WRITE_BATCH })
     sink.once('close', () => {
-      held.keep()
-      held.release()
+      holder.keep()
+      holder.release()
     })
     try {
       await readBody(request.raw, reply.raw, {
@@ -185,17 +185,17 @@ export function createGitServer(options: GitServerOptions): RunGit {
         maxBytes: limits.maxBytes,
         pace: limits.pace,
         take: (length) => {
-          if (!held.take(length)) throw new ServiceError('no_room')
+          if (!holder.take(length)) throw new ServiceError('no_room')
         },
         signal: displaced.signal,
       })
       // They are not kept: many pushes may wait.
       const { commands } = await readCommands(content)
       const { any, megabyte, ref } = limits.pushTime
-      const time = any + (megabyte * held.held) / MB + ref * commands.length
+      const time = any + (megabyte * holder.held) / MB + ref * commands.length
       const close = () => void sink.destroy()
       const timeout = Math.min(time, limits.timeout)
-      return { content, timeout, displaced: displaced.signal, keep: held.keep, close }
+      return { content, timeout, displaced: displaced.signal, keep: holder.keep, close }
     } catch (error) {
       sink.destroy()
       throw error
@@ -206,14 +206,14 @@ export function createGitServer(options: GitServerOptions): RunGit {
   async function runInPlace(call: GitRequest, body: Body | null): Promise<Readable | Buffer> {
     const { request, repository, service, client, pusher } = call
     const connection = connectionSignal(request.raw.socket)
-    const wanted = body ? AbortSignal.any([connection, body.displaced]) : connection
+    const whileWanted = body ? AbortSignal.any([connection, body.displaced]) : connection
     const place = places[service]
     const timeout = body?.timeout ?? limits.timeout
-    const leave = await place.enter(client, wanted, pusher !== null && timeout > limits.pushTime.short)
+    const leave = await place.enter(client, whileWanted, pusher !== null && timeout > limits.pushTime.short)
     body?.keep()
 
     const stop = new AbortController()
-    const signal = AbortSignal.any([wanted, stop.signal])
+    const signal = AbortSignal.any([whileWanted, stop.signal])
     const timer = setTimeout(() => {
       const cause = new Error('git took too long')
       stop.abort(new ServiceError('unavailable', undefined, { cause }))

@@ -31,14 +31,14 @@ export async function createRepositories(
   const drafts = wanted.map((repository) => ({ repository, path: draftPath(repositories.folder) }))
   const places: { draft: SyncedDraft; place: string }[] = []
   try {
-    const created = []
+    const newRepositories = []
     for (const { repository, path } of drafts) {
       await createBareRepository(path, repository.objectFormat)
       // Not later, because the database is locked then.
       const draft = await SyncedDraft.of(path)
-      created.push({ repository, place: async (place: string) => void places.push({ draft, place }) })
+      newRepositories.push({ repository, place: async (place: string) => void places.push({ draft, place }) })
     }
-    return await repositories.createAll(created, () => publishAll(places), by)
+    return await repositories.createAll(newRepositories, () => publishAll(places), by)
   } catch (error) {
     // The rows may have been stored all the same if the connection broke. Folders without a row are
     // skipped.

@@ -151,8 +151,8 @@ export function hasObjects(
 
 /** Returns whether a repository has all that its refs lead to. */
 export function isComplete(repository: OpenedRepository): Promise<boolean> {
-  const ended = runUnlimited(repository, ['rev-list', '--objects', '--quiet', '--all'])
-  return ended.then(() => true, insteadOf(GitFailed, false))
+  const walk = runUnlimited(repository, ['rev-list', '--objects', '--quiet', '--all'])
+  return walk.then(() => true, insteadOf(GitFailed, false))
 }
 
 /** @throws GitFailed */
@@ -200,8 +200,8 @@ export async function gatherObjects(
 export async function writeRefs(repository: OpenedRepository, { refs, symbolic }: RefList): Promise<void> {
   const { path } = repository
   const head = refs.find((line) => line.endsWith(' HEAD'))
-  const packed = refs.filter((line) => line !== head).map((line) => `${line}\n`)
-  await writeFile(join(path, 'packed-refs'), packed.join(''), 'latin1')
+  const packedLines = refs.filter((line) => line !== head).map((line) => `${line}\n`)
+  await writeFile(join(path, 'packed-refs'), packedLines.join(''), 'latin1')
   if (head) await writeFile(join(path, 'HEAD'), head.replace(' HEAD', '\n'))
   for (const line of symbolic)
     await runUnlimited(repository, ['symbolic-ref', ...decodeLatin1(line).split(' ')])

@@ -33,9 +33,9 @@ export function parseCidr(text: string): Range {
 /** Returns whether the address belongs to a trusted proxy. */
 export function isTrusted(address: string, proxies: TrustedProxies): boolean {
   if (proxies.length === 0) return false
-  const parsed = parseAddress(address)
-  if (parsed === null) return false
-  return proxies.some(([range, bits]) => parsed.kind() === range.kind() && parsed.match(range, bits))
+  const ip = parseAddress(address)
+  if (ip === null) return false
+  return proxies.some(([range, bits]) => ip.kind() === range.kind() && ip.match(range, bits))
 }
 
 /**
@@ -66,10 +66,10 @@ export function clientAddress(
  * since providers assign whole /64 networks. `::ffff:1.2.3.4` becomes `1.2.3.4`.
  */
 export const addressKey = boundedMemoize(ADDRESSES, (address: string): string => {
-  const parsed = parseAddress(address)
-  if (parsed === null) return UNKNOWN_ADDRESS
-  if (!(parsed instanceof ipaddr.IPv6)) return parsed.toString()
-  const network = new ipaddr.IPv6([...parsed.parts.slice(0, 4), 0, 0, 0, 0])
+  const ip = parseAddress(address)
+  if (ip === null) return UNKNOWN_ADDRESS
+  if (!(ip instanceof ipaddr.IPv6)) return ip.toString()
+  const network = new ipaddr.IPv6([...ip.parts.slice(0, 4), 0, 0, 0, 0])
   return `${network.toString()}/64`
 })
 

@@ -12,6 +12,6 @@ export function etagOf(body: string | Buffer): string {
 export function matchesEtag(header: string | undefined, etag: string): boolean {
   if (header === undefined) return false
   if (header === etag || header.trim() === '*') return true
-  const wanted = etag.replace(/^W\//, '')
-  return (header.match(/(?:W\/)?"[^"]*"/g) ?? []).some((tag) => tag.replace(/^W\//, '') === wanted)
+  const wantedTag = etag.replace(/^W\//, '')
+  return (header.match(/(?:W\/)?"[^"]*"/g) ?? []).some((tag) => tag.replace(/^W\//, '') === wantedTag)
 }

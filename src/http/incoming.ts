@@ -33,10 +33,10 @@ export class CompactRequest extends IncomingMessage {
 
   #join(): void {
     if (this.#small === null) return
-    const joined = Buffer.concat(this.#small, this.#length)
+    const joinedChunks = Buffer.concat(this.#small, this.#length)
     this.#small = null
     this.#length = 0
-    super.push(joined)
+    super.push(joinedChunks)
   }
 }
 
@@ -50,9 +50,10 @@ export class CompactRequest extends IncomingMessage {
 export function headerValues(rawHeaders: readonly string[], name: string): string[] {
   const values: string[] = []
   for (let index = 0; index < rawHeaders.length; index += 2) {
-    const sent = rawHeaders[index]
+    const field = rawHeaders[index]
     // Comparing lengths first avoids a lower-case copy of nearly every name.
-    if (sent?.length === name.length && sent.toLowerCase() === name) values.push(rawHeaders[index + 1] ?? '')
+    if (field?.length === name.length && field.toLowerCase() === name)
+      values.push(rawHeaders[index + 1] ?? '')
   }
   return values
 }

@@ -160,15 +160,15 @@ function expectedRefs(
 
 /** Returns the refs whose moves form one chain, and its end; '' if the ref was deleted. */
 function endsOfChains(content: RepositoryContent | null, records: PushRecord[]): Map<string, ExpectedRef> {
-  const copied = content ? refsOf(content) : null
+  const copiedRefs = content ? refsOf(content) : null
   // How much more often each ref was moved to an id than away from it.
   const balances = new Map<string, Map<string, number>>()
   const sources = new Map<string, string>()
   const add = (ref: string, id: string, by: number) => {
-    const balance = balances.get(ref) ?? new Map(copied && [[copied.get(ref) ?? '', 1]])
+    const balance = balances.get(ref) ?? new Map(copiedRefs && [[copiedRefs.get(ref) ?? '', 1]])
     balances.set(ref, balance.set(id, (balance.get(id) ?? 0) + by))
   }
-  for (const [ref, id] of copied ?? []) add(ref, id, 0)
+  for (const [ref, id] of copiedRefs ?? []) add(ref, id, 0)
   for (const { updates = [], time } of records)
     for (const update of updates) {
       add(update.ref, update.old.replace(/^0+$/, ''), -1)
@@ -181,7 +181,8 @@ function endsOfChains(content: RepositoryContent | null, records: PushRecord[]):
     const unbalanced = [...balance].filter(([, count]) => count !== 0)
     const [end, ...others] = unbalanced.sort((a, b) => b[1] - a[1])
     // The start of a chain without a backup has -1.
-    const isChain = end?.[1] === 1 && others.length <= (copied ? 0 : 1) && others.every(([, n]) => n === -1)
+    const isChain =
+      end?.[1] === 1 && others.length <= (copiedRefs ? 0 : 1) && others.every(([, n]) => n === -1)
     if (!isChain) continue
     const [id] = end
     ends.set(ref, { id, source: sources.get(`${ref} ${id}`) ?? `backup of ${content?.copied_at}` })

@@ -60,9 +60,9 @@ export function createMetrics(store: Store, lookup: CommitLookup, limits: Failur
       () => Object.entries<number>({ ...store.pool() }).map(([state, count]) => [{ state }, count]),
       ['state'],
     )
-  const reported = counter('commit_status_reports_total', 'Statuses reported, by state.', ['state'])
-  for (const state of schemas.State.enum) reported.inc({ state }, 0)
-  const failed = counter(
+  const reports = counter('commit_status_reports_total', 'Statuses reported, by state.', ['state'])
+  for (const state of schemas.State.enum) reports.inc({ state }, 0)
+  const failures = counter(
     'commit_status_authentication_failures_total',
     'Counted failed authentication attempts.',
   )
@@ -128,8 +128,8 @@ export function createMetrics(store: Store, lookup: CommitLookup, limits: Failur
         if (status >= 500) serverErrors.inc()
       }
     },
-    statusReported: (state: string) => reported.inc({ state }),
-    authenticationFailed: () => failed.inc(),
+    statusReported: (state: string) => reports.inc({ state }),
+    authenticationFailed: () => failures.inc(),
     addressBlocked: () => blocked.inc(),
     requestShed: () => shed.inc(),
     /** Renders all metrics in Prometheus's text format. */

@@ -17,7 +17,7 @@ const contract = read('openapi.yaml')
 const [, former = ''] = /^## \[(\d.*?)\]/m.exec(changelog) ?? []
 const [, unreleased = ''] = changelog.split(/^## .*/m)
 const [, contractVersion = ''] = /^ {2}version: (\S+)$/m.exec(contract) ?? []
-const kept = `test/contract/released/openapi-${contractVersion}.yaml`
+const keptContract = `test/contract/released/openapi-${contractVersion}.yaml`
 
 const problem = findProblem()
 if (problem === null) {
@@ -40,8 +40,8 @@ function findProblem(): string | null {
     return 'CHANGELOG.md lists nothing below "Unreleased". Describe what changed for users.'
   if (!unreleased.includes(`\nVersion ${contractVersion} of openapi.yaml.\n`))
     return `CHANGELOG.md does not say "Version ${contractVersion} of openapi.yaml." below "Unreleased".`
-  if (existsSync(kept) && read(kept) !== contract)
-    return `openapi.yaml differs from version ${contractVersion} as released in ${kept}. Raise its version.`
+  if (existsSync(keptContract) && read(keptContract) !== contract)
+    return `openapi.yaml differs from version ${contractVersion} as released in ${keptContract}. Raise its version.`
   const changes = execFileSync('git', ['status', '--porcelain'], { encoding: 'utf8' })
   if (changes !== '') return `Commit or remove these changes first:\n${changes.trimEnd()}`
   const { status } = spawnSync('npm', ['run', '--silent', 'check'], { stdio: 'inherit' })
@@ -54,7 +54,7 @@ function release(): void {
     'CHANGELOG.md',
     changelog.replace('## [Unreleased]\n', () => `## [Unreleased]\n\n## [${version}] - ${date}\n`),
   )
-  writeFileSync(kept, contract)
+  writeFileSync(keptContract, contract)
   for (const path of ['package.json', 'clients/typescript/package.json', 'package-lock.json'])
     writeFileSync(
       path,

@@ -58,9 +58,9 @@ class Slots {
   }
 
   release(client: string): void {
-    const held = (this.#held.get(client) ?? 0) - 1
+    const heldSlots = (this.#held.get(client) ?? 0) - 1
     this.taken--
-    if (held > 0) this.#held.set(client, held)
+    if (heldSlots > 0) this.#held.set(client, heldSlots)
     else this.#held.delete(client)
   }
 }
@@ -124,10 +124,10 @@ export class FairQueue {
     signal?.throwIfAborted()
     if (!this.#hasSlotFor(client, isLong)) await this.#wait(client, signal, isLong)
     else this.#take(client, isLong)
-    let held = true
+    let isHeld = true
     return () => {
-      if (held) this.#release(client, isLong)
-      held = false
+      if (isHeld) this.#release(client, isLong)
+      isHeld = false
     }
   }
 

@@ -18,18 +18,18 @@ export function characterReplacer(pattern: RegExp, replacement: Replacement) {
     const first = text.search(pattern)
     if (first === -1) return text
     let result = ''
-    let kept = 0
+    let restStart = 0
     for (let index = first; index < text.length; ) {
       const code = text.codePointAt(index) ?? 0
       const replaced = replacementOf(code)
       const end = index + (code > 0xffff ? 2 : 1)
       if (replaced !== null) {
-        result += text.slice(kept, index) + replaced
-        kept = end
+        result += text.slice(restStart, index) + replaced
+        restStart = end
       }
       index = end
     }
-    return result + text.slice(kept)
+    return result + text.slice(restStart)
   }
 }
 

@@ -43,10 +43,10 @@ export class SharedBudget {
   open(client: string, onYield?: () => void): Holder {
     let own = 0
     const add = (amount: number) => {
-      const held = this.heldBy(client) + amount
+      const heldBytes = this.heldBy(client) + amount
       own += amount
       this.#taken += amount
-      if (held > 0) this.#held.set(client, held)
+      if (heldBytes > 0) this.#held.set(client, heldBytes)
       else this.#held.delete(client)
     }
     const holder: Holder = {

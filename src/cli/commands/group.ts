@@ -93,11 +93,11 @@ async function setMembers(
 ): Promise<void> {
   const lines = await readLines(from, ['user', 'access'], ['locked_at'])
   await withStore(settings, async (store) => {
-    const known = new Map((await store.users.list()).map(({ id, name }) => [nameKey(name), id]))
+    const userIds = new Map((await store.users.list()).map(({ id, name }) => [nameKey(name), id]))
     const members = new Map<number, Permission | null>()
     for (const { user, access } of lines) {
       const permission = accessOf(access, user)
-      const id = known.get(nameKey(user))
+      const id = userIds.get(nameKey(user))
       // A directory also lists people who have not signed in yet.
       if (id === undefined) say(`warning: there is no user "${user}"`)
       else if (members.has(id)) throw new UsageError(`--from names ${user} more than once`)

@@ -70,9 +70,9 @@ export function addRepositoryCommands(program: Command, settings: Settings): voi
             : [{ name: fullName }]
         const repositories = objects.map((object) => newRepository({ ...defaults, ...object }))
         await checkGit()
-        const created = await createRepositories(store, repositories)
-        await describeCreated(store, created)
-        for (const { path } of created) print(path)
+        const newRepositories = await createRepositories(store, repositories)
+        await describeCreated(store, newRepositories)
+        for (const { path } of newRepositories) print(path)
       }),
     )
 
@@ -104,7 +104,7 @@ export function addRepositoryCommands(program: Command, settings: Settings): voi
           throw new RuleViolation(
             `${inspected.path} is a shallow clone, without older commits. Fetch those with: git fetch --unshallow`,
           )
-        const created = await store.repositories.create({
+        const repository = await store.repositories.create({
           owner,
           name,
           visibility: visibilityOf(options, config),
@@ -112,7 +112,7 @@ export function addRepositoryCommands(program: Command, settings: Settings): voi
           path: inspected.path,
           trustOwner,
         })
-        await describeCreated(store, [created])
+        await describeCreated(store, [repository])
       }),
     )
 

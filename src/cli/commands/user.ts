@@ -73,10 +73,10 @@ export function addUserCommands(program: Command, settings: Settings): void {
       return withStore(settings, async (store) => {
         const account = await store.users.get(name)
         const passwordHash = await hashPassword(await readNewPassword(account.name))
-        const changed = await store.users.setPassword(account, passwordHash, ADMINISTRATOR)
-        if (!changed)
+        const change = await store.users.setPassword(account, passwordHash, ADMINISTRATOR)
+        if (!change)
           throw new RuleViolation(`the password of "${name}" was changed meanwhile; run the command again`)
-        const { sessions, tokens } = changed
+        const { sessions, tokens } = change
         const work = tokens === 1 ? 'works' : 'work'
         const when = account.lockedAt === null ? `still ${work}` : `${work} again after "user unlock"`
         say(`Ended ${count(sessions, 'session')}. ${count(tokens, 'token')} of ${account.name} ${when}.`)

@@ -71,8 +71,8 @@ function readObject<Required extends string, Optional extends string>(
     if (typeof content !== 'string') throw problem(`"${field}" is not a text`)
     object[field] = content
   }
-  const missing = required.find((field) => object[field] === undefined)
-  if (missing !== undefined) throw problem(`"${missing}" is missing`)
+  const missingField = required.find((field) => object[field] === undefined)
+  if (missingField !== undefined) throw problem(`"${missingField}" is missing`)
   // All fields are known, and those that are required are there.
   return object as Fields<Required, Optional>
 }

@@ -63,7 +63,7 @@ function nullable(schemas: Schemas, { oneOf, ...beside }: JsonObject, use: Use):
  */
 export function emitSchemas({ schemas, operations }: Spec): string {
   const requests = operations.flatMap(({ parameters: { path, query }, body }) => [...path, ...query, body])
-  const requested = reachable(schemas, requests)
+  const requestSchemas = reachable(schemas, requests)
   const answered = reachable(
     schemas,
     operations.flatMap(({ replies }) => replies),
@@ -71,7 +71,11 @@ export function emitSchemas({ schemas, operations }: Spec): string {
   const components = Object.entries(schemas).map(([name, schema]) => {
     const request = serverSchema(schemas, schema, 'request')
     const answer = serverSchema(schemas, schema, 'answer')
-    if (requested.has(name) && answered.has(name) && JSON.stringify(request) !== JSON.stringify(answer)) {
+    if (
+      requestSchemas.has(name) &&
+      answered.has(name) &&
+      JSON.stringify(request) !== JSON.stringify(answer)
+    ) {
       throw new SpecError(
         `components.schemas.${name} is used by a request and by an answer; write two schemas, because the server ` +
           'ignores unknown fields of requests and sends none in answers',

@@ -11,7 +11,7 @@ import { walk } from '../../util/walk.ts'
 /** Maximum number of remembered folders; they take about 10 MB. */
 const LIMIT = 50_000
 /** The state in which each folder was last synced. */
-const synced = new Map<string, string>()
+const syncedStates = new Map<string, string>()
 /**
  * Syncing blocks threads that all file access of this process shares. Repositories take turns
  * folder by folder, so that one with any number of folders does not delay pushes to the others.
@@ -62,11 +62,11 @@ async function* foldersIn(folder: string): AsyncGenerator<string> {
 async function syncWhenChanged(folder: string): Promise<void> {
   const { ino, ctimeNs } = await stat(folder, { bigint: true })
   const state = `${ino}:${ctimeNs}`
-  if (synced.get(folder) === state) return
+  if (syncedStates.get(folder) === state) return
   // A later change may get the same timestamp. Compare before the sync, which can take seconds.
-  const settled = isSettled(ctimeNs)
+  const isStateSettled = isSettled(ctimeNs)
   await syncPath(folder)
-  if (!settled) return
-  if (synced.size >= LIMIT) synced.clear()
-  synced.set(folder, state)
+  if (!isStateSettled) return
+  if (syncedStates.size >= LIMIT) syncedStates.clear()
+  syncedStates.set(folder, state)
 }

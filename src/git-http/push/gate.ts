@@ -97,7 +97,7 @@ async function decideRefs(
   await authorizeAgain()
   // A rule may have been added meanwhile. What has been compared already is not compared again.
   const ruled = await compare(await store.rules.load(pusher.repositoryId))
-  const refused = new Map<string, string>()
+  const refusals = new Map<string, string>()
   const bypasses: Bypass[] = []
   for (const { update, branches } of ruled) {
     for (const rules of branches) {
@@ -108,13 +108,13 @@ async function decideRefs(
       // git refuses what is no commit, too, whoever pushes it.
       if (reason !== NOT_A_COMMIT && isBypassedBy(rules, pusher.by.user.id))
         bypasses.push({ ...update, reason })
-      else refused.set(update.ref, reason)
+      else refusals.set(update.ref, reason)
     }
   }
-  if (atomic && refused.size > 0) return new Map([...refuseAll(updates, ATOMIC), ...refused])
-  const usedBypasses = bypasses.filter(({ ref }) => !refused.has(ref))
+  if (atomic && refusals.size > 0) return new Map([...refuseAll(updates, ATOMIC), ...refusals])
+  const usedBypasses = bypasses.filter(({ ref }) => !refusals.has(ref))
   if (usedBypasses.length > 0) await store.rules.recordBypasses(pusher, usedBypasses)
-  return refused
+  return refusals
 }
 
 /**

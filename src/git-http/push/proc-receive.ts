@@ -45,8 +45,8 @@ export function serveProcReceive(channel: Duplex, decide: Decide): void {
       return { ref, old, new: id }
     })
     const atomic = features.split(' ').includes('atomic')
-    const refused = await decide({ updates, atomic, signal: closed.signal })
-    channel.end(reportOf(updates, refused))
+    const refusals = await decide({ updates, atomic, signal: closed.signal })
+    channel.end(reportOf(updates, refusals))
   }
   const fail = (error: unknown) => channel.destroy(error instanceof Error ? error : new Error(String(error)))
   const reader = new PacketReader((content) => {

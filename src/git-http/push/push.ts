@@ -78,7 +78,7 @@ export async function beginPush(
   if (reason !== null) return reportRefusal(request, reason)
   signal.throwIfAborted()
   // Without commands, git has nothing to update.
-  const begun = commands.length > 0 ? await recorder.begin(pusher, repository, commands, before) : null
+  const begunPush = commands.length > 0 ? await recorder.begin(pusher, repository, commands, before) : null
   const report = new PushReport(commands)
   let synced: Promise<void> | undefined
 
@@ -94,15 +94,15 @@ export async function beginPush(
     return synced
   }
   return {
-    descriptor: begun?.descriptor ?? null,
+    descriptor: begunPush?.descriptor ?? null,
     decide: gated && ((pushed) => decide(gated, pushed)),
     report,
     sync,
     async end() {
-      if (!begun) return
+      if (!begunPush) return
       // A power cut must not undo what the event says. Who sends the report learns why this fails.
       await sync().catch(() => {})
-      await begun.settle(report.updated)
+      await begunPush.settle(report.updated)
     },
   }
 }

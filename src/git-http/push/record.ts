@@ -143,14 +143,14 @@ export class PushRecorder {
     const outcome = await compareRefs(repository, commands)
     // If the refs cannot be read now, they may be later.
     if (outcome === null && !isOverdue) return state
-    const settled = await this.#pushes.settle(id, pusher, {
+    const isSettled = await this.#pushes.settle(id, pusher, {
       ...(outcome ?? nothingKnown(commands)),
       interrupted: true,
     })
     // Nobody else has created what is older, unless another push was open.
     if (
       state === 'ended' &&
-      settled &&
+      isSettled &&
       repository?.managed &&
       !(await this.#pushes.hasOpen(pusher.repositoryId))
     )
@@ -160,9 +160,9 @@ export class PushRecorder {
 
   /** Never rejects: the refs have moved, so it is too late to refuse the push. */
   #track(work: Promise<void>): Promise<void> {
-    const tracked = work.catch(this.#onError).finally(() => this.#pending.delete(tracked))
-    this.#pending.add(tracked)
-    return tracked
+    const trackedWork = work.catch(this.#onError).finally(() => this.#pending.delete(trackedWork))
+    this.#pending.add(trackedWork)
+    return trackedWork
   }
 }
 

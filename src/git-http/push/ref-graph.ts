@@ -51,15 +51,15 @@ export async function readSymbolicRefs(
   repository: OpenedRepository,
   signal: AbortSignal,
 ): Promise<Map<string, string>> {
-  const listed = new Set<string>()
+  const listedRefs = new Set<string>()
   const symbolic = new Map<string, string>()
   const take = (ref: string, target: string) => {
-    listed.add(ref)
+    listedRefs.add(ref)
     if (target !== '') symbolic.set(ref, target)
   }
   await eachRef(repository, 'symref', [], take, signal)
   // git lists none whose target does not exist; a push to such a ref creates the target.
-  for await (const [ref, target] of symbolicFiles(repository.path, (name) => listed.has(name)))
+  for await (const [ref, target] of symbolicFiles(repository.path, (name) => listedRefs.has(name)))
     symbolic.set(ref, target)
   for (const ref of symbolic.keys()) symbolic.set(ref, lastOf(ref, symbolic))
   return symbolic

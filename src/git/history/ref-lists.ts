@@ -76,12 +76,12 @@ export class RefLists {
    * @param name anything a user may send
    */
   async find(repository: RepositoryFiles, refs: Refs, name: string, client: GitClient): Promise<Ref | null> {
-    const named = (list: readonly Ref[], prefix: string) => list.find((ref) => prefix + ref.name === name)
+    const findIn = (list: readonly Ref[], prefix: string) => list.find((ref) => prefix + ref.name === name)
     const listedRef =
-      named(refs.branches, '') ??
-      named(refs.tags, '') ??
-      named(refs.branches, 'refs/heads/') ??
-      named(refs.tags, 'refs/tags/')
+      findIn(refs.branches, '') ??
+      findIn(refs.tags, '') ??
+      findIn(refs.branches, 'refs/heads/') ??
+      findIn(refs.tags, 'refs/tags/')
     return listedRef ?? (refs.more ? this.findUnlisted(repository, name, client) : null)
   }
 

@@ -131,8 +131,8 @@ export class LookupQueue {
     const answeredLookups = lookups.slice(0, answers.length)
     for (const [index, lookup] of answeredLookups.entries())
       if (answers[index] !== 'missing') this.#settle(lookup, answers[index] === 'commit')
-    const missing = answeredLookups.filter((_, index) => answers[index] === 'missing')
-    if (missing.length > 0) void this.#settleMissing(missing)
+    const missingLookups = answeredLookups.filter((_, index) => answers[index] === 'missing')
+    if (missingLookups.length > 0) void this.#settleMissing(missingLookups)
     return { rest: lookups.slice(answers.length), ended: reader.ended }
   }
 

@@ -117,13 +117,13 @@ async function addGeneration(
   const { database, ids } = await backUpDatabase(store, generations.databaseOf(folder, name), onProgress)
 
   // Repositories that were created since are not in the database.
-  const stored = (await store.repositories.list()).filter(({ id }) => ids.has(id))
-  const wanted = stored.filter(({ managed }) => managed || imported)
+  const storedRows = (await store.repositories.list()).filter(({ id }) => ids.has(id))
+  const wantedRows = storedRows.filter(({ managed }) => managed || imported)
   const copies: generations.RepositoryCopy[] = []
-  for (const [index, row] of wanted.entries()) {
+  for (const [index, row] of wantedRows.entries()) {
     const copy = await copyRepository(run, row)
     if (copy) copies.push(copy)
-    onProgress('repositories', index + 1, wanted.length)
+    onProgress('repositories', index + 1, wantedRows.length)
   }
   if (verifyAll) await verifyOthers(run, copies)
 
@@ -150,10 +150,12 @@ async function addGeneration(
     }),
   )
 
-  const left = stored.filter((row) => !wanted.includes(row)).map(({ owner, name }) => `${owner}/${name}`)
-  const lost = earlier.flatMap(({ name, lost }) => (lost ? `the backup ${name} is lost: ${lost}` : []))
+  const leftNames = storedRows
+    .filter((row) => !wantedRows.includes(row))
+    .map(({ owner, name }) => `${owner}/${name}`)
+  const lostBackups = earlier.flatMap(({ name, lost }) => (lost ? `the backup ${name} is lost: ${lost}` : []))
   const { notes, ...verified } = verification
-  return { left, problems, notes: [...notes, ...lost], verified }
+  return { left: leftNames, problems, notes: [...notes, ...lostBackups], verified }
 }
 
 /** Reads the manifests of all backups in a folder, and with `databases` their databases. */
@@ -308,17 +310,17 @@ async function keepEarlier(
       .filter(({ id, object_format }) => id === copy.id && object_format === copy.object_format)
       .flatMap(({ content }) => (content ? { backup, tips: tipsOf(content) } : [])),
   )
-  const known = content ? tipsOf(content) : []
-  if (await hasObjects(objects, [...new Set(backups.flatMap(({ tips }) => tips))], known)) return
+  const knownTips = content ? tipsOf(content) : []
+  if (await hasObjects(objects, [...new Set(backups.flatMap(({ tips }) => tips))], knownTips)) return
 
   const places = [...(await findAside(objects.path)), ...(row ? [(await openRepository(row)).path] : [])]
   const folders = places.map((place) => join(place, 'objects'))
-  const kept = [...known]
+  const keptTips = [...knownTips]
   for (const { backup, tips } of backups) {
-    if (await gatherObjects(objects, tips, known, folders)) kept.push(...tips)
+    if (await gatherObjects(objects, tips, knownTips, folders)) keptTips.push(...tips)
     else backup.lost ??= `objects of ${copy.name} exist nowhere any more`
   }
-  await writeTips(objects, kept)
+  await writeTips(objects, keptTips)
 }
 
 /** Reads the objects of repositories that only earlier backups contain. */

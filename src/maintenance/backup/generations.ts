@@ -108,11 +108,11 @@ export async function readManifest(folder: string, name: string): Promise<Manife
 
 /** Removes what interrupted backups have left, and all backups except the newest `keep`. */
 export async function removeBackups(folder: string, keep: number): Promise<void> {
-  const kept = (await listBackups(folder)).slice(-keep)
+  const keptBackups = (await listBackups(folder)).slice(-keep)
   // A backup is not complete without its manifest, so that goes first.
   for (const name of (await readdir(folder)).sort().reverse()) {
     const [, backup, draft] = FILE.exec(name) ?? []
-    if (!backup || (kept.includes(backup) && !draft)) continue
+    if (!backup || (keptBackups.includes(backup) && !draft)) continue
     await rm(join(folder, name))
     await syncPath(folder)
   }
@@ -126,8 +126,8 @@ export async function removeBackups(folder: string, keep: number): Promise<void>
 export async function removeObjects(folder: string): Promise<void> {
   const manifests = (await listBackups(folder)).map((name) => readManifest(folder, name))
   const copies = (await Promise.all(manifests)).flatMap(({ repositories }) => repositories)
-  const named = new Set(copies.map((copy) => objectsOf(folder, copy)))
+  const namedFolders = new Set(copies.map((copy) => objectsOf(folder, copy)))
   const files = (await readdir(join(folder, 'repositories'))).filter((name) => OBJECTS.test(name))
   for (const path of files.map((name) => join(folder, 'repositories', name)))
-    if (!named.has(path)) await rm(path, { recursive: true })
+    if (!namedFolders.has(path)) await rm(path, { recursive: true })
 }

@@ -89,9 +89,9 @@ export async function verifyPack(
 ): Promise<boolean> {
   const file = join(path, 'objects', 'pack', pack)
   const name = PACK.exec(pack)?.[1]
-  const found = await readDigests(file, format, verification)
-  if (name === undefined || found?.actual !== name) return false
-  if (found.stored === name) return true
+  const foundDigests = await readDigests(file, format, verification)
+  if (name === undefined || foundDigests?.actual !== name) return false
+  if (foundDigests.stored === name) return true
   await chmod(file, 0o600)
   await using handle = await open(file, 'r+')
   const digest = Buffer.from(name, 'hex')
@@ -128,8 +128,8 @@ async function repair(objects: SharedObjects, verification: Verification): Promi
       const index = join(packs, pack.replace(/pack$/, 'idx'))
       const reverse = join(packs, pack.replace(/pack$/, 'rev'))
       const areWhole = [index, ...(existsSync(reverse) ? [reverse] : [])].map(async (file) => {
-        const found = await readDigests(file, format, verification)
-        return found !== null && found.actual === found.stored
+        const foundDigests = await readDigests(file, format, verification)
+        return foundDigests !== null && foundDigests.actual === foundDigests.stored
       })
       // What can be read of a damaged pack is read by its index.
       if (!isWhole || !(await Promise.all(areWhole)).includes(false)) continue
@@ -176,8 +176,8 @@ async function readDigests(
     verification.bytes += size
     if (size <= length) return null
     await pipeline(createReadStream(file, { end: size - length - 1 }), hash)
-    const stored = Buffer.concat(await createReadStream(file, { start: size - length }).toArray())
-    return { actual: hash.digest('hex'), stored: stored.toString('hex') }
+    const storedDigest = Buffer.concat(await createReadStream(file, { start: size - length }).toArray())
+    return { actual: hash.digest('hex'), stored: storedDigest.toString('hex') }
   } catch (error) {
     if (isMissing(error)) return null
     throw error

@@ -88,10 +88,10 @@ export async function restoreAll(
   return withDrafts(dataDir, [draft, join(folder, DRAFT)], async () => {
     const place = isNew ? draft : dataDir
     const store = await openStore({ ...options, dataDir: place, create: 'restore' })
-    const restored = await restoreInto(store, options, source, copies, onRows).finally(() => store.close())
+    const result = await restoreInto(store, options, source, copies, onRows).finally(() => store.close())
     // Fails if another process has created a database meanwhile.
     if (isNew) await publishNew(databaseFile(place), file)
-    return restored
+    return result
   })
 }
 
@@ -140,8 +140,8 @@ async function restoreInto(
   const frame = await restoreBackup(engine, source.file, onRows, async (db, { created_at, sha256 }) => {
     if (source.sha256 && sha256 !== source.sha256) throw damagedBackup()
     if (source.sha256) await removeUnnamed(db, source.repositories)
-    const moved = source.repositories.filter((copy) => copy.imported !== null && copy.content)
-    for (const { id } of moved)
+    const movedCopies = source.repositories.filter((copy) => copy.imported !== null && copy.content)
+    for (const { id } of movedCopies)
       await db.updateTable('repositories').set({ path: null }).where('id', '=', id).execute()
     await settleAsUnknown(db)
     if (lockUsers) {
@@ -157,10 +157,10 @@ async function restoreInto(
 
 /** Removes repositories that the server created and that were deleted while the backup was made. */
 async function removeUnnamed(db: Kysely<Tables>, copies: readonly RepositoryCopy[]): Promise<void> {
-  const named = new Set(copies.map(({ id }) => id))
+  const copiedIds = new Set(copies.map(({ id }) => id))
   const managed = await db.selectFrom('repositories').select('id').where('path', 'is', null).execute()
   for (const { id } of managed)
-    if (!named.has(id)) await db.deleteFrom('repositories').where('id', '=', id).execute()
+    if (!copiedIds.has(id)) await db.deleteFrom('repositories').where('id', '=', id).execute()
 }
 
 /** Returns the repositories that are not in place. @throws RuleViolation if anything else is */

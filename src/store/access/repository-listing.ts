@@ -28,7 +28,7 @@ export function createRepositoryListing(engine: Engine, folder: string) {
       // For a long list PostgreSQL would scan the whole table to know what `exists`.
       return eb(rules.select('id').limit(1), 'is not', null).as('hasRules')
     })
-  const listed = (rows: Awaited<ReturnType<ReturnType<typeof visibleTo>['execute']>>): ListedRepository[] =>
+  const toList = (rows: Awaited<ReturnType<ReturnType<typeof visibleTo>['execute']>>): ListedRepository[] =>
     rows.flatMap((row) => {
       const repository = repositoryOf(row, folder)
       // SQLite answers with a number.
@@ -59,7 +59,7 @@ export function createRepositoryListing(engine: Engine, folder: string) {
         .orderBy('repositories.id', 'desc')
         .limit(count)
         .execute()
-      return listed(rows)
+      return toList(rows)
     },
 
     /**
@@ -87,7 +87,7 @@ export function createRepositoryListing(engine: Engine, folder: string) {
           sql<boolean>`(repositories.owner_key, repositories.name_key) > (${owner}, ${name})`,
         )
       }
-      return listed(await query.execute())
+      return toList(await query.execute())
     },
 
     /**
@@ -105,15 +105,15 @@ export function createRepositoryListing(engine: Engine, folder: string) {
           .limit(count)
       if (second !== undefined) {
         const ofOwner = startingWith('name_key', second).where('repositories.owner_key', '=', first)
-        return listed(await ofOwner.orderBy('repositories.name_key').execute())
+        return toList(await ofOwner.orderBy('repositories.name_key').execute())
       }
-      const named = startingWith('name_key', first)
+      const byName = startingWith('name_key', first)
         .orderBy('repositories.name_key')
         .orderBy('repositories.owner_key')
-      const owned = startingWith('owner_key', first)
+      const byOwner = startingWith('owner_key', first)
         .orderBy('repositories.owner_key')
         .orderBy('repositories.name_key')
-      const repositories = [...listed(await named.execute()), ...listed(await owned.execute())]
+      const repositories = [...toList(await byName.execute()), ...toList(await byOwner.execute())]
       return [...new Map(repositories.map((repository) => [repository.id, repository])).values()].slice(
         0,
         count,

@@ -196,15 +196,15 @@ async function deleteSession(
   db: Kysely<Tables>,
   hash: string,
 ): Promise<(SessionUser & Pick<User, 'subject'>) | undefined> {
-  const deleted = await db
+  const deletedSession = await db
     .deleteFrom('sessions')
     .where('hash', '=', hash)
     .returning('user_id')
     .executeTakeFirst()
-  if (!deleted) return undefined
+  if (!deletedSession) return undefined
   const user = db
     .selectFrom('users')
     .select(['id', 'name', 'oidc_subject as subject'])
-    .where('id', '=', deleted.user_id)
+    .where('id', '=', deletedSession.user_id)
   return user.executeTakeFirst()
 }

@@ -37,7 +37,7 @@ export interface ListedToken extends TokenInfo {
   signInDue: number | null
 }
 
-const shown = ['id', 'name', 'prefix', 'scopes', 'created_at', 'expires_at', 'last_used_at'] as const
+const columns = ['id', 'name', 'prefix', 'scopes', 'created_at', 'expires_at', 'last_used_at'] as const
 
 export interface NewToken {
   userId: number
@@ -97,19 +97,19 @@ export function createTokenStore({ kysely, dialect }: Engine, audit: Audit, sign
             ...storedLimits(limits),
             reporter_id: reporter.id,
           })
-          .returning([...shown, ...limitColumns])
+          .returning([...columns, ...limitColumns])
           .executeTakeFirstOrThrow()
-        const created = asShown({ ...row, user: user.name }, await repositoryNames(db, [row]))
+        const newToken = asShown({ ...row, user: user.name }, await repositoryNames(db, [row]))
         const details = {
           id,
           scopes: token.scopes,
           expires_at: formatMilliseconds(token.expiresAt),
-          ...(created.repositories && { repositories: created.repositories }),
-          ...(created.contexts && { contexts: [...created.contexts] }),
-          ...(!created.push && { push: false as const }),
+          ...(newToken.repositories && { repositories: newToken.repositories }),
+          ...(newToken.contexts && { contexts: [...newToken.contexts] }),
+          ...(!newToken.push && { push: false as const }),
         }
-        await record({ by, action: 'token.created', token: created.name, subject: user, details })
-        return created
+        await record({ by, action: 'token.created', token: newToken.name, subject: user, details })
+        return newToken
       })
     },
 
@@ -164,7 +164,7 @@ export function createTokenStore({ kysely, dialect }: Engine, audit: Audit, sign
       const rows = await kysely
         .selectFrom('tokens')
         .innerJoin('users', 'users.id', 'tokens.user_id')
-        .select([...shown, ...limitColumns].map((column) => `tokens.${column}` as const))
+        .select([...columns, ...limitColumns].map((column) => `tokens.${column}` as const))
         .select(['users.name as user', 'users.signed_in_at'])
         .$if(userId !== undefined, (query) => query.where('user_id', '=', userId ?? 0))
         .orderBy('tokens.created_at', 'desc')
@@ -187,10 +187,10 @@ export function createTokenStore({ kysely, dialect }: Engine, audit: Audit, sign
       return audit.transaction(async (db, record) => {
         let query = db.deleteFrom('tokens').where('id', '=', id)
         if (by.kind === 'user') query = query.where('user_id', '=', by.user.id)
-        const deleted = await query.returning(['name', 'user_id']).executeTakeFirst()
-        if (!deleted) throw new RuleViolation(`there is no token ${id}`)
-        const user = await getUserById(db, deleted.user_id)
-        await record({ by, action: 'token.revoked', token: deleted.name, subject: user, details: { id } })
+        const token = await query.returning(['name', 'user_id']).executeTakeFirst()
+        if (!token) throw new RuleViolation(`there is no token ${id}`)
+        const user = await getUserById(db, token.user_id)
+        await record({ by, action: 'token.revoked', token: token.name, subject: user, details: { id } })
       })
     },
 
@@ -204,8 +204,8 @@ export function createTokenStore({ kysely, dialect }: Engine, audit: Audit, sign
       return audit.transaction(async (db, record) => {
         const user = await getUserById(db, userId)
         const query = db.deleteFrom('tokens').where('user_id', '=', userId).returning(['id', 'name'])
-        const deleted = await query.execute()
-        for (const { id, name } of deleted)
+        const deletedTokens = await query.execute()
+        for (const { id, name } of deletedTokens)
           await record({
             by: ADMINISTRATOR,
             action: 'token.revoked',
@@ -213,7 +213,7 @@ export function createTokenStore({ kysely, dialect }: Engine, audit: Audit, sign
             subject: user,
             details: { id },
           })
-        return deleted.length
+        return deletedTokens.length
       })
     },
 
@@ -231,7 +231,10 @@ export function createTokenStore({ kysely, dialect }: Engine, audit: Audit, sign
   }
 }
 
-type ShownRow = Pick<Selectable<Tables['tokens']>, (typeof shown)[number] | (typeof limitColumns)[number]> & {
+type ShownRow = Pick<
+  Selectable<Tables['tokens']>,
+  (typeof columns)[number] | (typeof limitColumns)[number]
+> & {
   user: string
 }
 

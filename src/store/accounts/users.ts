@@ -146,7 +146,7 @@ export function createUserStore({ kysely }: Engine, audit: Audit) {
       keep?: { hash: string; newHash: string },
     ): Promise<PasswordChange | null> {
       return audit.transaction(async (db, record) => {
-        const changed = await db
+        const changedUser = await db
           .updateTable('users')
           .set({ password_hash: passwordHash })
           .where('id', '=', user.id)
@@ -164,7 +164,7 @@ export function createUserStore({ kysely }: Engine, audit: Audit) {
           )
           .returning('id')
           .executeTakeFirst()
-        if (!changed) return null
+        if (!changedUser) return null
         const sessions = await deleteSessions(db, user.id, keep?.hash)
         if (keep) {
           await db
@@ -191,14 +191,14 @@ export function createUserStore({ kysely }: Engine, audit: Audit) {
     setLocked(name: string, isLocked: boolean) {
       return audit.transaction(async (db, record) => {
         const user = await getUser(db, name)
-        const changed = await db
+        const changedUser = await db
           .updateTable('users')
           .set({ locked_at: isLocked ? nowInSeconds() : null })
           .where('id', '=', user.id)
           .where('locked_at', isLocked ? 'is' : 'is not', null)
           .returning('id')
           .executeTakeFirst()
-        if (!changed) return null
+        if (!changedUser) return null
         const sessions = isLocked ? await deleteSessions(db, user.id) : 0
         const event = { by: ADMINISTRATOR, subject: user }
         if (isLocked) await record({ ...event, action: 'user.locked', details: { sessions } })
@@ -226,9 +226,9 @@ export function createUserStore({ kysely }: Engine, audit: Audit) {
           throw new RuleViolation(`there is no user or group "${transferTo}"`)
         if (newOwner && newOwner.id === owner?.id)
           throw new RuleViolation(`"${name}" is the user to be deleted; its repositories need another owner`)
-        const moved = owner && newOwner ? await moveRepositories(db, owner, newOwner) : []
+        const moves = owner && newOwner ? await moveRepositories(db, owner, newOwner) : []
         const subject = newOwner && (await findByName(db, newOwner.name))
-        for (const { from, to } of moved)
+        for (const { from, to } of moves)
           await record({
             by: ADMINISTRATOR,
             action: 'repository.transferred',
@@ -252,7 +252,7 @@ export function createUserStore({ kysely }: Engine, audit: Audit) {
             .execute()
         const details = { tokens, sessions, ...(newOwner && { transferred_to: newOwner.name }) }
         await record({ by: ADMINISTRATOR, action: 'user.deleted', subject: user, details })
-        return { moved: moved.length, changes: compareAccess(before, await listAccess(db)) }
+        return { moved: moves.length, changes: compareAccess(before, await listAccess(db)) }
       })
     },
   }

@@ -84,9 +84,9 @@ export function createGroupStore({ kysely }: Engine, audit: Audit) {
     /** Returns the members of a group by their names. @throws RuleViolation if there is none */
     async members(name: string): Promise<Member[]> {
       const owner = kysely.selectFrom('owners').select('id').where('name_key', '=', nameKey(name))
-      const found = await owner.executeTakeFirst()
-      if (!found || (await isUser(kysely, name))) throw new RuleViolation(`there is no group "${name}"`)
-      return membersOf(kysely, found.id)
+      const foundOwner = await owner.executeTakeFirst()
+      if (!foundOwner || (await isUser(kysely, name))) throw new RuleViolation(`there is no group "${name}"`)
+      return membersOf(kysely, foundOwner.id)
     },
 
     /**
@@ -154,10 +154,10 @@ export function createGroupStore({ kysely }: Engine, audit: Audit) {
           .where('owner_id', '=', group.id)
           .execute()
         const others = replace ? rows.map(({ user_id }) => [user_id, null] as const) : []
-        let changed = 0
+        let changes = 0
         for (const [userId, permission] of new Map([...others, ...members]))
-          if (await setMember(db, record, ADMINISTRATOR, group, userId, permission)) changed++
-        return { changed, hasAdmin: await hasAdmin(db, group.id) }
+          if (await setMember(db, record, ADMINISTRATOR, group, userId, permission)) changes++
+        return { changed: changes, hasAdmin: await hasAdmin(db, group.id) }
       })
     },
 

@@ -30,10 +30,10 @@ export async function lockOwner(db: Kysely<Tables>, name: string): Promise<Owner
 export async function ensureOwner(db: Kysely<Tables>, record: Recorder, name: string): Promise<Owner> {
   const existing = await lockOwner(db, name)
   if (existing) return existing
-  const created = await insertOwner(db, name)
-  if (!created) return ensureOwner(db, record, name)
-  await record({ by: ADMINISTRATOR, action: 'group.created', group: created.name, details: {} })
-  return created
+  const newOwner = await insertOwner(db, name)
+  if (!newOwner) return ensureOwner(db, record, name)
+  await record({ by: ADMINISTRATOR, action: 'group.created', group: newOwner.name, details: {} })
+  return newOwner
 }
 
 /** Inserts an owner. Returns undefined if the name is taken. */
@@ -57,17 +57,17 @@ export async function claimOwner(
   user: { id: number; name: string },
   ownExisting: boolean,
 ): Promise<void> {
-  const created = await insertOwner(db, user.name)
-  const owner = created ?? (await lockOwner(db, user.name))
+  const newOwner = await insertOwner(db, user.name)
+  const owner = newOwner ?? (await lockOwner(db, user.name))
   if (!owner) throw new Error('the owner was deleted while its name was claimed')
-  if (!created && !ownExisting) {
+  if (!newOwner && !ownExisting) {
     const problem = (await ownsRepositories(db, owner.id))
       ? 'already owns repositories, which the user could administer'
       : 'is a group'
     throw new RuleViolation(`"${user.name}" ${problem}; allow this with --own-existing`)
   }
   const members = db.selectFrom('members').select('user_id').where('owner_id', '=', owner.id).limit(1)
-  if (!created && (await members.executeTakeFirst()))
+  if (!newOwner && (await members.executeTakeFirst()))
     throw new RuleViolation(`"${owner.name}" is a group with members; remove them first`)
   await db
     .insertInto('members')

@@ -32,9 +32,9 @@ export function reportFunction(): string {
   const results = decidedColumns.map((name) => `${name} ${typeOf(name)}`)
   const decided = decidedColumns.map((name) => `statuses.${name}`).join(', ')
   const same = 'repository_id = new_repository_id and sha = new_sha and context = new_context'
-  const reported = (name: GivenColumn) => `new_${name}`
-  const inserted = insertions(reported)
-  const set = replacements(reported, 'greatest')
+  const parameterOf = (name: GivenColumn) => `new_${name}`
+  const inserted = insertions(parameterOf)
+  const set = replacements(parameterOf, 'greatest')
     .map(([name, value]) => `${name} = ${value}`)
     .join(', ')
   return `create or replace function report_status(${parameters.join(', ')}, max_contexts bigint)
@@ -62,16 +62,16 @@ export function reportFunction(): string {
 export const reporting: DialectSql['reporting'] = (kysely, maxContexts) =>
   prepare<GivenFields>()((p) => {
     const values = givenColumns.map((name) => sql`${sql.raw(`new_${name}`)} => ${p[name]}`)
-    const reported = sql<DecidedFields>`
+    const reportCall = sql<DecidedFields>`
       report_status(${sql.join(values)}, max_contexts => ${sql.lit(maxContexts)})`
-    return kysely.selectFrom(reported.as('reported')).select(decidedColumns)
+    return kysely.selectFrom(reportCall.as('reported')).select(decidedColumns)
   })
 
 /** Returns statements for many commits, because each is a round trip. */
 export function ofCommits(kysely: Kysely<Tables>): ReturnType<NonNullable<DialectSql['ofCommits']>> {
   const keys = (commits: string) =>
     sql<{ n: number; repository_id: number; sha: string }>`json_to_recordset(cast(${commits} as json))`
-  const failed = sql<FailedContext[] | null>`
+  const failedContexts = sql<FailedContext[] | null>`
     (array_agg(json_build_object('context', context, 'targetUrl', target_url) order by context)
       filter (where state in (${sql.join(FAILED)})))[1:${sql.lit(MAX_FAILED)}]`
   return {
@@ -80,7 +80,7 @@ export function ofCommits(kysely: Kysely<Tables>): ReturnType<NonNullable<Dialec
         .selectFrom(keys(p.commits).as<'keys'>(sql`keys (n integer, repository_id bigint, sha text)`))
         .crossJoinLateral(
           countsOf(kysely.selectFrom('statuses'))
-            .select(failed.as('failed'))
+            .select(failedContexts.as('failed'))
             .whereRef('statuses.repository_id', '=', sql.ref('keys.repository_id'))
             .whereRef('statuses.sha', '=', sql.ref('keys.sha'))
             .as('summary'),

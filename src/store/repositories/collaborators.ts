@@ -60,16 +60,16 @@ export function createCollaboratorStore(
       const names = new Map(grants.map((grant) => [fullNameOf(grant), grant]))
       const repositories = new Map<string, Repository>()
       for (const [fullName, { owner, name }] of names) repositories.set(fullName, await get(owner, name))
-      let changed = 0
+      let changes = 0
       for (let start = 0; start < grants.length; start += BATCH)
         await audit.transaction(async (db, record) => {
           for (const { userId, permission, ...names } of grants.slice(start, start + BATCH)) {
             const repository = repositories.get(fullNameOf(names))
             if (repository && (await grant(db, record, ADMINISTRATOR, repository, userId, permission)))
-              changed++
+              changes++
           }
         })
-      return changed
+      return changes
     },
 
     /** Returns who has access to a repository, and why. The owner comes first. */

@@ -26,11 +26,11 @@ export function createRepositoryFolders({ kysely }: Engine, folder: string) {
       const entries = await readdir(folder, { withFileTypes: true }).catch(emptyWhenMissing)
       const names = entries.filter((entry) => entry.isDirectory()).map(({ name }) => name)
       const rows = await kysely.selectFrom('repositories').select(['id', 'path']).execute()
-      const taken = rows.map((row) => repositoryPath(folder, row))
+      const paths = rows.map((row) => repositoryPath(folder, row))
       // Paths of imported repositories are stored with symbolic links resolved.
       const real = names.length > 0 ? await realpath(folder) : folder
       const isTaken = (name: string) =>
-        [folder, real].some((parent) => taken.some((path) => `${path}/`.startsWith(`${join(parent, name)}/`)))
+        [folder, real].some((parent) => paths.some((path) => `${path}/`.startsWith(`${join(parent, name)}/`)))
       return names
         .filter((name) => !name.startsWith('.') && name !== 'lost+found' && !isTaken(name))
         .map((name) => join(folder, name))

@@ -148,12 +148,12 @@ export async function checkFree(
   name: string,
   repositoryId?: number,
 ): Promise<void> {
-  const taken = db
+  const holder = db
     .selectFrom('repositories')
     .select('id')
     .where('owner_key', '=', owner.name_key)
     .where('name_key', '=', nameKey(name))
-  if (await taken.executeTakeFirst())
+  if (await holder.executeTakeFirst())
     throw new AlreadyExists(`there is already a repository ${owner.name}/${name}`)
   const row = await db
     .selectFrom('reserved_names')
@@ -226,7 +226,7 @@ export async function moveRepositories(
   from: Owner,
   to: Owner,
 ): Promise<{ from: string; to: string }[]> {
-  const taken = await db
+  const takenNames = await db
     .selectFrom('repositories as moved')
     .innerJoin('repositories as taken', 'taken.name_key', 'moved.name_key')
     .select(['taken.owner', 'taken.name'])
@@ -234,12 +234,12 @@ export async function moveRepositories(
     .where('taken.owner_id', '=', to.id)
     .orderBy('taken.name_key')
     .execute()
-  if (taken.length > 0) {
-    const names = taken
+  if (takenNames.length > 0) {
+    const names = takenNames
       .slice(0, MAX_LISTED)
       .map(({ owner, name }) => `${owner}/${name}`)
       .join(', ')
-    const more = taken.length > MAX_LISTED ? ` and ${taken.length - MAX_LISTED} more` : ''
+    const more = takenNames.length > MAX_LISTED ? ` and ${takenNames.length - MAX_LISTED} more` : ''
     throw new RuleViolation(
       `"${to.name}" already owns ${names}${more}; delete those first. Nothing was changed`,
     )

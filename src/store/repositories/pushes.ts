@@ -197,11 +197,11 @@ async function eventOf(
   { by, repositoryId, repositoryName }: Pusher,
   { updates, unknown = [], unreported, interrupted }: PushOutcome,
 ): Promise<AuditEvent> {
-  const listed = updates.slice(0, MAX_UPDATES).map(decodeName)
-  const undecided = unknown.slice(0, MAX_UPDATES - listed.length).map(decodeName)
-  const more = updates.length + unknown.length - listed.length - undecided.length
+  const listedUpdates = updates.slice(0, MAX_UPDATES).map(decodeName)
+  const undecided = unknown.slice(0, MAX_UPDATES - listedUpdates.length).map(decodeName)
+  const more = updates.length + unknown.length - listedUpdates.length - undecided.length
   const details = {
-    updates: listed,
+    updates: listedUpdates,
     ...(undecided.length > 0 && { unknown: undecided }),
     ...(more > 0 && { more }),
     ...(unreported && { unreported }),

@@ -133,13 +133,13 @@ export function createRuleStore(engine: Engine, audit: Audit) {
         await checkRepositoryAdmin(db, by, id)
         const from = await detailsOf(db, id, branchPattern)
         checkExpected(from, expected)
-        const deleted = await db
+        const deletedRule = await db
           .deleteFrom('branch_rules')
           .where('repository_id', '=', id)
           .where('branch_pattern', '=', branchPattern)
           .returning('id')
           .executeTakeFirst()
-        if (!deleted || !from)
+        if (!deletedRule || !from)
           throw new RuleViolation(`there is no rule for the branch pattern "${branchPattern}"`)
         const details = { branches: branchPattern, from }
         await record({ by, action: 'rule.removed', repository: `${owner}/${name}`, details })

@@ -17,7 +17,7 @@ import {
  */
 export const reporting: DialectSql['reporting'] = (kysely, maxContexts) =>
   prepare<GivenFields>()((p) => {
-    const reported = kysely.selectNoFrom(({ val }) => givenColumns.map((name) => val(p[name]).as(name)))
+    const reportedRow = kysely.selectNoFrom(({ val }) => givenColumns.map((name) => val(p[name]).as(name)))
     const contexts = kysely
       .selectFrom('statuses')
       .select('context')
@@ -32,7 +32,7 @@ export const reporting: DialectSql['reporting'] = (kysely, maxContexts) =>
       .columns([...storedColumns])
       .expression(
         kysely
-          .selectFrom(reported.as('reported'))
+          .selectFrom(reportedRow.as('reported'))
           .select(inserted.map(([name, value]) => sql.raw(value).as(name)))
           .where(({ or, exists, not }) => or([exists(same), not(exists(last))])),
       )

@@ -80,8 +80,8 @@ export class Turn {
     { key, variant = '', cacheable }: CacheOptions<Row>,
   ): Promise<Row[]> {
     if (!this.#isReading) await this.#validate()
-    const cached = this.#cache.get<Row>(key, variant)
-    if (cached !== undefined) return cached
+    const cachedRows = this.#cache.get<Row>(key, variant)
+    if (cachedRows !== undefined) return cachedRows
     return retryWhileBusy(() => {
       const rows = this.#connection.all(query, params)
       if (cacheable === undefined || cacheable(rows)) this.#cache.set(key, variant, rows)

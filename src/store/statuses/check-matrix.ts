@@ -107,12 +107,12 @@ export function createCheckMatrix(
       const columns = new Map<string, (LinkedCell | undefined)[]>()
       const positions = new Map(shas.map((sha, position) => [sha, position]))
       const atOnce = Math.max(1, Math.floor(STATUSES_AT_ONCE / contexts.length))
-      const listed = JSON.stringify(contexts)
+      const contextList = JSON.stringify(contexts)
       for (let from = 0; from < shas.length; from += atOnce) {
         await setImmediate()
         const commits = JSON.stringify(shas.slice(from, from + atOnce))
-        const wanted = { repositoryId, shas: commits, contexts: listed }
-        for (const row of await read(ofContexts, wanted)) {
+        const wantedCells = { repositoryId, shas: commits, contexts: contextList }
+        for (const row of await read(ofContexts, wantedCells)) {
           const cells = columns.get(row.context) ?? Array<undefined>(shas.length)
           cells[positions.get(row.sha) ?? 0] = row
           columns.set(row.context, cells)

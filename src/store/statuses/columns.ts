@@ -16,7 +16,7 @@ interface Column {
 }
 
 const key = { onReplace: 'key', isReported: false } as const
-const reported = { type: 'text', isReported: true, isAnswered: true } as const
+const reportedText = { type: 'text', isReported: true, isAnswered: true } as const
 const time = { type: 'integer', isReported: false, isAnswered: true } as const
 
 /**
@@ -26,11 +26,11 @@ const time = { type: 'integer', isReported: false, isAnswered: true } as const
 const columns = {
   repository_id: { ...key, type: 'integer', isAnswered: false },
   sha: { ...key, type: 'text', isAnswered: true },
-  context: { ...reported, onReplace: 'key' },
+  context: { ...reportedText, onReplace: 'key' },
   id: { type: 'text', onReplace: 'kept', isReported: false, isAnswered: true },
-  state: { ...reported, onReplace: 'replaced' },
-  description: { ...reported, onReplace: 'replaced' },
-  target_url: { ...reported, onReplace: 'replaced' },
+  state: { ...reportedText, onReplace: 'replaced' },
+  description: { ...reportedText, onReplace: 'replaced' },
+  target_url: { ...reportedText, onReplace: 'replaced' },
   created_at: { ...time, onReplace: 'kept' },
   updated_at: { ...time, onReplace: 'latest' },
   /** Who sent the latest report. */

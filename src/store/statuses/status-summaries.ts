@@ -42,7 +42,7 @@ export type StatusSummaries = ReturnType<typeof createStatusSummaries>
 export function createStatusSummaries(engine: Engine) {
   const { kysely, dialect } = engine
   const count = prepare<CommitKey>()((p) => countsOf(statusesOf(kysely, p)))
-  const failed = prepare<CommitKey>()((p) =>
+  const failedContexts = prepare<CommitKey>()((p) =>
     statusesOf(kysely, p)
       .select(['context', 'target_url as targetUrl'])
       .where('state', 'in', FAILED)
@@ -72,7 +72,7 @@ export function createStatusSummaries(engine: Engine) {
     const counts = await countByState(commit.repositoryId, commit.sha)
     if (FAILED.every((state) => counts[state] === 0)) return { counts, failed: [] }
     const cache = { key: commitCacheKey(commit), variant: 'failed' }
-    return { counts, failed: await engine.read(failed, commit, cache) }
+    return { counts, failed: await engine.read(failedContexts, commit, cache) }
   }
 
   return {

@@ -135,7 +135,7 @@ export function createStatusStore(engine: Engine, audit: Audit, maxContexts: num
       // On Kysely's connection, whose commits clear the caches, since `hasAny` and the number of
       // contexts change too.
       await audit.transaction(async (db, record) => {
-        const deleted = await db
+        const deletedStatus = await db
           .deleteFrom('statuses')
           .where('repository_id', '=', repositoryId)
           .where('sha', '=', sha)
@@ -143,7 +143,7 @@ export function createStatusStore(engine: Engine, audit: Audit, maxContexts: num
           .returning('context')
           .executeTakeFirst()
         const repository = await repositoryNameOf(db, repositoryId)
-        if (!deleted || !repository)
+        if (!deletedStatus || !repository)
           throw new RuleViolation(`the commit ${sha} has no status of the context "${context}"`)
         await record({
           by: ADMINISTRATOR,

@@ -40,10 +40,10 @@ export function failedContexts({ counts, failed }: StatusSummary): Html {
 
 function contextName({ context, targetUrl }: FailedContext): Html {
   const name = truncate(context, NAME_LENGTH)
-  const shown = shownText(name)
+  const shownName = shownText(name)
   return targetLink(
     targetUrl,
-    name === context ? shown : html`<span title="${visibleText(context)}">${shown}</span>`,
+    name === context ? shownName : html`<span title="${visibleText(context)}">${shownName}</span>`,
   )
 }
 

@@ -15,8 +15,8 @@ interface Field {
 
 /** Renders a field. @param control renders the control, with these attributes */
 export function field({ name, label, hint, error }: Field, control: (attributes: Html) => Html): Html {
-  const described = [...(hint ? [`${name}-hint`] : []), ...(error ? [`${name}-error`] : [])].join(' ')
-  const attributes = html`id="${name}" name="${name}" ${described ? html`aria-describedby="${described}"` : ''}
+  const descriptionIds = [...(hint ? [`${name}-hint`] : []), ...(error ? [`${name}-error`] : [])].join(' ')
+  const attributes = html`id="${name}" name="${name}" ${descriptionIds ? html`aria-describedby="${descriptionIds}"` : ''}
     ${error ? html`aria-invalid="true" autofocus` : ''}`
   return html`<div class="field">
     <label for="${name}">${label}</label>

@@ -39,8 +39,8 @@ const MAX_TEXT = schemas.Context.maxLength
 
 /** Returns the filter that a query asks for. Ignores an unknown state. */
 export function readFilter(query: FilterQuery): StatusFilter {
-  const wanted = firstOf(query.state)
-  const state = STATES.find((state) => state === wanted) ?? null
+  const wantedState = firstOf(query.state)
+  const state = STATES.find((state) => state === wantedState) ?? null
   return { q: Array.from(firstOf(query.q).trim()).slice(0, MAX_TEXT).join(''), state }
 }
 
@@ -53,8 +53,8 @@ export function isFiltered({ q, state }: StatusFilter): boolean {
 export function matches(check: FilteredCheck, { q, state }: StatusFilter): boolean {
   if (state !== null && !isIn(check, state)) return false
   if (q === '') return true
-  const wanted = q.toLowerCase()
-  return [check.context, check.description ?? ''].some((text) => text.toLowerCase().includes(wanted))
+  const wantedText = q.toLowerCase()
+  return [check.context, check.description ?? ''].some((text) => text.toLowerCase().includes(wantedText))
 }
 
 function isIn(check: FilteredCheck, state: FilterState): boolean {

@@ -32,20 +32,22 @@ const DESCRIPTION = 200
 /** Renders the statuses of a commit: failed, pending, required but not reported, passed. */
 export function statusSections(list: StatusList): Html {
   const matching = list.statuses.filter((status) => matches(checkOf(status, list), list.filter))
-  const missing = [...list.required.missing].filter((pattern) => matches(unreported(pattern), list.filter))
-  if (matching.length === 0 && missing.length === 0)
+  const missingPatterns = [...list.required.missing].filter((pattern) =>
+    matches(unreported(pattern), list.filter),
+  )
+  if (matching.length === 0 && missingPatterns.length === 0)
     return isFiltered(list.filter) ? html`<p class="empty">No check matches the filter.</p>` : html``
   const section = (title: string, combined: CombinedState) => {
     const statuses = matching.filter(({ state }) => COMBINED[state] === combined)
     return statuses.length > 0 ? sectionView(title, combined, statuses, list) : ''
   }
-  return html`${section('Failed', 'failure')}${section('Pending', 'pending')}${missing.length > 0 ? missingView(missing) : ''}${section('Passed', 'success')}`
+  return html`${section('Failed', 'failure')}${section('Pending', 'pending')}${missingPatterns.length > 0 ? missingView(missingPatterns) : ''}${section('Passed', 'success')}`
 }
 
 /** Returns all checks of a commit, also required ones that have not reported. */
 export function checksOf(list: StatusList): FilteredCheck[] {
-  const reported = list.statuses.map((status) => checkOf(status, list))
-  return [...reported, ...[...list.required.missing].map(unreported)]
+  const reportedChecks = list.statuses.map((status) => checkOf(status, list))
+  return [...reportedChecks, ...[...list.required.missing].map(unreported)]
 }
 
 function checkOf(status: ReportedStatus, { stalledBefore }: StatusList): FilteredCheck {

@@ -136,12 +136,12 @@ export function createSessionAuth({ sessions, users }: Pick<Store, 'sessions' | 
       const { hash: current } = sessionOf(request)
       const secret = createSecret()
       const keep = current === undefined ? undefined : { hash: current, newHash: hash(secret) }
-      const changed = await users.setPassword(user, passwordHash, actorOf(request, user), keep)
-      if (changed) {
+      const change = await users.setPassword(user, passwordHash, actorOf(request, user), keep)
+      if (change) {
         cookie.set(request, reply, secret)
         request.session = userSession(request, user, secret)
       }
-      return changed
+      return change
     },
 
     /** Ends the session and deletes the cookie. @returns whether the user signs in by a provider */

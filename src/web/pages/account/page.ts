@@ -61,15 +61,15 @@ export async function accountPages(
       if (errors) return send(request, reply.code(422), { errors })
 
       const compare = async () => authenticate(await store.users.find(signedIn.name), current)
-      const failed = () => ({ at: 'password', user: signedIn }) as const
-      const user = await budget.attempt(address, compare, failed, connectionSignal(request.raw.socket))
+      const attempt = () => ({ at: 'password', user: signedIn }) as const
+      const user = await budget.attempt(address, compare, attempt, connectionSignal(request.raw.socket))
 
-      const changed =
+      const change =
         user?.id === signedIn.id
           ? await sessionAuth.setPassword(request, reply, user, await hashPassword(password))
           : null
-      if (!changed) return send(request, reply.code(422), { errors: { current: WRONG } })
-      return send(request, reply, { changed })
+      if (!change) return send(request, reply.code(422), { errors: { current: WRONG } })
+      return send(request, reply, { changed: change })
     },
   })
 

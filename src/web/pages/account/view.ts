@@ -45,10 +45,10 @@ ${view.hasPassword ? passwordForm(session, errors ?? {}) : ''}
 }
 
 function changedView({ sessions, tokens }: PasswordChange): Html {
-  const ended = sessions === 1 ? '1 other session was' : `${sessions} other sessions were`
+  const endedSessions = sessions === 1 ? '1 other session was' : `${sessions} other sessions were`
   return html`<section class="card created" aria-labelledby="changed" role="status">
   <h2 id="changed">Password changed</h2>
-  <p>${ended} ended. ${tokens === 0 ? 'You have no tokens.' : tokensLeft(tokens)}</p>
+  <p>${endedSessions} ended. ${tokens === 0 ? 'You have no tokens.' : tokensLeft(tokens)}</p>
 </section>`
 }
 

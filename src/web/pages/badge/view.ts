@@ -23,15 +23,15 @@ const COLORS: Record<CombinedState | Note, string> = {
 /** Renders a badge as SVG. */
 export function badgeView(label: string, message: Message): Html {
   const full = validXml(label)
-  const shown = truncate(full, LABEL_LENGTH)
-  const [left, right] = [widthOf(shown), widthOf(message)]
+  const shownLabel = truncate(full, LABEL_LENGTH)
+  const [left, right] = [widthOf(shownLabel), widthOf(message)]
   const text = (content: string, x: number, width: number) =>
     html`<text x="${x}" y="14" textLength="${width - 12}" lengthAdjust="spacingAndGlyphs" direction="ltr" unicode-bidi="isolate">${content}</text>`
   return html`<svg xmlns="http://www.w3.org/2000/svg" width="${left + right}" height="20" viewBox="0 0 ${left + right} 20" role="img" aria-label="${full}: ${message}">
 <title>${full}: ${message}</title>
 <clipPath id="r"><rect width="${left + right}" height="20" rx="4"/></clipPath>
 <g clip-path="url(#r)"><rect width="${left}" height="20" fill="#3b4345"/><rect x="${left}" width="${right}" height="20" fill="${COLORS[isState(message) ? COMBINED[message] : message]}"/></g>
-<g fill="#fff" font-family="Verdana,DejaVu Sans,Geneva,sans-serif" font-size="11">${text(shown, 6, left)}${text(message, left + 6, right)}</g>
+<g fill="#fff" font-family="Verdana,DejaVu Sans,Geneva,sans-serif" font-size="11">${text(shownLabel, 6, left)}${text(message, left + 6, right)}</g>
 </svg>
 `
 }

@@ -100,9 +100,9 @@ export async function commitPage(app: FastifyInstance, options: PageContext): Pr
     statuses: readonly ReportedStatus[],
     histories: readonly BranchHistory[],
   ): Promise<Map<string, Html[]>> {
-    const failed = statuses.filter(({ state }) => COMBINED[state] === 'failure').slice(0, SINCE)
-    const since = new Map(failed.map(({ context }): [string, Html[]] => [context, []]))
-    if (failed.length === 0) return since
+    const failedStatuses = statuses.filter(({ state }) => COMBINED[state] === 'failure').slice(0, SINCE)
+    const since = new Map(failedStatuses.map(({ context }): [string, Html[]] => [context, []]))
+    if (failedStatuses.length === 0) return since
 
     for (const { branch, shas } of histories)
       for (const [context, cells] of await store.matrix.listHistories(repository.id, shas, [...since.keys()]))

@@ -82,8 +82,8 @@ function curl(sample: Sample): string {
 }
 
 function typescript({ operationId, all, body }: Sample): string {
-  const given = all.filter((parameter) => parameter.in !== 'header' && parameter.example !== undefined)
-  const fields = given.map(({ name, example }) =>
+  const withExample = all.filter((parameter) => parameter.in !== 'header' && parameter.example !== undefined)
+  const fields = withExample.map(({ name, example }) =>
     name === 'sha' ? "sha: process.env.SHA ?? ''" : `${name}: ${JSON.stringify(example)}`,
   )
   if (body) fields.push(`body: ${JSON.stringify(body)}`)

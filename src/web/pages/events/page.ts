@@ -25,9 +25,9 @@ export async function eventsPage(app: FastifyInstance, context: PageContext): Pr
     const { owner, name } = repository
     const user = userOf(request)
     const { createdAt } = await store.repositories.get(owner, name)
-    const wanted = { name: `${owner}/${name}`, since: createdAt * 1000 }
+    const wantedEvents = { name: `${owner}/${name}`, since: createdAt * 1000 }
     const events = await readEvents(
-      (...page) => store.auditLog.latestOf(wanted, user.id, ...page),
+      (...page) => store.auditLog.latestOf(wantedEvents, user.id, ...page),
       firstOf(request.query.before),
     )
     const path = settingsPath(repository, '/events')

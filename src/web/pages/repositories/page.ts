@@ -148,9 +148,9 @@ export async function repositoriesPage(app: FastifyInstance, options: PageContex
   async function named(request: FastifyRequest<Route>, owner?: string): Promise<List> {
     const [afterOwner = '', name = ''] = firstOf(request.query.after).split('/')
     const after = isOwnerName(afterOwner) && isName(name) ? { owner: afterOwner, name } : undefined
-    const found = await store.listing.list(viewerOf(request), LISTED + 1, { after, owner })
-    const repositories = found.slice(0, LISTED).map(foreign)
-    const last = found.length > LISTED ? repositories.at(-1) : undefined
+    const listedRepositories = await store.listing.list(viewerOf(request), LISTED + 1, { after, owner })
+    const repositories = listedRepositories.slice(0, LISTED).map(foreign)
+    const last = listedRepositories.length > LISTED ? repositories.at(-1) : undefined
     const path = last && `/${owner ?? ''}?after=${encodeURIComponent(`${last.owner}/${last.name}`)}`
     return {
       repositories,
@@ -241,8 +241,8 @@ export async function repositoriesPage(app: FastifyInstance, options: PageContex
     sha: string,
   ): Promise<BranchVerdict | undefined> {
     const defaultBranch = await readDefaultBranch(path)
-    const reported = await store.summaries.listStates({ repositoryId: id, sha })
-    return verdictsOn(sha, await store.rules.load(id), [], { defaultBranch }, reported)[0]
+    const reportedStates = await store.summaries.listStates({ repositoryId: id, sha })
+    return verdictsOn(sha, await store.rules.load(id), [], { defaultBranch }, reportedStates)[0]
   }
 
   /** Reads the commit of HEAD. Stops waiting for git at `late`; git goes on. */

@@ -63,11 +63,11 @@ export async function repositoryPage(app: FastifyInstance, options: PageContext)
       const summaryOf = (sha: string) => summaries.get(sha) ?? NO_STATUSES
       const tip = ref && !after ? history.commits[0] : undefined
       const rules = await store.rules.load(repository.id)
-      const reported =
+      const reportedStates =
         tip && rules.length > 0
           ? await store.summaries.listStates({ repositoryId: repository.id, sha: tip.sha })
           : []
-      const verdicts = tip ? tipVerdicts(options.refs, repository, refs, ref, rules, reported) : []
+      const verdicts = tip ? tipVerdicts(options.refs, repository, refs, ref, rules, reportedStates) : []
 
       const content = repositoryView({
         repository,

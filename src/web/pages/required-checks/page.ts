@@ -48,8 +48,8 @@ export async function requiredChecksPage(app: FastifyInstance, context: PageCont
     return pageQueue.render(request, async () => {
       const preview: Preview[] = []
       for (const commit of form.isPreview ? commits.slice(0, PREVIEWED) : []) {
-        const reported = await store.summaries.listStates({ repositoryId: repository.id, sha: commit.sha })
-        preview.push({ commit, reason: explainVerdict(reported, required).reason })
+        const contexts = await store.summaries.listStates({ repositoryId: repository.id, sha: commit.sha })
+        preview.push({ commit, reason: explainVerdict(contexts, required).reason })
       }
       const content = requiredChecksView({
         session: sessionOf(request),

@@ -87,8 +87,8 @@ export async function settingsPage(app: FastifyInstance, context: PageContext): 
       case 'branch': {
         const branch = form.get('branch') ?? ''
         if (!isRefName(branch)) throw new RuleViolation('choose a branch')
-        const stored = await store.repositories.get(owner, name)
-        await chooseDefaultBranch(store, stored, branch, by, expected)
+        const storedRepository = await store.repositories.get(owner, name)
+        await chooseDefaultBranch(store, storedRepository, branch, by, expected)
         return { path, text: `${branch} is the default branch of ${fullName} now.` }
       }
       case 'name': {

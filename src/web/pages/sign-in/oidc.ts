@@ -52,8 +52,8 @@ export async function oidcPages(app: FastifyInstance, options: PageContext & { o
         const identity = { issuer: oidc.issuer, subject }
         const user = permitted && (await store.users.findOrCreate(identity, name, client.address))
         if (user && (await sessionAuth.signIn(request, reply, user, true))) return user
-        const missing = `You need ${oidc.required} to sign in. Ask for it where your account at ${oidc.name} is managed.`
-        if (!user) refusal = { reason: 'claim', message: missing }
+        const advice = `You need ${oidc.required} to sign in. Ask for it where your account at ${oidc.name} is managed.`
+        if (!user) refusal = { reason: 'claim', message: advice }
         // Otherwise something was changed meanwhile, and the next attempt says what.
         else if (user.lockedAt !== null)
           refusal = { reason: 'locked', message: 'Your user is locked. Ask an administrator to unlock it.' }

@@ -20,9 +20,9 @@ export interface SignInView {
 }
 
 export function signInView({ session, provider, passwordSignIn, next, name, error }: SignInView): Html {
-  const described = error ? html`aria-describedby="sign-in-error"` : null
+  const describedBy = error ? html`aria-describedby="sign-in-error"` : null
   // What failed has the focus again, and screen readers announce the error with it.
-  const [ofLink, ofForm] = name === undefined ? [described, null] : [null, described]
+  const [ofLink, ofForm] = name === undefined ? [describedBy, null] : [null, describedBy]
   // A link, because the policy for forms would stop the redirect to the provider.
   const link =
     provider &&

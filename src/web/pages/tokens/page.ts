@@ -138,11 +138,11 @@ export async function tokenPages(
     const context = pattern?.replaceAll('*', 'hello') ?? contexts?.[0] ?? ''
     const report = (path: string) => reportCommand(origin(), path, secret, context)
     // An exact name is that of a real check, which the example must not report by accident.
-    const included =
+    const includedRepositories =
       pattern === undefined
         ? []
         : repositories.filter(({ id }) => limits.repositories?.includes(id) !== false)
-    for (const repository of included.slice(0, EXAMPLES)) {
+    for (const repository of includedRepositories.slice(0, EXAMPLES)) {
       const [commit] = await commitLog.newest(repository, { address }).catch(insteadOf(Unavailable, []))
       if (commit) return report(`${repository.owner}/${repository.name}/statuses/${commit.sha}`)
     }

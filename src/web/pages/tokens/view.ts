@@ -133,7 +133,7 @@ function newTokenForm({
         : `as late as possible: ${new Date(now + maxLifetime).toISOString().slice(0, 10)}`,
     ],
   ]
-  const shown = choices.some(([value]) => value === expiry) ? expiry : 'none'
+  const shownChoice = choices.some(([value]) => value === expiry) ? expiry : 'none'
   return html`<form method="post" action="/settings/tokens${query}">
   ${csrfField(session)}
   ${field(
@@ -175,7 +175,7 @@ function newTokenForm({
 ${[...gone, form.contexts].filter(Boolean).join('\n')}</textarea>`,
   )}
   <div class="row">
-    <div>${choiceField({ name: 'expiry', label: 'Expires', error: errors.expiry }, choices, shown)}</div>
+    <div>${choiceField({ name: 'expiry', label: 'Expires', error: errors.expiry }, choices, shownChoice)}</div>
     <div data-shown-for="expiry=date">${field(
       { name: 'date', label: 'Date (for “on a date”)', error: errors.date },
       (attributes) => html`<input ${attributes} type="date" value="${date}">`,
