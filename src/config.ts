@@ -189,7 +189,9 @@ export function readConfig(environment: NodeJS.ProcessEnv) {
     const text = variable.isSecret ? secretOf(name, environment) : environment[name]
     return variable.read(text || String(variable.default), name)
   }
+
   const maxContexts = get('MAX_CONTEXTS')
+
   const oidc = {
     issuer: get('OIDC_ISSUER'),
     clientId: get('OIDC_CLIENT_ID'),
@@ -199,6 +201,7 @@ export function readConfig(environment: NodeJS.ProcessEnv) {
   }
   for (const name of ['PUBLIC_URL', 'OIDC_CLIENT_ID'] as const)
     if (oidc.issuer && !get(name)) throw new ConfigError(`${name}: not set, although OIDC_ISSUER is`)
+
   return {
     host: get('HOST'),
     port: get('PORT'),

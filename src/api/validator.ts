@@ -25,6 +25,7 @@ export const ajvFor = memoizeByObject((schemas: Schemas): Ajv2020 => {
     validateSchema: false,
     verbose: true,
   })
+
   addFormats.default(ajv, ['uuid', 'date-time'])
   ajv.addFormat('http-url', { type: 'string', validate: isHttpUrl })
   ajv.addKeyword({
@@ -43,6 +44,7 @@ export const ajvFor = memoizeByObject((schemas: Schemas): Ajv2020 => {
   })
   ajv.addKeyword({ keyword: 'x-rule', schemaType: 'string' })
   ajv.addKeyword({ keyword: 'x-counts-as', schemaType: 'object' })
+
   for (const schema of Object.values(schemas)) ajv.addSchema(schema)
   return ajv
 })

@@ -121,6 +121,7 @@ export function createOidc(options: OidcOptions, redirectUri: string) {
           expectedNonce: nonceOf(secret),
           pkceCodeVerifier: secret,
         }
+
         const answer = new URL(redirectUri + query)
         const tokens = await client
           .authorizationCodeGrant(configuration, answer, checks)
@@ -132,6 +133,7 @@ export function createOidc(options: OidcOptions, redirectUri: string) {
             throw error
           })
         if (!tokens) return null
+
         const signed = { sub: '', ...tokens.claims() }
         if (!/^[ -~]{1,255}$/.test(signed.sub))
           throw new Error('the subject is not 1 to 255 ASCII characters')
@@ -140,6 +142,7 @@ export function createOidc(options: OidcOptions, redirectUri: string) {
           !isComplete && configuration.serverMetadata().userinfo_endpoint
             ? await client.fetchUserInfo(configuration, tokens.access_token, signed.sub)
             : {}
+
         const claims: Record<string, unknown> = { ...userInfo, ...signed }
         const name = claims[nameClaim]
         const required = requiredClaim && [claims[requiredClaim.name]].flat()

@@ -172,6 +172,7 @@ export function createGitServer(options: GitServerOptions): RunGit {
     const displaced = new AbortController()
     const holder = pushDisk.open(client, () => displaced.abort(new ServiceError('no_room')))
     const content = await spool.createFile()
+
     // Written at offsets, so that the position of the file, from which git reads, stays at its
     // start.
     const sink = content.createWriteStream({ start: 0, autoClose: false, highWaterMark: WRITE_BATCH })
@@ -179,6 +180,7 @@ export function createGitServer(options: GitServerOptions): RunGit {
       holder.keep()
       holder.release()
     })
+
     try {
       await readBody(request.raw, reply.raw, {
         sink,
@@ -189,6 +191,7 @@ export function createGitServer(options: GitServerOptions): RunGit {
         },
         signal: displaced.signal,
       })
+
       // They are not kept: many pushes may wait.
       const { commands } = await readCommands(content)
       const { any, megabyte, ref } = limits.pushTime

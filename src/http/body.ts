@@ -76,11 +76,13 @@ function readBytes(
   if (isBodyAborted(request) || request.destroyed)
     return Promise.reject(new ServiceError('malformed_request'))
   if (request.headers.expect !== undefined && request.httpVersion === '1.1') response.writeContinue()
+
   // Most bodies have arrived before their caller is authorized.
   if (request.complete) {
     const bytes: Buffer = request.read() ?? Buffer.alloc(0)
     return bytes.length > limit ? Promise.reject(tooLarge(limit)) : Promise.resolve(bytes)
   }
+
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = []
     let length = 0
@@ -88,6 +90,7 @@ function readBytes(
       settle(() => reject(new ServiceError('too_slow')))
       abortBody(request)
     }, timeout)
+
     const onData = (chunk: Buffer) => {
       length += chunk.length
       if (length > limit) settle(() => reject(tooLarge(limit)))
@@ -101,6 +104,7 @@ function readBytes(
       request.off('data', onData).off('end', onEnd).off('close', onClose).off(BODY_ABORTED, onClose)
       outcome()
     }
+
     request.on('data', onData).on('end', onEnd).on('close', onClose).on(BODY_ABORTED, onClose)
   })
 }

@@ -58,6 +58,7 @@ export function createHttpServer(handle: RequestListener, timeouts: Timeouts): S
     // No events for bodies that do not exist: see `hasBody`.
     optimizeEmptyRequests: true,
   })
+
   const serve = servePipelinedInTurn((request, response) => {
     if (isClosing(request.socket)) return
     const error = findRequestError(request)
@@ -68,6 +69,7 @@ export function createHttpServer(handle: RequestListener, timeouts: Timeouts): S
     if (error) answer(response, error)
     else handle(withOriginForm(request), response)
   })
+
   // Otherwise Node ends the connection at once, and a report would be stored without an answer.
   Object.assign(server, { httpAllowHalfOpen: true })
   server.on('connection', (socket: Socket) => {
@@ -79,6 +81,7 @@ export function createHttpServer(handle: RequestListener, timeouts: Timeouts): S
       socket.once('close', () => timers.forEach(clearTimeout))
     })
   })
+
   // Node's `close` closes only the connections that are idle at that moment.
   const close = server.close
   server.close = (callback) => {
@@ -86,11 +89,13 @@ export function createHttpServer(handle: RequestListener, timeouts: Timeouts): S
     server.once('close', () => clearInterval(sweep))
     return close.call(server, callback)
   }
+
   const listener: RequestListener = (request, response) => {
     const { socket } = request
     if (socket.timeout !== timeouts.write) socket.setTimeout(timeouts.write)
     serve(request, response)
   }
+
   server.setTimeout(timeouts.write, (socket: Socket) => endStalled(socket, timeouts))
   server.on('request', listener)
   // The code that reads a body sends "100 Continue", after all checks that need no body.

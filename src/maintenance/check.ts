@@ -71,8 +71,10 @@ export async function checkAll(
   const damage = (await store.engine.checkFiles?.()) ?? []
   // A repository or a status may seem to be missing because of the damage.
   if (damage.length > 0) return { findings: damage, trusted: [], pruned: [], damaged: true }
+
   const result: CheckResult = { findings: [], trusted: [], pruned: [], damaged: false }
   if (full) result.findings.push(...(await unknownStates(store)))
+
   const refs = full ? await compareWithExpectedRefs(store, copies) : null
   const repositories = await store.repositories.list()
   for (const [index, repository] of repositories.entries()) {
@@ -98,6 +100,7 @@ export async function checkAll(
     }
     onProgress(index + 1, repositories.length)
   }
+
   if (refs) result.findings.push(...(await refs.findings()))
   for (const folder of await orphanedFolders(store)) {
     result.findings.push(

@@ -170,6 +170,7 @@ export function createStore(
   )
   const repositoryRows = createRepositoryStore(engine, repositories, audit)
   const summaries = createStatusSummaries(engine)
+
   return {
     /** For maintenance, which works on tables. */
     engine,

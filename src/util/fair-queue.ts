@@ -172,6 +172,7 @@ export class FairQueue {
     if (queue.size >= waitingPerClient || (this.#waiting >= waiting && !this.#makeSpace(queue.size + 1))) {
       return Promise.reject(new QueueFull(TOO_MANY))
     }
+
     return new Promise((resolve, reject) => {
       const leave = () => {
         clearTimeout(timer)
@@ -191,8 +192,10 @@ export class FairQueue {
           reject(reason)
         },
       }
+
       const abort = () => waiter.refuse(signal?.reason)
       const timer = setTimeout(() => waiter.refuse(new QueueFull('no slot became free in time')), timeout)
+
       signal?.addEventListener('abort', abort, { once: true })
       queue.add(waiter)
       this.#queues.set(client, queue)

@@ -49,6 +49,7 @@ export class SharedBudget {
       if (heldBytes > 0) this.#held.set(client, heldBytes)
       else this.#held.delete(client)
     }
+
     const holder: Holder = {
       client,
       get held() {
@@ -74,6 +75,7 @@ export class SharedBudget {
         onYield?.()
       },
     }
+
     if (onYield) this.#yielding.add(holder)
     return holder
   }

@@ -43,11 +43,13 @@ export async function web(app: FastifyInstance, options: WebOptions): Promise<vo
     revisions: new Revisions(gitQueue, options.lookup),
     findUser: createUserFinder(options.store),
   }
+
   app.setErrorHandler(options.sendErrorPage)
   app.addHook('onRequest', (request, reply, done) => {
     setSecurityHeaders(request, reply)
     done()
   })
+
   await app.register(files)
   await app.register(badgePage, pageContext)
   await app.register(async (pages) => {
@@ -55,6 +57,7 @@ export async function web(app: FastifyInstance, options: WebOptions): Promise<vo
     pages.addHook('onRoute', (route) => {
       route.config = { ...route.config, page: true }
     })
+
     pages.addHook('onRequest', async (request, reply) => {
       reply.header('cache-control', 'no-store').header('vary', 'Cookie')
       await pageQueue.start(request)
@@ -69,6 +72,7 @@ export async function web(app: FastifyInstance, options: WebOptions): Promise<vo
       sessionAuth.checkForm(request, form)
       request.form = form
     })
+
     await pages.register(signInPages, pageContext)
     const { oidc } = options
     if (oidc)

@@ -62,6 +62,7 @@ export function addTokenCommands(program: Command, settings: Settings): void {
         const tokens = await store.tokens.list(
           userName === undefined ? undefined : (await store.users.get(userName)).id,
         )
+
         const areDue = tokens.some(({ signInDue }) => signInDue !== null)
         const rows = tokens
           .filter((row) => (row.lastUsedAt ?? row.createdAt) < before)
@@ -81,6 +82,7 @@ export function addTokenCommands(program: Command, settings: Settings): void {
             ...(areDue && { works_until: formatMilliseconds(row.signInDue) }),
           }))
         printList(rows, json, tokens.length > 0 ? 'No token is unused for so long.' : 'There are no tokens.')
+
         const soon = Date.now() + EXPIRES_SOON
         for (const name of new Set(tokens.flatMap((row) => ((row.signInDue ?? soon) < soon ? row.user : []))))
           say(`warning: the tokens of ${name} stop working soon, or have stopped, unless ${name} signs in.`)

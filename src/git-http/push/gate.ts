@@ -93,10 +93,12 @@ async function decideRefs(
     for (const update of others) reasons.set(update, await compareTips(repository, update, commits, signal))
     return ruled
   }
+
   await compare(rules)
   await authorizeAgain()
   // A rule may have been added meanwhile. What has been compared already is not compared again.
   const ruled = await compare(await store.rules.load(pusher.repositoryId))
+
   const refusals = new Map<string, string>()
   const bypasses: Bypass[] = []
   for (const { update, branches } of ruled) {
@@ -111,6 +113,7 @@ async function decideRefs(
       else refusals.set(update.ref, reason)
     }
   }
+
   if (atomic && refusals.size > 0) return new Map([...refuseAll(updates, ATOMIC), ...refusals])
   const usedBypasses = bypasses.filter(({ ref }) => !refusals.has(ref))
   if (usedBypasses.length > 0) await store.rules.recordBypasses(pusher, usedBypasses)

@@ -213,6 +213,7 @@ export async function restoreBackup(
 ): Promise<BackupFrame> {
   // Reads the whole file first, to find damage before hours are spent on the rows before it.
   const applied = await appliedMigrations(engine.kysely)
+
   let created_at = ''
   const header = async (header: BackupHeader) => {
     const unknown = header.migrations.find((name) => !applied.has(name))
@@ -223,6 +224,7 @@ export async function restoreBackup(
     created_at = header.created_at
   }
   const { counts } = await readBackup(file, { header })
+
   return engine.kysely.transaction().execute(async (db) => {
     await checkEmpty(db)
     const done = new Map<string, number>()
@@ -233,6 +235,7 @@ export async function restoreBackup(
       done.set(part.table, count)
       onRows(part.table, count, counts[part.table] ?? count)
     }
+
     const end = await readBackup(file, { rows })
     for (const { name, numbered } of durableTables) {
       if (numbered) await engine.setLastId(db, name, end.last_ids[name] ?? 0)

@@ -101,12 +101,14 @@ export function createSessionStore({ kysely }: Engine, audit: Audit) {
           .returning('id')
           .executeTakeFirst()
         if (!account) return false
+
         await db.deleteFrom('sessions').where(hasEnded(now)).execute()
         const before = await deleteSession(db, replaces ?? '')
         if (before) {
           const by = { kind: 'user', user: before, address: client.address } as const
           await record({ by, action: 'session.ended', subject: before, details: { sessions: 1 } })
         }
+
         await db
           .insertInto('sessions')
           .values({

@@ -77,6 +77,7 @@ export function createTokenStore({ kysely, dialect }: Engine, audit: Audit, sign
       return audit.transaction(async (db, record) => {
         const user = await getUserById(db, token.userId)
         const id = newTokenId()
+
         const reporter = await db
           .insertInto('reporters')
           .values({ user_name: user.name, token_id: id, token_name: token.name })
@@ -99,6 +100,7 @@ export function createTokenStore({ kysely, dialect }: Engine, audit: Audit, sign
           })
           .returning([...columns, ...limitColumns])
           .executeTakeFirstOrThrow()
+
         const newToken = asShown({ ...row, user: user.name }, await repositoryNames(db, [row]))
         const details = {
           id,
@@ -135,6 +137,7 @@ export function createTokenStore({ kysely, dialect }: Engine, audit: Audit, sign
         if (!old) throw new RuleViolation(`there is no token ${id}`)
         if (old.expires_at !== null && old.expires_at <= Date.now())
           throw new RuleViolation(`the token ${id} has expired; create another one`)
+
         const lifetime = old.expires_at === null ? null : old.expires_at - old.created_at * 1000
         const fresh = {
           prefix,
@@ -144,9 +147,11 @@ export function createTokenStore({ kysely, dialect }: Engine, audit: Audit, sign
           last_used_at: null,
         }
         await db.updateTable('tokens').set(fresh).where('id', '=', id).execute()
+
         const until = Math.min(old.expires_at ?? oldExpiresAt, oldExpiresAt)
         const copy = { ...old, id: newTokenId(), name: `${old.name} (replaced)`, expires_at: until }
         await db.insertInto('tokens').values(copy).execute()
+
         const user = await getUserById(db, old.user_id)
         const details = {
           id,

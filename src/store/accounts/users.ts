@@ -165,6 +165,7 @@ export function createUserStore({ kysely }: Engine, audit: Audit) {
           .returning('id')
           .executeTakeFirst()
         if (!changedUser) return null
+
         const sessions = await deleteSessions(db, user.id, keep?.hash)
         if (keep) {
           await db
@@ -174,6 +175,7 @@ export function createUserStore({ kysely }: Engine, audit: Audit) {
             .where('hash', '=', keep.hash)
             .execute()
         }
+
         const details = { sessions, tokens: await countTokens(db, user.id) }
         await record({ by, action: 'password.set', subject: user, details })
         return details
@@ -226,6 +228,7 @@ export function createUserStore({ kysely }: Engine, audit: Audit) {
           throw new RuleViolation(`there is no user or group "${transferTo}"`)
         if (newOwner && newOwner.id === owner?.id)
           throw new RuleViolation(`"${name}" is the user to be deleted; its repositories need another owner`)
+
         const moves = owner && newOwner ? await moveRepositories(db, owner, newOwner) : []
         const subject = newOwner && (await findByName(db, newOwner.name))
         for (const { from, to } of moves)
@@ -241,6 +244,7 @@ export function createUserStore({ kysely }: Engine, audit: Audit) {
             `"${name}" owns repositories; delete those first, or give them to another owner with --transfer-to`,
           )
         }
+
         const tokens = await countTokens(db, user.id)
         const sessions = await deleteSessions(db, user.id)
         await db.deleteFrom('users').where('id', '=', user.id).execute()
@@ -250,6 +254,7 @@ export function createUserStore({ kysely }: Engine, audit: Audit) {
             .where('id', '=', owner.id)
             .where('id', 'not in', db.selectFrom('reserved_names').select('owner_id'))
             .execute()
+
         const details = { tokens, sessions, ...(newOwner && { transferred_to: newOwner.name }) }
         await record({ by: ADMINISTRATOR, action: 'user.deleted', subject: user, details })
         return { moved: moves.length, changes: compareAccess(before, await listAccess(db)) }

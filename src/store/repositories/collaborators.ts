@@ -106,8 +106,10 @@ async function grant(
     .executeTakeFirst()
   const from = before?.granted ?? null
   if (from === permission) return false
+
   const user = await getUserById(db, userId)
   checkExpected(`the access of ${user.name}`, from ?? 'none', expected)
+
   if (permission === null) {
     await db
       .deleteFrom('collaborators')
@@ -122,6 +124,7 @@ async function grant(
       .onConflict((conflict) => conflict.columns(['repository_id', 'user_id']).doUpdateSet(columns))
       .execute()
   }
+
   await record({
     by,
     action: 'repository.access',

@@ -244,6 +244,7 @@ export async function moveRepositories(
       `"${to.name}" already owns ${names}${more}; delete those first. Nothing was changed`,
     )
   }
+
   const moving = await db
     .selectFrom('repositories')
     .select(['id', 'owner', 'name'])
@@ -254,6 +255,7 @@ export async function moveRepositories(
     await checkFree(db, to, name, id)
     await reserve(db, from, { id, name })
   }
+
   await db
     .updateTable('repositories')
     .set({ owner_id: to.id, owner: to.name, owner_key: to.name_key })

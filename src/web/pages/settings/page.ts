@@ -77,6 +77,7 @@ export async function settingsPage(app: FastifyInstance, context: PageContext): 
     const { owner, name } = repository
     const fullName = `${owner}/${name}`
     const path = settingsPath(repository)
+
     switch (change) {
       case 'visibility': {
         const visibility = VISIBILITIES.find((value) => value === form.get('visibility'))
