@@ -6,9 +6,10 @@ import t from 'tap'
 import { CommitLookup } from '../../src/git/objects/commit-lookup.ts'
 import { createBareRepository } from '../../src/git/repository.ts'
 import { type CheckOptions, checkAll } from '../../src/maintenance/check.ts'
-import { openEngine, openStore, type Store } from '../../src/store/store.ts'
+import { openEngine, openStore } from '../../src/store/store.ts'
 import { databases, execute, sqlite, type TestDatabase } from '../helpers/databases.ts'
 import { createCommits, git, gitWith } from '../helpers/git.ts'
+import { addReport } from '../helpers/records.ts'
 
 async function open(t: Parameters<TestDatabase['create']>[0], database: TestDatabase) {
   const options = await database.create(t)
@@ -43,21 +44,10 @@ async function open(t: Parameters<TestDatabase['create']>[0], database: TestData
   }
 }
 
-function report(store: Store, repositoryId: number, sha: string, context = 'default') {
-  return store.statuses.report({
-    repositoryId,
-    sha,
-    context,
-    state: 'success',
-    description: null,
-    target_url: null,
-  })
-}
-
 t.test('SQLite: finds rows that refer to a missing one, and removes nothing', async (t) => {
   const { store, repository, check, spoil } = await open(t, sqlite)
   const [sha = ''] = createCommits(repository.path, 1)
-  await report(store, repository.id, sha)
+  await addReport({ store, repositoryId: repository.id, sha }, 'default')
   t.same(await check({ commits: true }), { findings: [], trusted: [], pruned: [], damaged: false })
   const insert =
     'insert into statuses (repository_id, sha, context, id, state, created_at, updated_at) values'
@@ -80,9 +70,9 @@ for (const database of databases) {
     const [kept = '', gone = ''] = createCommits(repository.path, 2)
     git(repository.path, 'update-ref', 'refs/heads/main', kept)
     git(repository.path, '-c', 'gc.reflogExpire=now', 'gc', '--quiet', '--prune=now')
-    await report(store, repository.id, kept)
-    await report(store, repository.id, gone, 'one')
-    await report(store, repository.id, gone, 'two')
+    await addReport({ store, repositoryId: repository.id, sha: kept }, 'default')
+    await addReport({ store, repositoryId: repository.id, sha: gone }, 'one')
+    await addReport({ store, repositoryId: repository.id, sha: gone }, 'two')
     t.same((await check()).findings, [], 'only with the option')
     const finding = `commit alice/rocket ${gone}: no longer in git`
     t.same(await check({ commits: true }), { findings: [finding], trusted: [], pruned: [], damaged: false })
@@ -126,7 +116,7 @@ for (const database of databases) {
   t.test(`${database.name}: keeps the statuses of a repository that cannot be opened`, async (t) => {
     const { store, repository, check } = await open(t, database)
     const [sha = ''] = createCommits(repository.path, 1)
-    await report(store, repository.id, sha)
+    await addReport({ store, repositoryId: repository.id, sha }, 'default')
     renameSync(repository.path, join(dirname(dirname(repository.path)), 'away'))
     const { findings, pruned } = await check({ commits: true, prune: true })
     t.equal(findings.length, 1)
@@ -147,7 +137,7 @@ t.test('finds objects that are missing or changed, and keeps the statuses of the
   git(path, 'update-ref', 'refs/heads/main', commit)
   git(path, 'symbolic-ref', 'refs/remotes/origin/HEAD', 'refs/remotes/origin/main')
   const gone = '1'.repeat(40)
-  await report(store, repository.id, gone)
+  await addReport({ store, repositoryId: repository.id, sha: gone }, 'default')
   await store.engine.kysely.updateTable('statuses').set({ created_at: 1, updated_at: 1 }).execute()
   const prune = async () => {
     const { findings, pruned } = await check({ commits: true, prune: true })

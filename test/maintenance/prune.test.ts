@@ -1,8 +1,9 @@
 import t from 'tap'
 import { pruneStatuses, removeCommits } from '../../src/maintenance/prune.ts'
-import { openEngine, openStore, type Store } from '../../src/store/store.ts'
+import { openEngine, openStore } from '../../src/store/store.ts'
 import { nowInSeconds } from '../../src/store/time.ts'
 import { databases, type TestDatabase } from '../helpers/databases.ts'
+import { addReport } from '../helpers/records.ts'
 
 const DAY = 86_400
 
@@ -25,7 +26,7 @@ async function openAged(t: Parameters<TestDatabase['create']>[0], database: Test
     id,
     /** Stores a report and dates it back by a number of days. */
     async report(sha: string, context: string, days: number) {
-      await report(store, id, sha, context)
+      await addReport({ store, repositoryId: id, sha }, context)
       const updated_at = nowInSeconds() - days * DAY
       await engine.kysely
         .updateTable('statuses')
@@ -36,17 +37,6 @@ async function openAged(t: Parameters<TestDatabase['create']>[0], database: Test
         .execute()
     },
   }
-}
-
-function report(store: Store, repositoryId: number, sha: string, context: string) {
-  return store.statuses.report({
-    repositoryId,
-    sha,
-    context,
-    state: 'success',
-    description: null,
-    target_url: null,
-  })
 }
 
 for (const database of databases) {
@@ -79,7 +69,9 @@ for (const database of databases) {
     const { store, id } = await openAged(t, database)
     const shas = Array.from({ length: 1_201 }, (_, index) => index.toString(16).padStart(40, '0'))
     for (let from = 0; from < shas.length; from += 300)
-      await Promise.all(shas.slice(from, from + 300).map((sha) => report(store, id, sha, 'default')))
+      await Promise.all(
+        shas.slice(from, from + 300).map((sha) => addReport({ store, repositoryId: id, sha }, 'default')),
+      )
     const steps: number[][] = []
     await pruneStatuses(store.engine, nowInSeconds() + 10, (...counts) => steps.push(counts))
     t.same(steps, [
@@ -96,7 +88,7 @@ for (const database of databases) {
     await aged.report(sha, 'one', 400)
     const before = nowInSeconds() - 365 * DAY
     // It was old when it was selected, but is reported on before it is removed.
-    await report(aged.store, aged.id, sha, 'two')
+    await addReport({ store: aged.store, repositoryId: aged.id, sha }, 'two')
     t.equal(await removeCommits(aged.store.engine, aged.id, [sha], before), 0)
     t.equal((await aged.store.statuses.list(aged.id, sha)).length, 2)
   })
@@ -106,7 +98,9 @@ for (const database of databases) {
     const shas = Array.from({ length: 200 }, (_, index) => index.toString(16).padStart(40, '0'))
     for (const sha of shas) await aged.report(sha, 'default', 400)
     const before = nowInSeconds() - 365 * DAY
-    const reporting = Promise.all(shas.map((sha) => report(aged.store, aged.id, sha, 'default')))
+    const reporting = Promise.all(
+      shas.map((sha) => addReport({ store: aged.store, repositoryId: aged.id, sha }, 'default')),
+    )
     await Promise.all([reporting, pruneStatuses(aged.store.engine, before, () => {})])
     for (const sha of shas) t.equal((await aged.store.statuses.list(aged.id, sha)).length, 1, sha)
   })

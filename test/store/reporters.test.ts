@@ -1,6 +1,7 @@
 import t from 'tap'
 import { databases } from '../helpers/databases.ts'
 import { startInstance } from '../helpers/instance.ts'
+import { addReport } from '../helpers/records.ts'
 import { startServer } from '../helpers/server.ts'
 
 for (const database of databases) {
@@ -24,14 +25,7 @@ for (const database of databases) {
       const before = (await read('acme/repo', sha)).json
       await report('acme/repo', sha, { state: 'failure', context: 'b' }, first)
       await report('acme/repo', sha, { state: 'success', context: 'b' }, second)
-      await store.statuses.report({
-        repositoryId: id,
-        sha,
-        context: 'c',
-        state: 'success',
-        description: null,
-        target_url: null,
-      })
+      await addReport({ store, repositoryId: id, sha }, 'c')
       const expected = [
         ['a', 'ci-bot', 'CI of rocket'],
         ['b', 'dora', 'laptop'],

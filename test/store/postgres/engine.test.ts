@@ -7,6 +7,7 @@ import { CONNECTION_MESSAGES, translateError } from '../../../src/store/postgres
 import { openStore, type StoreOptions } from '../../../src/store/store.ts'
 import { databaseUrl, execute, openTestStore, postgres } from '../../helpers/databases.ts'
 import { startPostgres } from '../../helpers/postgres-server.ts'
+import { addReport } from '../../helpers/records.ts'
 import { openTcpProxy } from '../../helpers/tcp-proxy.ts'
 import { until } from '../../helpers/until.ts'
 
@@ -26,15 +27,7 @@ async function openRepository(t: Test, options?: StoreOptions) {
     visibility: 'public',
     objectFormat: 'sha1',
   })
-  const report = (context: string) =>
-    store.statuses.report({
-      repositoryId: created.id,
-      sha: SHA,
-      context,
-      state: 'success',
-      description: null,
-      target_url: null,
-    })
+  const report = (context: string) => addReport({ store, repositoryId: created.id, sha: SHA }, context)
   const url = opened.options.databaseUrl ?? ''
   return { ...opened, url, created, report }
 }

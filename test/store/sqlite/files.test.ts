@@ -7,6 +7,7 @@ import { issueToken } from '../../../src/auth/issue-token.ts'
 import { ADMINISTRATOR } from '../../../src/store/audit/audit.ts'
 import { openTestStore, sqlite } from '../../helpers/databases.ts'
 import { type Instance, startInstance } from '../../helpers/instance.ts'
+import { addReport } from '../../helpers/records.ts'
 import { startServer } from '../../helpers/server.ts'
 
 const AWAY = { name: 'StoreUnavailable' }
@@ -114,15 +115,7 @@ for (const suffix of ['', '-wal', '-shm']) {
       const { store, options } = await openTestStore(t, sqlite)
       const place = { owner: 'acme', visibility: 'public', objectFormat: 'sha1' } as const
       const { id: repositoryId } = await store.repositories.create({ ...place, name: 'rocket' })
-      const report = (context: string) =>
-        store.statuses.report({
-          repositoryId,
-          sha: 'a'.repeat(40),
-          context,
-          state: 'success',
-          description: null,
-          target_url: null,
-        })
+      const report = (context: string) => addReport({ store, repositoryId, sha: 'a'.repeat(40) }, context)
       const { now } = Date
       // The folder changed ten seconds ago.
       t.capture(Date, 'now', () => now() + 10_000)
