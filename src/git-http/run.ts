@@ -36,6 +36,8 @@ export interface GitLimits {
   maxChildren: number
   /** Milliseconds that a request may wait for a place. */
   maxWait: number
+  /** Number of bodies that may arrive at a time. */
+  maxBodies: number
   /**
    * Bytes of memory for the body of one fetch, and for all of them. Others go to the disk of
    * answers.
@@ -61,6 +63,8 @@ export const DEFAULT_GIT_LIMITS: GitLimits = {
   pushTime: { any: 40_000, megabyte: 1_000, ref: 20, short: 42_000 },
   maxChildren: 16,
   maxWait: MAX_WAIT,
+  // Each takes up to 90 KB beside its content, most of it for gzip.
+  maxBodies: 512,
   bodyMemory: { each: 64 * 1024, all: 64 * 1024 ** 2 },
   answerMemory: { each: 1024 ** 2, all: 64 * 1024 ** 2 },
   pace: { bytes: 30 * 1024, window: 30_000 },
@@ -133,6 +137,7 @@ export interface GitServerOptions {
 export function createGitServer(options: GitServerOptions): RunGit {
   const { limits, spool, bodyTimeout, pushes, garbage, addGauge } = options
   const places = createGitPlaces(limits.maxChildren, limits.maxWait)
+  const bodies = new SharedBudget(limits.maxBodies)
   const pushDisk = new SharedBudget(spool.bytes)
   const answerDisk = new SharedBudget(spool.bytes, spool.bytes * ANSWERS_OF_CLIENT)
   const bodyMemory = new SharedBudget(limits.bodyMemory.all)
@@ -143,8 +148,10 @@ export function createGitServer(options: GitServerOptions): RunGit {
    * Receives the whole body of a fetch: its first bytes in memory, the others on the disk of
    * answers. It may give way until git works on it, so that a small one always finds room.
    */
-  async function receiveFetch({ request, reply, client }: GitRequest): Promise<Body> {
-    const displaced = new AbortController()
+  async function receiveFetch(
+    { request, reply, client }: GitRequest,
+    displaced: AbortController,
+  ): Promise<Body> {
     const room = {
       client,
       memory: { bytes: limits.bodyMemory.each, budget: bodyMemory },
@@ -168,8 +175,10 @@ export function createGitServer(options: GitServerOptions): RunGit {
   }
 
   /** Receives a whole push into a file. It may give way until git works on it. */
-  async function receivePush({ request, reply, client }: GitRequest): Promise<Body> {
-    const displaced = new AbortController()
+  async function receivePush(
+    { request, reply, client }: GitRequest,
+    displaced: AbortController,
+  ): Promise<Body> {
     const holder = pushDisk.open(client, () => displaced.abort(new ServiceError('no_room')))
     const content = await spool.createFile()
 
@@ -202,6 +211,22 @@ export function createGitServer(options: GitServerOptions): RunGit {
     } catch (error) {
       sink.destroy()
       throw error
+    }
+  }
+
+  /** Receives a whole body, if not too many arrive. @throws ServiceError 503 if there is no room */
+  async function receive(call: GitRequest): Promise<Body> {
+    const displaced = new AbortController()
+    const arriving = bodies.open(call.client, () => displaced.abort(new ServiceError('git_busy')))
+    if (!arriving.take(1)) throw new ServiceError('git_busy')
+    try {
+      return await (call.pusher ? receivePush : receiveFetch)(call, displaced)
+    } catch (cause) {
+      if (!isSystemError(cause)) throw cause
+      throw new ServiceError(call.pusher ? 'no_room' : 'git_busy', undefined, { cause })
+    } finally {
+      arriving.keep()
+      arriving.release()
     }
   }
 
@@ -276,13 +301,7 @@ export function createGitServer(options: GitServerOptions): RunGit {
   }
 
   return async (call) => {
-    const receive = call.pusher ? receivePush : receiveFetch
-    const refuse = (cause: unknown) => {
-      throw isSystemError(cause)
-        ? new ServiceError(call.pusher ? 'no_room' : 'git_busy', undefined, { cause })
-        : cause
-    }
-    const body = call.step === 'rpc' ? await receive(call).catch(refuse) : null
+    const body = call.step === 'rpc' ? await receive(call) : null
     try {
       return await runInPlace(call, body)
     } catch (error) {

@@ -10,8 +10,8 @@ interface SpoolFile {
   read: number
 }
 
-/** Bytes that are read from a file at once. */
-export const READ_AHEAD = 256 * 1024
+/** Bytes that are read from a file at once. A client that does not read keeps them in memory. */
+const READ_AT_ONCE = 64 * 1024
 /** Bytes after which another file is begun, so that what has been read leaves the disk. */
 const FILE_BYTES = 16 * 1024 ** 2
 /** Nothing can be stored now: disk or quota full, disk broken or gone, too many open files. */
@@ -64,7 +64,7 @@ export class SpoolFiles {
   async read(): Promise<Buffer> {
     const file = this.#files.find(({ read, written }) => read < written)
     if (!file) throw new Error('nothing is stored')
-    const length = Math.min(READ_AHEAD, file.written - file.read)
+    const length = Math.min(READ_AT_ONCE, file.written - file.read)
     const { buffer, bytesRead } = await file.handle.read(Buffer.allocUnsafeSlow(length), 0, length, file.read)
     if (bytesRead < length) throw new Error('a file of the spool is shorter than what was written to it')
     file.read += length

@@ -1,7 +1,7 @@
 import { Duplex } from 'node:stream'
 import type { SharedBudget } from '../util/shared-budget.ts'
 import type { Spool } from './spool.ts'
-import { READ_AHEAD, SpoolFiles } from './spool-files.ts'
+import { SpoolFiles } from './spool-files.ts'
 import { SpoolMemory } from './spool-memory.ts'
 
 /** Where bytes may wait. */
@@ -65,7 +65,8 @@ export class SpooledStream extends Duplex {
    * writer goes on
    */
   constructor({ client, memory, disk, onYield }: Room, hold: () => () => void) {
-    super({ writableHighWaterMark: WRITE_BATCH, readableHighWaterMark: READ_AHEAD })
+    // Node asks for nothing ahead of the reader, so that what it keeps is counted.
+    super({ writableHighWaterMark: WRITE_BATCH, readableHighWaterMark: 0 })
     this.#memory = new SpoolMemory(client, memory.budget, memory.bytes, onYield)
     this.#files = new SpoolFiles(client, disk.budget, disk.spool, onYield)
     this.#hold = hold

@@ -99,6 +99,19 @@ t.test('what was read leaves memory for others, also while more is on disk', asy
   t.same([memory.budget.taken, disk.budget.taken > 0], [0, true])
 })
 
+t.test('what nobody reads takes no more memory than its share', async (t) => {
+  const spool = await openSpool(temporaryFolder(t), MB)
+  const memory = { bytes: 15_000, budget: new SharedBudget(MB) }
+  const disk = { spool, budget: new SharedBudget(MB) }
+  const stream = new SpooledStream({ client: 'a', memory, disk }, () => () => {})
+  t.teardown(() => stream.destroy())
+  for (let written = 0; written < 20; written++) {
+    stream.write(Buffer.alloc(10_000))
+    await until(() => stream.writableLength === 0)
+  }
+  t.same([stream.readableLength, memory.budget.taken, disk.budget.taken], [10_000, 10_512, 190_000])
+})
+
 t.test('a stream that is destroyed at any moment leaves nothing', async (t) => {
   const spool = await openSpool(temporaryFolder(t), MB)
   const memory = { bytes: 100_000, budget: new SharedBudget(MB, MB) }

@@ -140,6 +140,32 @@ t.test('where no room is left, the bodies of who holds most give way to a small 
   t.equal(large.request.destroyed, false, 'on the disk too')
 })
 
+t.test('few bodies arrive at a time, and those of who sends most give way', async (t) => {
+  const options = { timeouts: { body: 60_000 } }
+  const { begin, hasRead, clone, push } = await startGitServer(t, { maxBodies: 4 }, options)
+  const open = async (address: string) => {
+    const raw = begin('fetch', address, HALF_OPEN, 100)
+    await hasRead(raw, 100)
+    return raw
+  }
+  const [first, second, , other] = [
+    await open('127.0.0.2'),
+    await open('127.0.0.2'),
+    await open('127.0.0.2'),
+    await open('127.0.0.3'),
+  ]
+  checkBusy(t, await begin('fetch', '127.0.0.2', HALF_OPEN, 100).answer)
+  await clone()
+  checkBusy(t, await first.answer)
+  const another = await open('127.0.0.4')
+  await push()
+  checkBusy(t, await second.answer)
+  t.same(
+    [other, another].map(({ request }) => request.destroyed),
+    [false, false],
+  )
+})
+
 t.test('room for the body of a fetch is released when git has read it', async (t) => {
   // Enough for two bodies in memory and one on disk.
   const limits = { bodyMemory: { each: 1_200, all: 1_200 } }
