@@ -13,8 +13,11 @@ import { join, relative } from 'node:path'
 import t from 'tap'
 import { NotARepository } from '../../src/git/errors.ts'
 import { checkGit } from '../../src/git/git-version.ts'
+import { openUnchecked } from '../../src/git/opened-repository.ts'
 import { createBareRepository, inspectRepository } from '../../src/git/repository.ts'
 import { checkRepositoryFiles } from '../../src/git/repository-health.ts'
+import { writeTips } from '../../src/git/transfer.ts'
+import { recordFileCalls } from '../helpers/file-calls.ts'
 import { git, replaceGit } from '../helpers/git.ts'
 import { createSample, temporaryFolder } from './sample-repository.ts'
 
@@ -119,4 +122,15 @@ t.test('the error says why a path is not a repository', async (t) => {
   await t.rejects(inspectRepository(path), { name: 'NotARepository', message: /ENOTDIR/ })
   rmSync(join(path, 'HEAD'))
   await t.rejects(inspectRepository(path), NotARepository)
+})
+
+t.test('objects are on disk before the refs by which a fetch knows them', async (t) => {
+  const sample = await createSample(t)
+  const calls = await recordFileCalls(t, sample.path)
+  await writeTips(openUnchecked(sample.path), [sample.commit()])
+  t.same(calls.slice(0, 3), [
+    'sync objects/pack',
+    'sync packed-refs.part',
+    'rename packed-refs.part packed-refs',
+  ])
 })

@@ -143,3 +143,15 @@ t.test('run releases its slot after success and failure', async (t) => {
   )
   t.equal(queue.taken, 0)
 })
+
+t.test('a slot is needed of a client that waits itself, and of any only if all are taken', async (t) => {
+  const queue = new FairQueue({ ...limits, slots: 4, slotsPerClient: 2 })
+  const { enter } = record(queue)
+  await Promise.all(['a1', 'a2', 'b1'].map((name) => enter(name)))
+  const waiting = enter('a3')
+  t.same([queue.needsSlotOf('a'), queue.needsSlotOf('b')], [true, false])
+  await enter('b2')
+  t.same([queue.needsSlotOf('a'), queue.needsSlotOf('b')], [true, true])
+  queue.dismiss('a', new Error('the test ends'))
+  await t.rejects(waiting, { message: 'the test ends' })
+})
