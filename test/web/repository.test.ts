@@ -1,6 +1,7 @@
 import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { ServiceError } from '../../src/errors.ts'
 import { postgres, sqlite, type TestDatabase } from '../helpers/databases.ts'
 import { git, importCommits } from '../helpers/git.ts'
 import { createAccount, openPageClient } from '../helpers/page-client.ts'
@@ -265,7 +266,11 @@ t.test('a badge shows the state to everyone, and nothing of what is private', as
     t.equal(answer.body, unknown.body)
     t.same(same(answer.headers), same(unknown.headers))
   }
-  t.equal((await anonymous.get('/assets/x/badge.svg')).status, 404)
+  const reserved = await anonymous.get('/assets/x/badge.svg')
+  t.same(
+    [reserved.status, JSON.parse(reserved.body)],
+    [404, { error: new ServiceError('path_unknown').message }],
+  )
   t.equal((await anonymous.send('POST', '/alice/rocket/badge.svg')).headers.get('allow'), 'GET, HEAD')
 
   const page = await anonymous.get('/alice/rocket?ref=next')
