@@ -6,6 +6,7 @@ import { buildApp } from '../../src/app.ts'
 import { CommitLookup } from '../../src/git/objects/commit-lookup.ts'
 import { openSpool } from '../../src/git-http/spool.ts'
 import { createLogger } from '../../src/ops/logger.ts'
+import { QUIET } from '../../src/replies/error-log.ts'
 import { StoreUnavailable } from '../../src/store/engine.ts'
 import { openTestStore, postgres, sqlite } from '../helpers/databases.ts'
 import { recordLog } from '../helpers/log.ts'
@@ -48,6 +49,15 @@ t.test('while the service is unavailable, one line is logged for many requests',
     err: { type: 'RepositoryUnavailable', stack: /\n +at / },
     silenced: 0,
   })
+  const { now } = performance
+  for (const [times, silenced] of [
+    [1, 49],
+    [2, 0],
+  ] as const) {
+    t.capture(performance, 'now', () => now.call(performance) + times * QUIET)
+    await app.inject(path)
+    t.match(lines[times], { msg: 'unavailable', silenced }, 'since the last line')
+  }
 })
 
 t.test('an internal error is logged each time, with its stack', async (t) => {

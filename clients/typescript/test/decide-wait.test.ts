@@ -74,6 +74,8 @@ t.test('what CI authors met', (t) => {
   }
   const { changesIn } = decideWait([status('a', 'success', 4 * SECOND)], rules, NOW, false)
   t.equal(changesIn, 6 * SECOND, 'it says when to look again')
+  const pending = decideWait([status('a', 'pending', HOUR)], { ...rules, stalled: HOUR }, NOW, false)
+  t.equal(pending.changesIn, 1, 'then it is older')
   const failed = decideWait([status('a', 'error', 0), status('b', 'success', 0)], rules, NOW, false)
   t.strictSame(
     failed.decisive.map(({ context }) => context),

@@ -31,6 +31,8 @@ t.test('counts the tests of all files, and names as many as fit', async (t) => {
   t.ok(text.length <= 1024 && text.length > 1024 - 45, `${text.length} characters`)
   t.equal(text.match(/n{40}\d+,/g)?.length, 53 - Number(/\d+(?= more)/.exec(text)?.[0]))
   t.equal(await describe(write('d.xml', failed('𝒏'.repeat(1100)))), '1 of 1 failed')
+  const long = '𝒏'.repeat(1000)
+  t.equal(await describe(write('e.xml', failed(long))), `1 of 1 failed: ${long}`, 'in code points')
 })
 
 t.test('warns of what cannot be read, and changes neither state nor exit code', async (t) => {
