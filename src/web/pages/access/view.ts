@@ -1,9 +1,9 @@
 import type { Session } from '../../../auth/session.ts'
 import type { ReadableRepository, Reason } from '../../../store/access/access.ts'
 import type { AccessEntry } from '../../../store/access/access-list.ts'
+import { changePermission, givePermission } from '../../forms/permission-forms.ts'
 import { settingsHead, settingsPath } from '../../parts/administration.ts'
 import { type Html, html } from '../../parts/html.ts'
-import { changePermission, givePermission } from '../../parts/permission-forms.ts'
 
 interface AccessView {
   session: Session

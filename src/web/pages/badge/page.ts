@@ -3,10 +3,10 @@ import { isReserved } from '../../../domain/names.ts'
 import { ServiceError } from '../../../errors.ts'
 import { etagOf, matchesEtag } from '../../../http/etag.ts'
 import { applyErrorHeaders, asServiceError, sendError } from '../../../replies/error-replies.ts'
-import { stateOfSummary } from '../../parts/commit-row.ts'
 import { gitClient, type RepositoryRoute } from '../../parts/find-repository.ts'
 import type { PageContext } from '../../parts/page-context.ts'
 import { firstOf, type Query } from '../../parts/query.ts'
+import { stateOfSummary } from '../../statuses/commit-row.ts'
 import { badgeView, type Message } from './view.ts'
 
 interface Route extends RepositoryRoute {

@@ -10,9 +10,9 @@ import { truncate } from '../../../util/truncate.ts'
 import { repositoryHead } from '../../parts/find-commit.ts'
 import { type Html, html } from '../../parts/html.ts'
 import { refChooser, refName, refQuery } from '../../parts/ref-chooser.ts'
-import { type FilteredCheck, filterForm, type StatusFilter } from '../../parts/status-filter.ts'
 import { formatAge, shownText, targetLink, visibleText } from '../../parts/text.ts'
-import { type BranchVerdict, verdictLines } from '../../parts/verdicts.ts'
+import { type FilteredCheck, filterForm, type StatusFilter } from '../../statuses/status-filter.ts'
+import { type BranchVerdict, verdictLines } from '../../statuses/verdicts.ts'
 
 /** The checks of the newest commits of a ref, and the verdicts on the newest one. */
 export interface ChecksView {

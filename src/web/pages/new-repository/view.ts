@@ -1,6 +1,6 @@
 import type { Session } from '../../../auth/session.ts'
 import type { NewRepository } from '../../../store/repositories/repositories.ts'
-import { choiceField, field } from '../../parts/form.ts'
+import { choiceField, field } from '../../forms/form.ts'
 import { type Html, html } from '../../parts/html.ts'
 import { csrfField } from '../../parts/layout.ts'
 

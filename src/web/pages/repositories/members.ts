@@ -2,9 +2,9 @@ import type { Session } from '../../../auth/session.ts'
 import { allows } from '../../../domain/permissions.ts'
 import type { Member, OwnerView } from '../../../store/owners/groups.ts'
 import type { ReservedName } from '../../../store/repositories/moves.ts'
+import { changePermission, givePermission } from '../../forms/permission-forms.ts'
 import { type Html, html } from '../../parts/html.ts'
 import { csrfField, time } from '../../parts/layout.ts'
-import { changePermission, givePermission } from '../../parts/permission-forms.ts'
 
 /** What the page of an owner shows its members besides repositories. */
 export interface MembersView {

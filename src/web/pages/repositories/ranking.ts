@@ -5,7 +5,7 @@ import type { CommitLog } from '../../../git/history/log.ts'
 import { readHeadId } from '../../../git/refs/head.ts'
 import type { ListedRepository } from '../../../store/access/repository-listing.ts'
 import { NO_STATUSES, type StatusSummaries } from '../../../store/statuses/status-summaries.ts'
-import { stateOfSummary } from '../../parts/commit-row.ts'
+import { stateOfSummary } from '../../statuses/commit-row.ts'
 
 /** What of a repository decides about its place in a list. */
 export type Condition = 'broken' | 'empty' | 'other'

@@ -1,9 +1,15 @@
 import { schemas } from '../../../../generated/schemas.ts'
 import type { ReadableRepository } from '../../../store/access/access.ts'
-import { failures, pill, type SummarizedCommit, stateOfSummary, subjectOf } from '../../parts/commit-row.ts'
 import { type Html, html } from '../../parts/html.ts'
 import { formatAge, shownText } from '../../parts/text.ts'
-import { type BranchVerdict, verdictWords } from '../../parts/verdicts.ts'
+import {
+  failures,
+  pill,
+  type SummarizedCommit,
+  stateOfSummary,
+  subjectOf,
+} from '../../statuses/commit-row.ts'
+import { type BranchVerdict, verdictWords } from '../../statuses/verdicts.ts'
 
 /** Characters of OWNER/NAME. */
 const MAX_TEXT = 2 * schemas.Name.maxLength + 1

@@ -11,9 +11,9 @@ import { sendPage } from '../../parts/layout.ts'
 import type { PageContext } from '../../parts/page-context.ts'
 import { firstOf, type Query } from '../../parts/query.ts'
 import { headOf } from '../../parts/ref-chooser.ts'
-import { tabOf } from '../../parts/state-summary.ts'
 import { visibleText } from '../../parts/text.ts'
-import { requiredContexts, tipVerdicts } from '../../parts/verdicts.ts'
+import { tabOf } from '../../statuses/state-summary.ts'
+import { requiredContexts, tipVerdicts } from '../../statuses/verdicts.ts'
 import { repositoryView } from './view.ts'
 
 interface Route extends RepositoryRoute {

@@ -6,6 +6,10 @@ import type { Ref, Refs } from '../../../git/refs/read-refs.ts'
 import type { ReadableRepository } from '../../../store/access/access.ts'
 import type { StatusSummary } from '../../../store/statuses/status-summaries.ts'
 import { ciLines } from '../../parts/ci-lines.ts'
+import { repositoryHead } from '../../parts/find-commit.ts'
+import { type Html, html } from '../../parts/html.ts'
+import { refChooser, refQuery } from '../../parts/ref-chooser.ts'
+import { copyButton, enumerate, formatAge, shownText } from '../../parts/text.ts'
 import {
   authorship,
   failedContexts,
@@ -14,13 +18,9 @@ import {
   type SummarizedCommit,
   stateOfSummary,
   subjectOf,
-} from '../../parts/commit-row.ts'
-import { repositoryHead } from '../../parts/find-commit.ts'
-import { type Html, html } from '../../parts/html.ts'
-import { refChooser, refQuery } from '../../parts/ref-chooser.ts'
-import { stateBadge } from '../../parts/state-summary.ts'
-import { copyButton, enumerate, formatAge, shownText } from '../../parts/text.ts'
-import { type BranchVerdict, verdictLines } from '../../parts/verdicts.ts'
+} from '../../statuses/commit-row.ts'
+import { stateBadge } from '../../statuses/state-summary.ts'
+import { type BranchVerdict, verdictLines } from '../../statuses/verdicts.ts'
 
 /** What the page of a repository shows, and the verdicts on `tip`. */
 export interface RepositoryView {

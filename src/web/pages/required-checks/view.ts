@@ -4,13 +4,13 @@ import { shortId } from '../../../domain/commit-id.ts'
 import type { Commit } from '../../../git/history/log-reader.ts'
 import type { ReadableRepository } from '../../../store/access/access.ts'
 import { ruleState } from '../../../store/repositories/rules.ts'
+import { field } from '../../forms/form.ts'
+import { contextChoices, type RecentContext } from '../../forms/recent-contexts.ts'
 import { settingsHead, settingsPath } from '../../parts/administration.ts'
-import { subjectOf } from '../../parts/commit-row.ts'
-import { field } from '../../parts/form.ts'
 import { type Html, html } from '../../parts/html.ts'
 import { csrfField } from '../../parts/layout.ts'
-import { contextChoices, type RecentContext } from '../../parts/recent-contexts.ts'
 import { enumerate, shownText } from '../../parts/text.ts'
+import { subjectOf } from '../../statuses/commit-row.ts'
 
 /** The form for a rule as filled in, and what is wrong with it. */
 export interface RuleForm {

@@ -1,7 +1,7 @@
 import type { Session } from '../../../auth/session.ts'
 import type { ReadableRepository } from '../../../store/access/access.ts'
+import { changeForm, choiceField, field } from '../../forms/form.ts'
 import { settingsHead, settingsPath } from '../../parts/administration.ts'
-import { changeForm, choiceField, field } from '../../parts/form.ts'
 import { type Html, html } from '../../parts/html.ts'
 import { visibleText } from '../../parts/text.ts'
 

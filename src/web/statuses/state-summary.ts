@@ -5,8 +5,8 @@ import {
   type StatusCounts,
   type StatusState,
 } from '../../domain/states.ts'
-import { type Html, html } from './html.ts'
-import type { PageOptions } from './layout.ts'
+import { type Html, html } from '../parts/html.ts'
+import type { PageOptions } from '../parts/layout.ts'
 
 /** The state of a commit in a few words, for its page, the browser's tab and screen readers. */
 export interface Summary {

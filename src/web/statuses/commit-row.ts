@@ -3,9 +3,9 @@ import { type CombinedState, combinedCounts, combinedState } from '../../domain/
 import type { Commit } from '../../git/history/log-reader.ts'
 import type { FailedContext, StatusSummary } from '../../store/statuses/status-summaries.ts'
 import { truncate } from '../../util/truncate.ts'
-import { type Html, html } from './html.ts'
+import { type Html, html } from '../parts/html.ts'
+import { enumerate, formatAge, shownText, targetLink, visibleText } from '../parts/text.ts'
 import { stateBadge } from './state-summary.ts'
-import { enumerate, formatAge, shownText, targetLink, visibleText } from './text.ts'
 
 /** A commit in a list, with a summary of its statuses. */
 export interface SummarizedCommit {

@@ -1,8 +1,8 @@
 import type { Session } from '../../auth/session.ts'
 import { RuleViolation } from '../../domain/rule-violation.ts'
-import { type Html, html } from './html.ts'
-import { csrfField } from './layout.ts'
-import { sentence } from './text.ts'
+import { type Html, html } from '../parts/html.ts'
+import { csrfField } from '../parts/layout.ts'
+import { sentence } from '../parts/text.ts'
 
 /** A field of a form, around its control. */
 interface Field {

@@ -1,10 +1,10 @@
 import type { Session } from '../../auth/session.ts'
 import { PERMISSIONS, type Permission } from '../../domain/permissions.ts'
 import { RuleViolation } from '../../domain/rule-violation.ts'
-import type { FindUser } from './find-user.ts'
+import type { FindUser } from '../parts/find-user.ts'
+import { type Html, html } from '../parts/html.ts'
+import { csrfField } from '../parts/layout.ts'
 import { type Choice, choiceField, field, options } from './form.ts'
-import { type Html, html } from './html.ts'
-import { csrfField } from './layout.ts'
 
 /** What `PERMISSIONS` are called in a message about a user. */
 export const MAY: Record<Permission, string> = {

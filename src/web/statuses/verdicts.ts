@@ -4,9 +4,9 @@ import { type ExplainedVerdict, explainVerdict } from '../../domain/verdict.ts'
 import type { RefLists } from '../../git/history/ref-lists.ts'
 import type { RepositoryFiles } from '../../git/opened-repository.ts'
 import type { Ref, Refs } from '../../git/refs/read-refs.ts'
-import { type Html, html } from './html.ts'
-import { branchOf } from './ref-chooser.ts'
-import { shownText } from './text.ts'
+import { type Html, html } from '../parts/html.ts'
+import { branchOf } from '../parts/ref-chooser.ts'
+import { shownText } from '../parts/text.ts'
 
 /** Verdicts that are spelled out on one page, and branches that are compared with rules. */
 const SHOWN = 5

@@ -2,10 +2,10 @@ import { allows, type Permission } from '../../domain/permissions.ts'
 import { COMBINED, type CombinedState, type StatusCounts } from '../../domain/states.ts'
 import type { ReportedStatus } from '../../store/statuses/statuses.ts'
 import { formatTime } from '../../store/time.ts'
-import { type Html, html } from './html.ts'
+import { type Html, html } from '../parts/html.ts'
+import { cutText, formatAge, formatElapsed, shownText, targetLink } from '../parts/text.ts'
 import { stateBadge } from './state-summary.ts'
 import { type FilteredCheck, isFiltered, matches, type StatusFilter } from './status-filter.ts'
-import { cutText, formatAge, formatElapsed, shownText, targetLink } from './text.ts'
 import type { BranchVerdict, requiredContexts } from './verdicts.ts'
 
 /** What is shown of the statuses of a commit. */
