@@ -75,7 +75,11 @@ export async function gitHttp(app: FastifyInstance, options: GitHttpOptions): Pr
   })
   const onError = (error: unknown) => app.log.error({ err: error }, 'cannot check a push')
   const runGit = createGitServer({ ...rest, limits, garbage, pushes: { store, recorder, onError } })
-  app.setErrorHandler(async (error, _request, reply) => sendError(reply, withoutDisconnect(error), CHALLENGE))
+  app.setErrorHandler(async (error, _request, reply) => {
+    // That a client disconnects before the answer begins is no error of the server.
+    const isDisconnect = hasCode(error, 'ERR_STREAM_PREMATURE_CLOSE')
+    return sendError(reply, isDisconnect ? new ServiceError('malformed_request') : error, CHALLENGE)
+  })
 
   /** Runs steps 2 to 6 of the order of checks. */
   async function authorize(request: FastifyRequest, { owner, name }: Target, access: Requirement['access']) {
@@ -152,14 +156,6 @@ export async function gitHttp(app: FastifyInstance, options: GitHttpOptions): Pr
       },
     })
   }
-}
-
-/**
- * Returns the error of a request whose client has disconnected before the answer began, which is no
- * error of the server.
- */
-function withoutDisconnect(error: unknown): unknown {
-  return hasCode(error, 'ERR_STREAM_PREMATURE_CLOSE') ? new ServiceError('malformed_request') : error
 }
 
 /** Returns who pushes, of a caller who may write. */

@@ -103,9 +103,6 @@ interface Body {
   close(): void
 }
 
-/** Returns git's answer to a request. */
-export type RunGit = (call: GitRequest) => Promise<Readable | Buffer>
-
 export interface GitServerOptions {
   limits: GitLimits
   spool: Spool
@@ -117,8 +114,8 @@ export interface GitServerOptions {
 }
 
 /**
- * Creates a function that runs git for requests. git never waits for a client, unless the disk for
- * answers is used up:
+ * Creates a function that runs git for a request and returns its answer. git never waits for a
+ * client, unless the disk for answers is used up:
  *
  * ```
  *   list of refs ──────────────────────────────────────┐
@@ -134,7 +131,7 @@ export interface GitServerOptions {
  * When the client disconnects, its request leaves the queue, or git is stopped. A body gives way,
  * with 503, until git works on it: see `SharedBudget`.
  */
-export function createGitServer(options: GitServerOptions): RunGit {
+export function createGitServer(options: GitServerOptions) {
   const { limits, spool, bodyTimeout, pushes, garbage, addGauge } = options
   const places = createGitPlaces(limits.maxChildren, limits.maxWait)
   const bodies = new SharedBudget(limits.maxBodies)
@@ -300,7 +297,7 @@ export function createGitServer(options: GitServerOptions): RunGit {
     return answer
   }
 
-  return async (call) => {
+  return async (call: GitRequest): Promise<Readable | Buffer> => {
     const body = call.step === 'rpc' ? await receive(call) : null
     try {
       return await runInPlace(call, body)

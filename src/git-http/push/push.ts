@@ -82,17 +82,16 @@ export async function beginPush(
   const report = new PushReport(commands)
   let synced: Promise<void> | undefined
 
-  async function syncOnce(): Promise<void> {
-    const mayMove = (branch: string) => rulesFor(rules, branch).length === 0
-    // HEAD of an imported repository belongs to its owner.
-    if (repository.managed) await followFirstBranch(opened, mayMove)
-    await syncFolders(opened.path)
-  }
-
   const sync = () => {
-    synced ??= syncOnce()
+    synced ??= (async () => {
+      const mayMove = (branch: string) => rulesFor(rules, branch).length === 0
+      // HEAD of an imported repository belongs to its owner.
+      if (repository.managed) await followFirstBranch(opened, mayMove)
+      await syncFolders(opened.path)
+    })()
     return synced
   }
+
   return {
     descriptor: begunPush?.descriptor ?? null,
     decide: gated && ((pushed) => decide(gated, pushed)),

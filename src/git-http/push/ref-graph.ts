@@ -61,15 +61,10 @@ export async function readSymbolicRefs(
   // git lists none whose target does not exist; a push to such a ref creates the target.
   for await (const [ref, target] of symbolicFiles(repository.path, (name) => listedRefs.has(name)))
     symbolic.set(ref, target)
-  for (const ref of symbolic.keys()) symbolic.set(ref, lastOf(ref, symbolic))
+  // git follows shorter chains than this.
+  for (let depth = 0; depth < MAX_DEPTH; depth++)
+    for (const [ref, target] of symbolic) symbolic.set(ref, symbolic.get(target) ?? target)
   return symbolic
-}
-
-/** Returns the ref at the end of a chain of symbolic refs. git follows shorter chains than this. */
-function lastOf(ref: string, symbolic: ReadonlyMap<string, string>): string {
-  let last = ref
-  for (let depth = 0; depth < MAX_DEPTH; depth++) last = symbolic.get(last) ?? last
-  return last
 }
 
 /** Object ids by the names of refs, decoded as Latin-1. */

@@ -71,7 +71,7 @@ export class DatabaseFiles {
       const opened = this.#opened.get(path)
       if (opened === undefined) {
         if (file) this.#opened.set(path, { dev: file.dev, ino: file.ino })
-      } else if (!isSameFile(opened, file)) {
+      } else if (opened.ino !== file?.ino || opened.dev !== file.dev) {
         return new StoreUnavailable(
           `SQLite: ${path} was ${file ? 'replaced' : 'deleted'} while the server had it open, so nothing more can be stored. ` +
             (path === this.#file
@@ -99,8 +99,4 @@ export class DatabaseFiles {
       if (!isSystemError(error) && !(error instanceof Sqlite.SqliteError)) throw error
     }
   }
-}
-
-function isSameFile(a: Identity, b: Identity | undefined): boolean {
-  return a.ino === b?.ino && a.dev === b.dev
 }

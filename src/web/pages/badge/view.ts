@@ -22,7 +22,8 @@ const COLORS: Record<CombinedState | Note, string> = {
 
 /** Renders a badge as SVG. */
 export function badgeView(label: string, message: Message): Html {
-  const full = validXml(label)
+  // XML excludes two characters.
+  const full = visibleText(label).replace(/[\ufffe\uffff]/g, '\ufffd')
   const shownLabel = truncate(full, LABEL_LENGTH)
   const [left, right] = [widthOf(shownLabel), widthOf(message)]
   const text = (content: string, x: number, width: number) =>
@@ -38,11 +39,6 @@ export function badgeView(label: string, message: Message): Html {
 
 function isState(message: Message): message is StatusState {
   return message in COMBINED
-}
-
-/** Returns the text with symbols for control characters, without characters that XML excludes. */
-function validXml(text: string): string {
-  return visibleText(text).replace(/[\ufffe\uffff]/g, '\ufffd')
 }
 
 /** Returns the approximate width of a text with margins. The text is fitted to it in any font. */
