@@ -87,10 +87,11 @@ async function decideRefs(
   const reasons = new Map<RefUpdate, string | null>()
   const compare = async (rules: readonly BranchRule[]) => {
     const ruled = ruledUpdates(rules, updates, branchesOf)
-    const others = ruled.map(({ update }) => update).filter((update) => !reasons.has(update))
-    const tips = others.map((update) => update.new).filter((tip) => !NO_OBJECT.test(tip))
+    const others = ruled.filter(({ update }) => !reasons.has(update))
+    const tips = others.flatMap(({ update }) => (NO_OBJECT.test(update.new) ? [] : update.new))
     const commits = await findCommits(repository, tips, signal)
-    for (const update of others) reasons.set(update, await compareTips(repository, update, commits, signal))
+    for (const { update } of others)
+      reasons.set(update, await compareTips(repository, update, commits, signal))
     return ruled
   }
 

@@ -20,7 +20,7 @@ export async function findCommits(
   if (ids.length === 0) return new Set()
   const format = '--batch-check=%(objecttype) %(objectname)'
   const lines = await readGit(repository, ['cat-file', format], { signal, input: ids.join('\n') })
-  return new Set(Array.from(lines.matchAll(/^commit (.*)$/gm), ([, id = '']) => id))
+  return new Set(lines.match(/(?<=^commit ).+$/gm))
 }
 
 /**
