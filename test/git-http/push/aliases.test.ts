@@ -1,6 +1,7 @@
 import t from 'tap'
 import { openRepository } from '../../../src/git/opened-repository.ts'
 import { decide } from '../../../src/git-http/push/gate.ts'
+import { readSymbolicRefs } from '../../../src/git-http/push/ref-graph.ts'
 import { openTestStore, sqlite } from '../../helpers/databases.ts'
 import { listEvents } from '../../helpers/events.ts'
 import { createCommits, git } from '../../helpers/git.ts'
@@ -37,4 +38,20 @@ t.test('a force push is refused by the rule of any name of its branch', async (t
   await store.rules.set(repository, { ...rule, branchPattern: 'trunk' })
   t.same(await decideOn('refs/heads/main'), [])
   t.equal((await bypasses()).length, 2)
+})
+
+t.test('a chain of symbolic refs leads to its last one, which need not exist', async (t) => {
+  const { store } = await openTestStore(t, sqlite)
+  const repository = await addRepository(store, 'owner/demo', { commits: 0 })
+  // In both orders, because the folder may be read in either.
+  for (const [chain, depths] of [
+    ['up', [1, 2, 3, 4]],
+    ['down', [4, 3, 2, 1]],
+  ] as const)
+    for (const depth of depths)
+      git(repository.path, 'symbolic-ref', `refs/heads/${chain}${depth}`, `refs/heads/${chain}${depth + 1}`)
+  const { signal } = new AbortController()
+  const refs = await readSymbolicRefs(await openRepository(repository), signal)
+  t.equal(refs.size, 8)
+  for (const [ref, target] of refs) t.equal(target, ref.replace(/\d$/, '5'), ref)
 })
