@@ -1,9 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
 import { appendFileSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Test } from 'tap'
+import { pushBody } from './raw.ts'
 
 export interface GitResult {
   code: number | null
@@ -145,4 +147,20 @@ export async function commit(folder: string, size = 20): Promise<string> {
 /** Returns the value of an `Authorization` header. */
 export function basic(username: string, password: string): string {
   return `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`
+}
+
+/**
+ * Returns the body of a push of a branch, by default `raw`, with so many bytes of incompressible
+ * data.
+ */
+export async function packedPush(t: Test, url: string, size = 1_000_000, branch = 'raw') {
+  const checkout = await createCheckout(t, url)
+  const id = await commit(checkout, size)
+  const child = spawnGit(checkout, ['pack-objects', '--stdout', '--revs', '--quiet'], { input: `${id}\n` })
+  const chunks: Buffer[] = []
+  child.stdout?.on('data', (chunk: Buffer) => chunks.push(chunk))
+  child.stdin?.end(`${id}\n`)
+  await once(child, 'close')
+  const command = `${'0'.repeat(40)} ${id} refs/heads/${branch}\0 report-status`
+  return { checkout, id, bytes: pushBody([command], '', Buffer.concat(chunks)) }
 }

@@ -11,27 +11,14 @@ import { replaceGit } from '../helpers/git.ts'
 import { startInstance } from '../helpers/instance.ts'
 import { startServer } from '../helpers/server.ts'
 import { until } from '../helpers/until.ts'
-import { basic, commit, createCheckout, git, spawnGit, tryGit, workFolder } from './client.ts'
-import { beginRefs, beginRpc, packet, spooledFiles, workersIn } from './raw.ts'
+import { basic, commit, createCheckout, git, packedPush, tryGit, workFolder } from './client.ts'
+import { beginRefs, beginRpc, spooledFiles, workersIn } from './raw.ts'
 
 async function start(t: Test, limits: AppOptions['git'] = {}) {
   const server = await startServer(t, { git: limits })
   const { path, commits } = await server.createRepository('owner/demo')
   const authorization = basic('x', await server.createToken('owner'))
   return { server, path, commits, authorization, url: `${server.url}/owner/demo.git` }
-}
-
-/** Returns the body of a push of a new branch, with so many bytes of incompressible data. */
-async function pushBytes(t: Test, url: string, size = 1_000_000) {
-  const checkout = await createCheckout(t, url)
-  const id = await commit(checkout, size)
-  const child = spawnGit(checkout, ['pack-objects', '--stdout', '--revs', '--quiet'], { input: `${id}\n` })
-  const chunks: Buffer[] = []
-  child.stdout?.on('data', (chunk: Buffer) => chunks.push(chunk))
-  child.stdin?.end(`${id}\n`)
-  await once(child, 'close')
-  const command = `${'0'.repeat(40)} ${id} refs/heads/raw\0 report-status`
-  return { checkout, id, bytes: Buffer.concat([Buffer.from(`${packet(command)}0000`), ...chunks]) }
 }
 
 /** Checks that no files of an unfinished push are left and that the repository still works. */
@@ -49,7 +36,7 @@ async function checkUnharmed(t: Test, path: string, url: string, authorization: 
 
 t.test('a push with a declared length is accepted', async (t) => {
   const { url, path, authorization } = await start(t)
-  const { bytes, id } = await pushBytes(t, url)
+  const { bytes, id } = await packedPush(t, url)
   const { request, answer } = beginRpc(url, 'git-receive-pack', authorization)
   request.end(bytes)
   const { status, headers, body } = await answer
@@ -62,7 +49,7 @@ t.test('a push with a declared length is accepted', async (t) => {
 
 t.test('an aborted push leaves no files behind', async (t) => {
   const { server, url, path, authorization } = await start(t, { maxChildren: 1 })
-  const { bytes } = await pushBytes(t, url)
+  const { bytes } = await packedPush(t, url)
   const half = beginRpc(url, 'git-receive-pack', authorization)
   half.request.write(bytes.subarray(0, bytes.length / 2))
   await until(() => spooledFiles().length > 0)
@@ -71,7 +58,7 @@ t.test('an aborted push leaves no files behind', async (t) => {
   half.request.destroy()
   await until(() => spooledFiles().length === 0)
 
-  const large = await pushBytes(t, url, 20_000_000)
+  const large = await packedPush(t, url, 20_000_000)
   const whole = beginRpc(url, 'git-receive-pack', authorization)
   whole.request.end(large.bytes)
   await until(() => readdirSync(join(path, 'objects')).some((name) => name.includes('incoming')))
@@ -142,7 +129,7 @@ t.test('clients that disconnect at any moment are no errors of the server', asyn
   const authorization = basic('x', await server.createToken('owner'))
   const { url, log, call } = await startInstance(t, server.options, { LOG_LEVEL: 'info' })
   const remote = `${url}/owner/demo.git`
-  const { bytes } = await pushBytes(t, remote)
+  const { bytes } = await packedPush(t, remote)
   const want = `0032want ${commits[0]}\n00000009done\n`
   for (let delay = 0; delay < 60; delay += 3) {
     const requests = [
@@ -165,7 +152,7 @@ t.test('clients that disconnect at any moment are no errors of the server', asyn
 
 t.test('a push that is too large is refused with 413', async (t) => {
   const { url, path, authorization } = await start(t, { maxBytes: 200_000, maxChildren: 1 })
-  const { bytes, checkout } = await pushBytes(t, url)
+  const { bytes, checkout } = await packedPush(t, url)
 
   const declared = beginRpc(url, 'git-receive-pack', authorization, {
     'content-length': String(bytes.length),
@@ -264,7 +251,7 @@ t.test('"100 Continue" is sent only to clients that may push', async (t) => {
 
 t.test('a request that takes too long is stopped', async (t) => {
   const { url, path, authorization } = await start(t, { timeout: 700, maxChildren: 1 })
-  const { bytes } = await pushBytes(t, url)
+  const { bytes } = await packedPush(t, url)
   const slow = join(workFolder(t), 'slow')
   writeFileSync(slow, '')
   replaceGit(t, `[ -e ${slow} ] && exec sleep 30; exec "$git" "$@"`)

@@ -5,7 +5,6 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { clearInterval, setInterval } from 'node:timers'
 import { setTimeout } from 'node:timers/promises'
-import { deflateSync } from 'node:zlib'
 import t from 'tap'
 import { openSpool, Spool } from '../../src/git-http/spool.ts'
 import { SpooledStream } from '../../src/git-http/spooled-stream.ts'
@@ -14,7 +13,8 @@ import { temporaryFolder } from '../helpers/databases.ts'
 import { startInstance } from '../helpers/instance.ts'
 import { startServer } from '../helpers/server.ts'
 import { until } from '../helpers/until.ts'
-import { basic, commit, createCheckout, git, tryGit } from './client.ts'
+import { basic, commit, createCheckout, git, packedPush, tryGit } from './client.ts'
+import { packOfDeltas } from './delta-pack.ts'
 import { startGitServer } from './git-server.ts'
 import { beginRpc, pushBody, spooledBytes, spooledFiles } from './raw.ts'
 
@@ -185,6 +185,43 @@ t.test('a push that finds no room gets 503, and the next one is accepted', async
   await push()
 })
 
+t.test('two pushes that have no room together both complete if they are tried again', async (t) => {
+  for (const share of [0.6, 0.9]) {
+    const room = 10 * MB
+    const { server, path, url, authorization } = await startGitServer(t, {}, { spoolBytes: room })
+    const other = basic('x', await server.createToken('other'))
+    await server.store.collaborators.set('owner', 'demo', await server.createUser('other'), 'write')
+    const pushes = await Promise.all(['one', 'two'].map((name) => packedPush(t, url, share * room, name)))
+    let refused = 0
+    const pushOnce = async (bytes: Buffer, caller: string) => {
+      const { request, answer } = beginRpc(url, 'git-receive-pack', caller)
+      let isAnswered = false
+      const done = answer.finally(() => {
+        isAnswered = true
+      })
+      for (let sent = 0; sent < bytes.length && !isAnswered; sent += MB / 2, await setTimeout(20))
+        request.write(bytes.subarray(sent, sent + MB / 2))
+      request.end()
+      return await done
+    }
+    const push = async (index: number, caller: string) => {
+      const bytes = pushes[index]?.bytes ?? Buffer.alloc(0)
+      for (;;) {
+        const { status, headers, body } = await pushOnce(bytes, caller)
+        if (status === 200) return t.match(body.toString(), /unpack ok/)
+        t.equal(status, 503)
+        refused++
+        // A hundredth of what is asked for, as the push takes a hundredth of the time of a real one.
+        await setTimeout(Number(headers['retry-after']) * 10)
+      }
+    }
+    await Promise.all([push(0, authorization), push(1, other)])
+    t.ok(refused > 0, `${refused} times there was no room`)
+    for (const [index, name] of ['one', 'two'].entries())
+      t.equal(await git(path, ['rev-parse', name]), pushes[index]?.id)
+  }
+})
+
 t.test(
   'while the disk cannot be written, pushes get 503, fetches go on, and the server is not ready',
   async (t) => {
@@ -239,45 +276,10 @@ t.test('git refuses a small push that would take much memory, and says why', asy
   const { url, authorization, push } = await startGitServer(t)
   const { request, answer } = beginRpc(url, 'git-receive-pack', authorization)
   const command = `${'0'.repeat(40)} ${'1'.repeat(40)} refs/heads/bomb`
-  request.end(pushBody([command], ' report-status side-band-64k', deltaBomb(300 * MB)))
+  request.end(pushBody([command], ' report-status side-band-64k', packOfDeltas(300 * MB, 1)))
   const { status, body } = await answer
   t.equal(status, 200)
   t.match(body.toString(), /attempting to allocate \d+ over limit/)
   t.match(body.toString(), /unpack (?!ok)/)
   await push()
 })
-
-/**
- * Returns a pack of a large blob of zeros and a delta that makes another one from it
- * (gitformat-pack(5)).
- */
-function deltaBomb(size: number): Buffer {
-  const base = Buffer.alloc(size)
-  const id = createHash('sha1').update(`blob ${size}\0`).update(base).digest()
-  // Copies 65,536 bytes, again and again.
-  const copies = Buffer.alloc(Math.ceil(size / 65_536), 0x80)
-  const delta = Buffer.concat([lengthOf(size), lengthOf(copies.length * 65_536), copies])
-  const pack = Buffer.concat([
-    Buffer.from('PACK\0\0\0\x02\0\0\0\x02'),
-    entry(3, size),
-    deflateSync(base),
-    entry(7, delta.length),
-    id,
-    deflateSync(delta),
-  ])
-  return Buffer.concat([pack, createHash('sha1').update(pack).digest()])
-}
-
-/** Returns the type and length of an entry of a pack. */
-function entry(type: number, length: number): Buffer {
-  const rest = Math.floor(length / 16)
-  return Buffer.concat([Buffer.of((rest > 0 ? 0x80 : 0) | (type << 4) | (length & 15)), lengthOf(rest)])
-}
-
-/** Returns a length, seven bits in each byte, the lowest first. */
-function lengthOf(length: number): Buffer {
-  const bytes: number[] = []
-  for (let rest = length; rest > 0; rest = Math.floor(rest / 128))
-    bytes.push((rest % 128) | (rest >= 128 ? 0x80 : 0))
-  return Buffer.from(bytes)
-}
