@@ -9,7 +9,16 @@ import { stopServing } from '../../src/ops/stop.ts'
 import { turnsOf } from '../helpers/turns.ts'
 import { until } from '../helpers/until.ts'
 import { checkBusy, EVERYTHING, finish, HALF_OPEN, startGitServer, watchBackends } from './git-server.ts'
-import { backendsOf, packet, type RawAnswer, rpcText, spooledBytes, spooledFiles, workersIn } from './raw.ts'
+import {
+  backendsOf,
+  beginRpc,
+  packet,
+  type RawAnswer,
+  rpcText,
+  spooledBytes,
+  spooledFiles,
+  workersIn,
+} from './raw.ts'
 
 t.test('the number of waiting requests is bounded, and disconnected clients leave the queue', async (t) => {
   const { hold, refs, clone, path } = await startGitServer(t, { maxChildren: 1 })
@@ -183,7 +192,10 @@ t.test('a client that sends too slowly is cut off', async (t) => {
   const { begin, path, url, authorization } = await startGitServer(t, { pace }, { timeouts: { body: 300 } })
   const command = `${'0'.repeat(40)} ${'1'.repeat(40)} refs/heads/main\n`
   const line = packet(command)
-  const silent = begin('push', '127.0.0.2', '', 100)
+  const silent = beginRpc(url, 'git-receive-pack', authorization, {
+    ...{ connection: 'keep-alive', 'content-length': '100' },
+  })
+  silent.request.flushHeaders()
   const halfway = begin('push', '127.0.0.3', line.repeat(1_000))
   const fetching = begin('fetch', '127.0.0.4', HALF_OPEN, 100)
   for (const { answer } of [silent, halfway, fetching]) {
