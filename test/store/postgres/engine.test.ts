@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { sql } from 'kysely'
-import { Client } from 'pg'
+import { Client, DatabaseError } from 'pg'
 import tap, { type Test } from 'tap'
 import { CONNECTION_MESSAGES, translateError } from '../../../src/store/postgres/driver-errors.ts'
 import { openStore, type StoreOptions } from '../../../src/store/store.ts'
@@ -299,6 +299,11 @@ test('reports a server that cannot be reached or rejects the password', async (t
 test('only errors of the connection count as unavailable, as Node and pg name them', async (t) => {
   for (const code of ['EPIPE', 'CERT_HAS_EXPIRED', 'INVALID_CA', 'ERR_TLS_CERT_ALTNAME_INVALID'])
     t.match(translateError(Object.assign(new Error('x'), { code })), AWAY, code)
+  t.match(
+    translateError(new DatabaseError('received invalid response: 48', 1, 'error')),
+    AWAY,
+    'not PostgreSQL',
+  )
   const folder = join(import.meta.dirname, '../../../node_modules')
   const files = ['pg/lib/client.js', 'pg/lib/connection.js', 'pg/lib/crypto/sasl.js']
   const sources = [...files, 'pg-pool/index.js', 'pg-protocol/dist/parser.js']
