@@ -181,3 +181,13 @@ t.test('a client has its time to read before it loses its place to others', asyn
   for (const release of await Promise.all([places.enter('c'), places.enter('d')])) release()
   t.ok(performance.now() - begun >= 250)
 })
+
+t.test('long pushes hold half of the places, and one client a quarter', async (t) => {
+  const places = new GitPlaces(4, 50)
+  const enter = (client: string, isLong: boolean) => places.enter(client, undefined, isLong)
+  await enter('a', true)
+  await t.rejects(enter('a', true))
+  await enter('b', true)
+  await t.rejects(enter('c', true))
+  await enter('c', false)
+})
