@@ -53,6 +53,39 @@ export function sendSlowly(clients: SlowClients, head: string, body: string): On
   })
 }
 
+/**
+ * Sends the beginning of a request on each connection and then `part` every 20 seconds. One that
+ * ended, or is `seconds` old, is begun anew 5 seconds later.
+ */
+export function holdRequests(
+  { url, addresses, connections }: Omit<SlowClients, 'bytesPerSecond'>,
+  [head, part]: readonly [head: Buffer, part: Buffer],
+  seconds: number,
+): Pick<Ongoing, 'stop'> {
+  const { hostname, port } = new URL(url)
+  const stop = new AbortController()
+  const hold = async (localAddress: string | undefined) => {
+    while (!stop.signal.aborted) {
+      const socket = connect({ host: hostname, port: Number(port), ...(localAddress && { localAddress }) })
+      const end = () => socket.destroy()
+      stop.signal.addEventListener('abort', end)
+      socket
+        .on('error', () => {})
+        .once('data', end)
+        .write(head)
+      const parts = setInterval(() => socket.write(part), 20_000)
+      const timer = setTimeout(end, seconds * 1_000)
+      await new Promise((resolve) => socket.once('close', resolve))
+      stop.signal.removeEventListener('abort', end)
+      clearInterval(parts)
+      clearTimeout(timer)
+      if (!stop.signal.aborted) await new Promise((resolve) => setTimeout(resolve, 5_000).unref())
+    }
+  }
+  for (let index = 0; index < connections; index++) void hold(addresses[index % addresses.length])
+  return { stop: () => stop.abort() }
+}
+
 /** @param begin called for each connection; returns what it does in every step */
 function start(
   { url, addresses, connections }: SlowClients,

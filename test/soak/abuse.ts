@@ -1,6 +1,6 @@
 import tap from 'tap'
 import { createFixture } from './abuse/fixture.ts'
-import { attackGitPlaces } from './abuse/git-places.ts'
+import { attackGitPlaces, attackThroughNginx } from './abuse/git-places.ts'
 import { pipelineReads } from './abuse/pipelined.ts'
 import { floodSignIn } from './abuse/sign-in.ts'
 import { leaveUnread } from './abuse/unread.ts'
@@ -11,10 +11,11 @@ import { tableOf } from './parts/figures.ts'
  * clients use it, and shows how they fare. Fails when what they are promised is broken. Linux only.
  * The soak `pages` attacks pages.
  *
- * `npm run soak -- abuse [git-places | unread | pipelined | sign-in]`
+ * `npm run soak -- abuse [git-places | git-nginx | unread | pipelined | sign-in]`
  */
 const scenarios = {
   'git-places': attackGitPlaces,
+  'git-nginx': attackThroughNginx,
   unread: leaveUnread,
   pipelined: pipelineReads,
   'sign-in': floodSignIn,
@@ -25,7 +26,7 @@ tap.setTimeout(3_600_000)
 const fixture = await createFixture(tap)
 for (const [name, run] of Object.entries(scenarios).filter(([name]) => (wanted ?? name) === name))
   tap.test(name, async (t) => {
-    const rows = await run(fixture)
+    const rows = await run(fixture, t)
     for (const line of tableOf(rows).trimEnd().split('\n')) t.comment(line)
     for (const { name, failures, promise } of rows)
       if (promise) t.ok(promise.kept, `${name}: ${promise.text}`, { failures: [...new Set(failures)] })

@@ -1,12 +1,10 @@
-import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
-import tap, { type Test } from 'tap'
+import tap from 'tap'
 import { createToken } from '../../src/auth/token.ts'
 import { list, object, text } from '../contract/json.ts'
-import { codeBlock, readDocument } from '../docs/machine.ts'
 import { type TestDatabase, temporaryFolder } from '../helpers/databases.ts'
 import { freePort } from '../helpers/free-port.ts'
 import { git } from '../helpers/git.ts'
@@ -14,8 +12,8 @@ import { startInstance } from '../helpers/instance.ts'
 import { startPostgres } from '../helpers/postgres-server.ts'
 import { addToken } from '../helpers/records.ts'
 import { startServer } from '../helpers/server.ts'
-import { untilServed } from '../helpers/until.ts'
 import { startLoad } from './parts/load.ts'
+import { startNginx } from './parts/nginx.ts'
 import { requireProgram } from './parts/programs.ts'
 
 /**
@@ -31,38 +29,6 @@ const ATTEMPTS = 90
 
 tap.setTimeout(600_000)
 requireProgram('nginx')
-
-/** Starts nginx with the guide's configuration, but for the ports, and without TLS. */
-async function startNginx(t: Test, port: number, plain: number, instances: readonly number[]): Promise<void> {
-  const folder = temporaryFolder(t)
-  const site = codeBlock(readDocument('src/ops/README.md'), 'proxy_pass')
-    .replace('    server 127.0.0.1:3000 fail_timeout=2s;\n', () =>
-      instances.map((instance) => `    server 127.0.0.1:${instance} fail_timeout=2s;\n`).join(''),
-    )
-    .replace('listen 443 ssl;', `listen 127.0.0.1:${port};`)
-    .replace('listen 80;', `listen 127.0.0.1:${plain};`)
-    .replace(/^ *ssl_.*\n/gm, '')
-  t.notMatch(site, /3000|443/)
-  for (const name of ['body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']) mkdirSync(join(folder, name))
-  writeFileSync(
-    join(folder, 'nginx.conf'),
-    `daemon off; pid ${folder}/nginx.pid; error_log ${folder}/error.log; worker_processes 1;
-    ${process.getuid?.() === 0 ? 'user root;' : ''}
-    events { worker_connections 1024; }
-    http {
-      access_log off; client_body_temp_path ${folder}/body; proxy_temp_path ${folder}/proxy;
-      fastcgi_temp_path ${folder}/fastcgi; uwsgi_temp_path ${folder}/uwsgi; scgi_temp_path ${folder}/scgi;
-      ${site}
-    }`,
-  )
-  const nginx = spawn('nginx', ['-p', folder, '-c', join(folder, 'nginx.conf')], { stdio: 'inherit' })
-  t.teardown(async () => {
-    // Killed, it would leave its worker behind.
-    nginx.kill('SIGTERM')
-    if (nginx.exitCode === null) await once(nginx, 'exit')
-  })
-  await untilServed(`http://127.0.0.1:${port}/healthz`)
-}
 
 const bearer = (token: string) => ({ authorization: `Bearer ${token}` })
 

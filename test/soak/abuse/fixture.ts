@@ -6,7 +6,7 @@ import { hashPassword } from '../../../src/auth/password.ts'
 import { rpcText } from '../../git-http/raw.ts'
 import { temporaryFolder } from '../../helpers/databases.ts'
 import { git } from '../../helpers/git.ts'
-import { startInstance } from '../../helpers/instance.ts'
+import { type Instance, startInstance } from '../../helpers/instance.ts'
 import { fillCommit } from '../../helpers/large-commit.ts'
 import { PASSWORD } from '../../helpers/page-client.ts'
 import { addReport } from '../../helpers/records.ts'
@@ -43,6 +43,8 @@ export interface Fixture {
    * its branch.
    */
   large: { path: string; clone: string }
+  /** Serves the same data in another process. */
+  start(environment: Record<string, string>): Promise<Instance>
   /** Has a checkout of `alice/demo` with the name `alice-demo`. */
   folder: string
 }
@@ -87,6 +89,7 @@ export async function createFixture(t: Test): Promise<Fixture> {
     commits: { large: oldest, megabyte },
     read: url + statusesOf(small),
     large: { path: large.path, clone: rpcText('alice/large', 'git-upload-pack', { body }) },
+    start: (environment) => startInstance(t, options, environment),
     folder,
   }
 }

@@ -1,28 +1,60 @@
 import { join } from 'node:path'
+import { constants, deflateRawSync, gzipSync } from 'node:zlib'
+import type { Test } from 'tap'
 import { basic, tryGit } from '../../git-http/client.ts'
-import { rpcText, workersIn } from '../../git-http/raw.ts'
-import { type Ongoing, readSlowly, sendSlowly } from '../../git-http/slow-clients.ts'
+import { packOfDeltas } from '../../git-http/delta-pack.ts'
+import { beginRpc, pushBody, rpcText, workersIn } from '../../git-http/raw.ts'
+import { holdRequests, type Ongoing, readSlowly, sendSlowly } from '../../git-http/slow-clients.ts'
+import { freePort } from '../../helpers/free-port.ts'
+import { memoryOf } from '../../helpers/process.ts'
 import { type Figures, Tally } from '../parts/figures.ts'
+import { startNginx } from '../parts/nginx.ts'
 import { whileReading } from '../parts/readers.ts'
-import type { Fixture } from './fixture.ts'
+import { type Fixture, statusesOf } from './fixture.ts'
 
 const TURNS = 40
 const CLONES = 30
+/** Clones beside pushes that keep git busy. */
+const LATE_CLONES = 15
 /** Milliseconds. */
 const LIMIT = 5_000
 const CROWD_LIMIT = 20_000
 const READ_LIMIT = 25
+/** MiB of the server. */
+const MEMORY = 500
 /** How many addresses of each kind of attack there are, and users that push. */
-const ATTACKERS = [2, 3, 16]
-/** Connections of each kind of attack: more than places. */
+const ATTACKERS = (process.env.SOAK_ADDRESSES ?? '2,3,6,16').split(',').map(Number)
+/** Connections that read, and of each address that fetches: more than places. */
 const CONNECTIONS = 32
+/** Connections of each user. */
+const PUSHES = 2
+const SPOOL = 512 * 1024 ** 2
+/** Bytes of the body of a fetch: nearly the most. */
+const FETCH = 9_900_000
 
 /**
- * Keeps git's requests going in three ways, each from several addresses and just faster than the
- * server demands, while others read, clone and push. At the end many clone at once.
+ * Keeps git's requests going from several addresses and users, each just below the server's limits:
+ * bodies of fetches that fill what they may take, clones that are read slowly, pushes that fill the
+ * spool and go on slowly, and deltas of a large file. Others read, clone and push beside them. At
+ * the end many clone at once. `SOAK_ADDRESSES` names how many attack.
  */
 export async function attackGitPlaces(fixture: Fixture): Promise<Figures[]> {
-  const { url, folder, tokens, large } = fixture
+  const { url, child } = await fixture.start({ SPOOL_MAX_BYTES: `${SPOOL}` })
+  return await attack({ ...fixture, url, pid: child.pid ?? 0 })
+}
+
+/** The same behind nginx with the guide's configuration, which the attackers do not get around. */
+export async function attackThroughNginx(fixture: Fixture, t: Test): Promise<Figures[]> {
+  const environment = { SPOOL_MAX_BYTES: `${SPOOL}`, TRUSTED_PROXIES: '127.0.0.1' }
+  const { url, child } = await fixture.start(environment)
+  const port = await freePort()
+  await startNginx(t, port, await freePort(), [Number(new URL(url).port)])
+  return await attack({ ...fixture, url: `http://127.0.0.1:${port}`, pid: child.pid ?? 0 })
+}
+
+async function attack(fixture: Fixture): Promise<Figures[]> {
+  const { url, pid, folder, tokens, large } = fixture
+  const readUrl = url + statusesOf(new URL(fixture.read).pathname.split('/').at(-2) ?? '')
   const checkout = join(folder, 'alice-demo')
   const remote = `${url}/alice/demo.git`
   const run = async (cwd: string, args: string[], authorization?: string) => {
@@ -35,10 +67,11 @@ export async function attackGitPlaces(fixture: Fixture): Promise<Figures[]> {
   const clone = (name: string) => run(folder, ['clone', '--quiet', '--bare', remote, name])
   const rows: Figures[] = []
   for (const count of ATTACKERS) {
-    const [clones, pushes, crowd] = [new Tally(), new Tally(), new Tally()]
+    const [clones, pushes, late, crowd] = [new Tally(), new Tally(), new Tally(), new Tally()]
+    const series = `${Date.now()}-${count}`
     const takeTurns = async (phase: string, isOver: (turn: number) => boolean) => {
       for (let turn = 0; !isOver(turn); turn++) {
-        const name = `${phase}-${turn}-of-${count}`
+        const name = `${phase}-${turn}-of-${series}`
         await run(checkout, ['commit', '--quiet', '--allow-empty', '--message', name])
         const args = ['push', '--quiet', remote, `HEAD:refs/heads/${name}`]
         await pushes.measure(() => run(checkout, args, basic('x', tokens.alice)))
@@ -48,18 +81,29 @@ export async function attackGitPlaces(fixture: Fixture): Promise<Figures[]> {
     const attacks = begin(fixture, count)
     try {
       const hasTaken = (turn: number) => turn > 0 && workersIn(large.path).length === 0
-      const early = await whileReading(fixture.read, () => takeTurns('early', hasTaken))
-      const reads = await whileReading(fixture.read, () => takeTurns('late', (turn) => turn === TURNS))
+      const early = await whileReading(readUrl, () => takeTurns('early', hasTaken))
+      const reads = await whileReading(readUrl, () => takeTurns('late', (turn) => turn === TURNS))
       const beside = `beside ${count} addresses`
+      const deltas = pushDeltas(fixture, count)
+      attacks.push(deltas)
+      for (let turn = 0; turn < LATE_CLONES; turn++)
+        await late.measure(() => clone(`deltas-${turn}-of-${series}`))
+      const memory = memoryOf(pid, 'VmHWM')
       rows.push(
         clones.promise(`git places: a clone ${beside}`, 1, LIMIT),
         pushes.promise(`git places: a push ${beside}`, 1, LIMIT),
         { name: `git places: API reads while ${count} take places`, ...early },
         reads.promise(`git places: API reads ${beside}`, 0.99, READ_LIMIT),
+        late.promise(`git places: a clone ${beside} and deltas`, 1, LIMIT),
+        {
+          ...{ name: `git places: memory ${beside}: ${memory} MiB`, latencies: [], failures: [] },
+          promise: { text: `< ${MEMORY} MiB`, kept: memory < MEMORY },
+        },
       )
       if (count !== ATTACKERS.at(-1)) continue
-      const names = Array.from({ length: CLONES }, (_, index) => `crowd-${index}`)
-      const crowdReads = await whileReading(fixture.read, async () => {
+      deltas.stop()
+      const names = Array.from({ length: CLONES }, (_, index) => `crowd-${series}-${index}`)
+      const crowdReads = await whileReading(readUrl, async () => {
         await Promise.all(names.map((name) => crowd.measure(() => clone(name))))
       })
       rows.push(crowd.promise(`git places: ${CLONES} clones at once`, 1, CROWD_LIMIT), {
@@ -67,27 +111,64 @@ export async function attackGitPlaces(fixture: Fixture): Promise<Figures[]> {
         ...crowdReads,
       })
     } finally {
-      for (const attack of attacks) attack.stop()
+      for (const { stop } of attacks) stop()
     }
   }
   return rows
 }
 
-function begin({ url, large, tokens }: Fixture, count: number): Ongoing[] {
-  const clients = (network: number, bytesPerSecond: number, connections = CONNECTIONS) => ({
-    ...{ url, connections, bytesPerSecond },
+function begin({ url, large, tokens }: Fixture, count: number): Pick<Ongoing, 'stop'>[] {
+  const clients = (network: number, connections = CONNECTIONS * count) => ({
+    ...{ url, connections },
     addresses: Array.from({ length: count }, (_, index) => `127.0.${network}.${index + 1}`),
   })
-  const fetchHead = rpcText('alice/demo', 'git-upload-pack', { length: 100_000 })
   const command = `0070${'0'.repeat(40)} ${'1'.repeat(40)} refs/heads/main-of-mine\n`
-  const pushes = tokens.writers.slice(0, count).map((token) => {
-    const authorization = basic('x', token)
+  const users = tokens.writers.slice(0, count).map((token) => basic('x', token))
+  const spool = users.flatMap((authorization) => {
     const head = rpcText('mallory/own', 'git-receive-pack', { authorization, length: 100_000_000 })
-    return sendSlowly(clients(2, 1_100, Math.ceil(CONNECTIONS / count)), head, command)
+    const size = Math.floor(SPOOL / (count + 1) / PUSHES)
+    return [
+      sendSlowly({ ...clients(2, PUSHES), bytesPerSecond: 1_100 }, head, command),
+      holdRequests(clients(4, PUSHES), zipped('mallory/own', 'git-receive-pack', size, authorization), 600),
+    ]
   })
+  const fetches = zipped('alice/demo', 'git-upload-pack', FETCH)
   return [
-    readSlowly(clients(1, 2_000), large.clone),
-    sendSlowly(clients(3, 1_100), fetchHead, '0032want '),
-    ...pushes,
+    readSlowly({ ...clients(1, CONNECTIONS), bytesPerSecond: 2_000 }, large.clone),
+    holdRequests(clients(3), fetches, 19),
+    ...spool,
   ]
+}
+
+/** Returns a request whose gzip body has this size and does not end, and more of it. */
+function zipped(
+  repository: string,
+  service: string,
+  size: number,
+  authorization?: string,
+): readonly [head: Buffer, part: Buffer] {
+  const options = { finishFlush: constants.Z_SYNC_FLUSH, level: 9 }
+  const head = rpcText(repository, service, { length: 10_000_000, ...(authorization && { authorization }) })
+  const withEncoding = head.replace('\r\n\r\n', '\r\ncontent-encoding: gzip\r\n\r\n')
+  return [
+    Buffer.concat([Buffer.from(withEncoding, 'latin1'), gzipSync(Buffer.alloc(size, '0'), options)]),
+    deflateRawSync(Buffer.alloc(64 * 1024, '0'), options),
+  ]
+}
+
+/** Each user pushes deltas on a blob of 120 MB, again and again. */
+function pushDeltas({ url, tokens }: Fixture, count: number): Pick<Ongoing, 'stop'> {
+  const stop = new AbortController()
+  const command = `${'0'.repeat(40)} ${'1'.repeat(40)} refs/heads/deltas`
+  const body = pushBody([command], ' report-status', packOfDeltas(120_000_000, 3_000))
+  const push = async (token: string) => {
+    while (!stop.signal.aborted) {
+      const { request, answer } = beginRpc(`${url}/mallory/own.git`, 'git-receive-pack', basic('x', token))
+      stop.signal.addEventListener('abort', () => request.destroy(), { once: true })
+      request.end(body)
+      await answer.catch(() => {})
+    }
+  }
+  for (const token of tokens.writers.slice(0, count).flatMap((token) => [token, token])) void push(token)
+  return { stop: () => stop.abort() }
 }
