@@ -133,7 +133,7 @@ const STORED_FIELD: Edits = {
     ],
   ],
   'src/store/statuses/columns.ts': [
-    ['  created_at: {', "  rehearsed_column: { ...reported, onReplace: 'replaced' },\n  created_at: {"],
+    ['  created_at: {', "  rehearsed_column: { ...reportedText, onReplace: 'replaced' },\n  created_at: {"],
   ],
   'src/store/migrations.ts': [
     [

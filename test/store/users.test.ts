@@ -8,7 +8,7 @@ for (const database of databases) {
       const { store } = await openTestStore(t, database)
       t.equal(await store.users.any(), false)
       const user = await store.users.create('Alice-B.c_1', { passwordHash: 'hash' })
-      t.match(user, { name: 'Alice-B.c_1', password_hash: 'hash', created_at: Number })
+      t.match(user, { name: 'Alice-B.c_1', passwordHash: 'hash', createdAt: Number })
       t.equal(await store.users.any(), true)
       t.same(await store.users.find('ALICE-b.C_1'), user)
       t.equal(await store.users.find('alice'), undefined)

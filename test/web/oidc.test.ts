@@ -29,10 +29,10 @@ for (const database of databases) {
       t.same([done.status, done.headers.get('location')], [303, '/settings/tokens'], done.body)
       t.match((await client.get('/settings/tokens')).body, '<span class="who">alice</span>')
       t.match(await store.users.get('alice'), {
-        password_hash: null,
-        oidc_issuer: issuer,
-        oidc_subject: 'alice',
-        signed_in_at: Number,
+        passwordHash: null,
+        issuer,
+        subject: 'alice',
+        signedInAt: Number,
       })
       t.match(await listEvents(store, { user: 'alice' }), [
         { actor: 'user', action: 'user.created', details: { password: false, issuer } },
