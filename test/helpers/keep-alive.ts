@@ -50,6 +50,10 @@ export class KeepAliveClient {
     })
   }
 
+  get isOpen(): boolean {
+    return !this.#socket.destroyed
+  }
+
   close(): void {
     this.#socket.destroy()
   }

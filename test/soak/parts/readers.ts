@@ -9,8 +9,8 @@ const PAUSE = 50
 const ADDRESS = '127.0.0.1'
 
 /**
- * Asks for a path again and again, on one connection, while `work` goes on: in a process of its
- * own, since starting a program stops this one for many milliseconds.
+ * Asks for a path again and again, on one connection at a time, while `work` goes on: in a process
+ * of its own, since starting a program stops this one for many milliseconds.
  *
  * @param pause milliseconds between two requests
  */
@@ -28,7 +28,7 @@ export async function whileReading(url: string, work: () => Promise<unknown>, pa
 
 async function read(url: string, pause: number): Promise<Tally> {
   const tally = new Tally()
-  const client = await KeepAliveClient.open(url, ADDRESS)
+  let client = await KeepAliveClient.open(url, ADDRESS)
   const { pathname, search } = new URL(url)
   const request = requestBytes('GET', pathname + search)
   let done = false
@@ -36,6 +36,8 @@ async function read(url: string, pause: number): Promise<Tally> {
     done = true
   })
   while (!done) {
+    // A proxy closes a connection after many requests.
+    if (!client.isOpen) client = await KeepAliveClient.open(url, ADDRESS)
     await tally.measure(async () => {
       const { status } = await client.send(request)
       return status === 200 ? null : `${status}`
