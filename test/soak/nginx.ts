@@ -14,7 +14,6 @@ import { addToken } from '../helpers/records.ts'
 import { startServer } from '../helpers/server.ts'
 import { startLoad } from './parts/load.ts'
 import { startNginx } from './parts/nginx.ts'
-import { requireProgram } from './parts/programs.ts'
 
 /**
  * Three instances on one PostgreSQL and one folder of repositories, behind a real nginx with the
@@ -28,7 +27,6 @@ const LIMIT = 30
 const ATTEMPTS = 90
 
 tap.setTimeout(600_000)
-requireProgram('nginx')
 
 const bearer = (token: string) => ({ authorization: `Bearer ${token}` })
 

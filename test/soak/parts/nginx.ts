@@ -6,14 +6,16 @@ import type { Test } from 'tap'
 import { codeBlock, readDocument } from '../../docs/machine.ts'
 import { temporaryFolder } from '../../helpers/databases.ts'
 import { untilServed } from '../../helpers/until.ts'
+import { requireProgram } from './programs.ts'
 
-/** Starts nginx with the guide's configuration, but for the ports, and without TLS. */
+/** Starts nginx with the guide's configuration, but for the ports, and without TLS. Installs it. */
 export async function startNginx(
   t: Test,
   port: number,
   plain: number,
   instances: readonly number[],
 ): Promise<void> {
+  requireProgram('nginx')
   const folder = temporaryFolder(t)
   const site = codeBlock(readDocument('src/ops/README.md'), 'proxy_pass')
     .replace('    server 127.0.0.1:3000 fail_timeout=2s;\n', () =>
