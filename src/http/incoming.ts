@@ -33,10 +33,10 @@ export class CompactRequest extends IncomingMessage {
 
   #join(): void {
     if (this.#small === null) return
-    const joinedChunks = Buffer.concat(this.#small, this.#length)
+    const joined = Buffer.concat(this.#small, this.#length)
     this.#small = null
     this.#length = 0
-    super.push(joinedChunks)
+    super.push(joined)
   }
 }
 

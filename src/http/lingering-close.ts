@@ -60,9 +60,7 @@ export function responsesWithLingeringClose(timeout: number): typeof ServerRespo
       reasonOrHeaders?: string | AnswerHeaders,
       headers?: AnswerHeaders,
     ): this {
-      const { complete, readableLength } = this.req
-      const isRead = complete && readableLength === 0
-      if (hasBody(this.req) && !isRead) answerBeforeBody(this.req, this, timeout)
+      if (hasBody(this.req) && !isRead(this.req)) answerBeforeBody(this.req, this, timeout)
       return typeof reasonOrHeaders === 'string'
         ? super.writeHead(status, reasonOrHeaders, headers)
         : super.writeHead(status, reasonOrHeaders ?? headers)
@@ -75,6 +73,11 @@ type AnswerHeaders = OutgoingHttpHeaders | OutgoingHttpHeader[]
 /** Returns whether the request announces a body. */
 export function hasBody({ headers }: IncomingMessage): boolean {
   return headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined
+}
+
+/** Returns whether all of the body has arrived and was read. */
+function isRead({ complete, readableLength }: IncomingMessage): boolean {
+  return complete && readableLength === 0
 }
 
 /**

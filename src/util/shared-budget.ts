@@ -43,10 +43,10 @@ export class SharedBudget {
   open(client: string, onYield?: () => void): Holder {
     let own = 0
     const add = (amount: number) => {
-      const heldBytes = this.heldBy(client) + amount
+      const held = this.heldBy(client) + amount
       own += amount
       this.#taken += amount
-      if (heldBytes > 0) this.#held.set(client, heldBytes)
+      if (held > 0) this.#held.set(client, held)
       else this.#held.delete(client)
     }
 

@@ -15,17 +15,17 @@ interface Terminal {
  * progress('backup statuses', 500, 2_000)
  */
 export function showProgress(stream: Terminal = process.stderr) {
-  let shownText = ''
+  let lastLabel = ''
   return (label: string, done: number, total: number): void => {
     if (!stream.isTTY) return
     const share = total === 0 ? 1 : Math.min(done / total, 1)
     const numbers = `${done.toLocaleString('en')} of ${total.toLocaleString('en')}`
     const bar = '#'.repeat(Math.floor(share * WIDTH)).padEnd(WIDTH, '.')
     // The bar of each label stays when the next one begins.
-    const newLine = shownText !== '' && shownText !== label ? '\n' : ''
+    const newLine = lastLabel !== '' && lastLabel !== label ? '\n' : ''
     stream.write(`${newLine}\r\x1b[2K${label} [${bar}] ${Math.floor(share * 100)} % ${numbers}`)
     if (share === 1) stream.write('\n')
-    shownText = share === 1 ? '' : label
+    lastLabel = share === 1 ? '' : label
   }
 }
 

@@ -64,9 +64,9 @@ async function syncWhenChanged(folder: string): Promise<void> {
   const state = `${ino}:${ctimeNs}`
   if (syncedStates.get(folder) === state) return
   // A later change may get the same timestamp. Compare before the sync, which can take seconds.
-  const isStateSettled = isSettled(ctimeNs)
+  const isOld = isSettled(ctimeNs)
   await syncPath(folder)
-  if (!isStateSettled) return
+  if (!isOld) return
   if (syncedStates.size >= LIMIT) syncedStates.clear()
   syncedStates.set(folder, state)
 }

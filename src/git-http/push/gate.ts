@@ -87,10 +87,10 @@ async function decideRefs(
   const reasons = new Map<RefUpdate, string | null>()
   const compare = async (rules: readonly BranchRule[]) => {
     const ruled = ruledUpdates(rules, updates, branchesOf)
-    const others = ruled.filter(({ update }) => !reasons.has(update))
-    const tips = others.flatMap(({ update }) => (NO_OBJECT.test(update.new) ? [] : update.new))
+    const newUpdates = ruled.filter(({ update }) => !reasons.has(update))
+    const tips = newUpdates.flatMap(({ update }) => (NO_OBJECT.test(update.new) ? [] : update.new))
     const commits = await findCommits(repository, tips, signal)
-    for (const { update } of others)
+    for (const { update } of newUpdates)
       reasons.set(update, await compareTips(repository, update, commits, signal))
     return ruled
   }

@@ -160,9 +160,9 @@ export class PushRecorder {
 
   /** Never rejects: the refs have moved, so it is too late to refuse the push. */
   #track(work: Promise<void>): Promise<void> {
-    const trackedWork = work.catch(this.#onError).finally(() => this.#pending.delete(trackedWork))
-    this.#pending.add(trackedWork)
-    return trackedWork
+    const tracked = work.catch(this.#onError).finally(() => this.#pending.delete(tracked))
+    this.#pending.add(tracked)
+    return tracked
   }
 }
 

@@ -89,9 +89,9 @@ export async function verifyPack(
 ): Promise<boolean> {
   const file = join(path, 'objects', 'pack', pack)
   const name = PACK.exec(pack)?.[1]
-  const foundDigests = await readDigests(file, format, verification)
-  if (name === undefined || foundDigests?.actual !== name) return false
-  if (foundDigests.stored === name) return true
+  const digests = await readDigests(file, format, verification)
+  if (name === undefined || digests?.actual !== name) return false
+  if (digests.stored === name) return true
   await chmod(file, 0o600)
   await using handle = await open(file, 'r+')
   const digest = Buffer.from(name, 'hex')
@@ -128,8 +128,8 @@ async function repair(objects: SharedObjects, verification: Verification): Promi
       const index = join(packs, pack.replace(/pack$/, 'idx'))
       const reverse = join(packs, pack.replace(/pack$/, 'rev'))
       const areWhole = [index, ...(existsSync(reverse) ? [reverse] : [])].map(async (file) => {
-        const foundDigests = await readDigests(file, format, verification)
-        return foundDigests !== null && foundDigests.actual === foundDigests.stored
+        const digests = await readDigests(file, format, verification)
+        return digests !== null && digests.actual === digests.stored
       })
       // What can be read of a damaged pack is read by its index.
       if (!isWhole || !(await Promise.all(areWhole)).includes(false)) continue

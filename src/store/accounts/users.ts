@@ -22,10 +22,15 @@ export interface User {
 }
 
 const COLUMNS = [
-  ...(['id', 'name', 'password_hash as passwordHash', 'locked_at as lockedAt'] as const),
-  ...(['oidc_issuer as issuer', 'oidc_subject as subject'] as const),
-  ...(['signed_in_at as signedInAt', 'created_at as createdAt'] as const),
-]
+  'id',
+  'name',
+  'password_hash as passwordHash',
+  'locked_at as lockedAt',
+  'oidc_issuer as issuer',
+  'oidc_subject as subject',
+  'signed_in_at as signedInAt',
+  'created_at as createdAt',
+] as const
 
 /** An account at an OpenID Connect provider. */
 export interface Identity {

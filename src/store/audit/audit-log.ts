@@ -153,13 +153,13 @@ export function createAuditLog({ kysely }: Engine, audit: Audit) {
       for (let moves = 0; repository !== null && rows.length < count && moves <= MAX_MOVES; moves++) {
         const named: Row | undefined = await latestMove(repository, since, until)
         const from = until && before && isBefore(until, before) ? until : (before ?? until)
-        const foundEvents = await read(
+        const events = await read(
           { repository, since: named?.time ?? since },
           'desc',
           count - rows.length,
           from,
         )
-        rows.push(...foundEvents.filter((row) => !named || !isBefore(row, named)))
+        rows.push(...events.filter((row) => !named || !isBefore(row, named)))
         until = named
         const formerName = named && lineOf(named).details.from
         repository = typeof formerName === 'string' ? formerName : null
@@ -180,7 +180,7 @@ export function createAuditLog({ kysely }: Engine, audit: Audit) {
      * @returns how many
      */
     async prune(before: number): Promise<number> {
-      let removedEvents = 0
+      let removed = 0
       for (;;) {
         const count = await audit.transaction(async (db, record) => {
           const { numDeletedRows } = await db
@@ -194,7 +194,7 @@ export function createAuditLog({ kysely }: Engine, audit: Audit) {
                 .limit(BATCH),
             )
             .executeTakeFirstOrThrow()
-          if (removedEvents === 0 && numDeletedRows > 0n)
+          if (removed === 0 && numDeletedRows > 0n)
             await record({
               by: ADMINISTRATOR,
               action: 'audit.pruned',
@@ -202,8 +202,8 @@ export function createAuditLog({ kysely }: Engine, audit: Audit) {
             })
           return Number(numDeletedRows)
         })
-        removedEvents += count
-        if (count < BATCH) return removedEvents
+        removed += count
+        if (count < BATCH) return removed
       }
     },
   }

@@ -84,9 +84,9 @@ export function createGroupStore({ kysely }: Engine, audit: Audit) {
     /** Returns the members of a group by their names. @throws RuleViolation if there is none */
     async members(name: string): Promise<Member[]> {
       const owner = kysely.selectFrom('owners').select('id').where('name_key', '=', nameKey(name))
-      const foundOwner = await owner.executeTakeFirst()
-      if (!foundOwner || (await isUser(kysely, name))) throw new RuleViolation(`there is no group "${name}"`)
-      return membersOf(kysely, foundOwner.id)
+      const group = await owner.executeTakeFirst()
+      if (!group || (await isUser(kysely, name))) throw new RuleViolation(`there is no group "${name}"`)
+      return membersOf(kysely, group.id)
     },
 
     /**

@@ -8,8 +8,8 @@ import { findReportTarget, targetOptions, waitForCommitOf } from './target.ts'
 import { noticeSlow, plain, print, printJson, say } from './terminal.ts'
 import { UsageError } from './usage-error.ts'
 
-const { values: VALUES, maxLength } = operations.reportStatus
-const STATES = VALUES.state
+const STATES = operations.reportStatus.values.state
+const { maxLength } = operations.reportStatus
 
 type TextField = keyof typeof maxLength
 type OptionOf<Name extends string> = Name extends `${infer Start}_${infer Rest}`

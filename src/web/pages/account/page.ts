@@ -61,8 +61,8 @@ export async function accountPages(
       if (errors) return send(request, reply.code(422), { errors })
 
       const compare = async () => authenticate(await store.users.find(signedIn.name), current)
-      const attempt = () => ({ at: 'password', user: signedIn }) as const
-      const user = await budget.attempt(address, compare, attempt, connectionSignal(request.raw.socket))
+      const failure = () => ({ at: 'password', user: signedIn }) as const
+      const user = await budget.attempt(address, compare, failure, connectionSignal(request.raw.socket))
 
       const change =
         user?.id === signedIn.id

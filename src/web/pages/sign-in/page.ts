@@ -37,8 +37,8 @@ export async function signInPages(app: FastifyInstance, options: PageContext): P
           // A linked user who has left the provider must not come back with a password.
           return authenticate(oidc && named?.subject ? undefined : named, password)
         }
-        const attempt = () => ({ at: 'sign-in', user: named }) as const
-        const user = await budget.attempt(address, compare, attempt, connectionSignal(request.raw.socket))
+        const failure = () => ({ at: 'sign-in', user: named }) as const
+        const user = await budget.attempt(address, compare, failure, connectionSignal(request.raw.socket))
         if (user === null || !(await sessionAuth.signIn(request, reply, user))) {
           reply.code(401)
           return sendSignIn(request, reply, options, { next, name, error: 'Wrong name or password.' })
