@@ -52,8 +52,6 @@ const PUSH_SETTINGS = {
 }
 /** Larger files are sent as they are stored, and not compared with others for each fetch. */
 const FETCH_SETTINGS = { 'core.bigFileThreshold': '1m' }
-/** KiB of memory of each process of a push. git keeps all folders of a small push in memory. */
-const PUSH_MEMORY = 1536 * 1024
 /** Largest block of memory of a fetch: git lists the objects in one, here 20 million. */
 const FETCH_BLOCK = '2g'
 /** Milliseconds in which git removes the received objects of a push whose input was emptied. */
@@ -102,7 +100,7 @@ export function startBackend(
       // Makes git the leader of a process group, so that a signal reaches all its children.
       detached: true,
     },
-    push ? PUSH_MEMORY : undefined,
+    push !== null,
   )
   const { pid, stdin, stdout, stdio } = child
   const cgi = new CgiReader()

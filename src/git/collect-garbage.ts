@@ -15,8 +15,6 @@ const PAUSE = 60 * 60 * 1000
 const SETTINGS = { 'pack.threads': '1', 'core.bigFileThreshold': '16m' }
 /** Milliseconds by which the time of a new file may be behind the clock: it is of the last tick. */
 const TICK = 20
-/** KiB of memory of each process. */
-const MEMORY = 1536 * 1024
 
 /**
  * Combines the packs of repositories when git considers it worthwhile (`git gc --auto`): one
@@ -64,10 +62,8 @@ async function runAuto(repository: OpenedRepository, signal: AbortSignal): Promi
     {
       env: gitEnvironment(SETTINGS),
       stdio: ['ignore', 'ignore', 'pipe'],
-      // A group of its own, so that a signal reaches all its children.
-      detached: true,
     },
-    MEMORY,
+    true,
   )
   let forget = () => {}
   const stop = () => {

@@ -1,4 +1,5 @@
 import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process'
+import { constants, getPriority, setPriority } from 'node:os'
 import { hasCode } from '../errors.ts'
 import { gitEnvironment } from './environment.ts'
 import { GitFailed, GitTimeout } from './errors.ts'
@@ -15,6 +16,16 @@ const STDERR_LENGTH = 2000
 /** Milliseconds and bytes of a command with little output. */
 const TIMEOUT = 10_000
 const MAX_OUTPUT = 16 * 1024 * 1024
+/** KiB of memory of each process of a bounded command. git keeps all folders of a small push in it. */
+const MEMORY = 1536 * 1024
+/** Scheduling priority of a bounded command, as nice(1) counts: a third of the time of another. */
+const PRIORITY = 5
+/**
+ * Bounds a command before it becomes git. The service may have a smaller limit of memory, which it
+ * cannot raise. Linux may schedule the processes of a session as one, by the priority of their group
+ * (sched(7)).
+ */
+const BOUNDED = `ulimit -d ${MEMORY} 2>/dev/null; { echo ${PRIORITY} >/proc/self/autogroup; } 2>/dev/null; exec git "$@"`
 
 /**
  * Returns what git prints, for commands that print little. It is decoded as Latin-1, because names
@@ -101,8 +112,9 @@ export interface GitEnd {
 /**
  * Starts git for a repository, by default in its usual environment.
  *
- * @param memory KiB for each process, if it is limited. A shell sets the limit, because Node has no
- * option for it
+ * @param isBounded whether others decide how much it computes: its memory is limited, and it gives
+ * way to other processes. It leads a process group. A shell does that, because Node has no option
+ * for it
  * @returns the process; and a promise for its end, when its last child has closed standard error
  * too
  */
@@ -110,14 +122,19 @@ export function startGit(
   repository: OpenedRepository,
   args: readonly string[],
   options: SpawnOptions,
-  memory?: number,
+  isBounded = false,
 ): { child: ChildProcess; ended: Promise<GitEnd> } {
   const { promise: ended, resolve } = Promise.withResolvers<GitEnd>()
-  // The service may have a smaller limit, which it cannot raise.
-  const limit = ['-c', `ulimit -d ${memory} 2>/dev/null; exec git "$@"`, 'git']
   const own = [...placeOf(repository, args[0]), ...args]
-  const [command, all] = memory === undefined ? ['git', own] : ['/bin/sh', [...limit, ...own]]
-  const child: ChildProcess = spawn(command, all, { cwd: '/', env: gitEnvironment(), ...options })
+  const [command, all] = isBounded ? ['/bin/sh', ['-c', BOUNDED, 'git', ...own]] : ['git', own]
+  const child: ChildProcess = spawn(command, all, {
+    cwd: '/',
+    env: gitEnvironment(),
+    detached: isBounded,
+    ...options,
+  })
+  if (isBounded && child.pid !== undefined)
+    setPriority(child.pid, Math.min(constants.priority.PRIORITY_LOW, getPriority() + PRIORITY))
   let text = ''
   // If the process cannot be started there is no `exit`; without free file descriptors no `close`
   // and no streams either.

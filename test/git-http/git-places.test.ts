@@ -1,7 +1,8 @@
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
-import { readdirSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { Agent, get } from 'node:http'
+import { getPriority } from 'node:os'
 import { text } from 'node:stream/consumers'
 import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
@@ -78,6 +79,20 @@ t.test('fetches cannot use the places for pushes', async (t) => {
   t.equal(backendsOf().length, 3, 'no place is left for another fetch')
   release()
   for (const { answer } of held) t.equal((await answer).status, 200)
+})
+
+t.test('a push leaves the processors to others first', async (t) => {
+  const { hold } = await startGitServer(t)
+  const groupOf = (process: number | 'self') => readFileSync(`/proc/${process}/autogroup`, 'utf8')
+  const own = groupOf('self')
+  const held = await hold()
+  const [pid = 0] = backendsOf()
+  t.equal(getPriority(pid), Math.min(19, getPriority() + 5))
+  t.equal(groupOf('self'), own)
+  // Empty where Linux does not schedule sessions as groups; it lets other users than root change one
+  // in a while only.
+  if (own !== '' && process.getuid?.() === 0) await until(() => groupOf(pid).endsWith(' nice 5\n'))
+  t.equal((await finish(held)).status, 200)
 })
 
 t.test('one place serves fetches and pushes in turn', async (t) => {

@@ -95,7 +95,11 @@ export function isRunning(pid: number): boolean {
 /** Returns the arguments of a process, each ended by a NUL, or an empty text if it has ended. */
 export function commandLine(pid: number): string {
   try {
-    return readFileSync(`/proc/${pid}/cmdline`, 'utf8')
+    // For a moment, a process that starts another program has none.
+    for (;;) {
+      const line = readFileSync(`/proc/${pid}/cmdline`, 'utf8')
+      if (line !== '' || !isRunning(pid)) return line
+    }
   } catch {
     return ''
   }

@@ -16,12 +16,9 @@ const TURNS = 40
 const CLONES = 30
 /** Clones beside pushes that keep git busy. */
 const LATE_CLONES = 15
-/**
- * Milliseconds, on two processors which the attackers use too. A push may wait for its turn, and
- * git's work on deltas slows all other work.
- */
+/** Milliseconds, on two processors which the attackers use too. A push may wait for its turn. */
 const LIMIT = 5_000
-const LONG_LIMIT = 15_000
+const PUSH_LIMIT = 15_000
 const CROWD_LIMIT = 20_000
 const READ_LIMIT = 100
 /** MiB of the server. */
@@ -95,10 +92,10 @@ async function attack(fixture: Fixture): Promise<Figures[]> {
       const memory = memoryOf(pid, 'VmHWM')
       rows.push(
         clones.promise(`git places: a clone ${beside}`, 1, LIMIT),
-        pushes.promise(`git places: a push ${beside}`, 1, LONG_LIMIT),
+        pushes.promise(`git places: a push ${beside}`, 1, PUSH_LIMIT),
         { name: `git places: API reads while ${count} take places`, ...early },
         reads.promise(`git places: API reads ${beside}`, 0.99, READ_LIMIT),
-        late.promise(`git places: a clone ${beside} and deltas`, 1, LONG_LIMIT),
+        late.promise(`git places: a clone ${beside} and deltas`, 1, LIMIT),
         {
           ...{ name: `git places: memory ${beside}: ${memory} MiB`, latencies: [], failures: [] },
           promise: { text: `< ${MEMORY} MiB`, kept: memory < MEMORY },
