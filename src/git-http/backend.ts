@@ -32,6 +32,8 @@ export interface BackendOptions {
   answer: Writable
   /** Stops all processes and cuts off the answer. */
   signal: AbortSignal
+  /** Milliseconds after which `signal` aborts. */
+  timeout: number
   /** Called once, when all processes have ended. The end of the answer waits for it. */
   onEnd(end: GitEnd): Promise<void>
 }
@@ -84,7 +86,7 @@ export function startBackend(
   call: GitCall,
   options: BackendOptions,
 ): Promise<void> {
-  const { body, push, answer, signal, onEnd } = options
+  const { body, push, answer, signal, timeout, onEnd } = options
   const { promise: begun, resolve: begin, reject } = Promise.withResolvers<void>()
   const { child, ended } = startGit(
     repository,
@@ -100,7 +102,7 @@ export function startBackend(
       // Makes git the leader of a process group, so that a signal reaches all its children.
       detached: true,
     },
-    push !== null,
+    push ? timeout : undefined,
   )
   const { pid, stdin, stdout, stdio } = child
   const cgi = new CgiReader()

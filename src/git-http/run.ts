@@ -288,7 +288,7 @@ export function createGitServer(options: GitServerOptions) {
       }
       await inTurn(() => setImmediate())
       signal.throwIfAborted()
-      begun = startBackend(opened, call, { body: content, push, answer, signal, onEnd })
+      begun = startBackend(opened, call, { body: content, push, answer, signal, timeout, onEnd })
     } catch (error) {
       await end()
       throw error

@@ -41,7 +41,7 @@ export class GarbageCollector {
       this.#waiting.delete(path)
       if (this.#closing.signal.aborted) return
       const stop = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(this.#timeout)])
-      if (await runAuto(repository, stop)) this.#pausedUntil.delete(path)
+      if (await runAuto(repository, stop, this.#timeout)) this.#pausedUntil.delete(path)
       else this.#pausedUntil.set(path, performance.now() + PAUSE)
     })
   }
@@ -54,7 +54,7 @@ export class GarbageCollector {
 }
 
 /** Returns whether git succeeded. */
-async function runAuto(repository: OpenedRepository, signal: AbortSignal): Promise<boolean> {
+async function runAuto(repository: OpenedRepository, signal: AbortSignal, timeout: number): Promise<boolean> {
   const since = Date.now() - TICK
   const { child, ended } = startGit(
     repository,
@@ -63,7 +63,7 @@ async function runAuto(repository: OpenedRepository, signal: AbortSignal): Promi
       env: gitEnvironment(SETTINGS),
       stdio: ['ignore', 'ignore', 'pipe'],
     },
-    true,
+    timeout,
   )
   let forget = () => {}
   const stop = () => {

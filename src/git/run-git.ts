@@ -20,12 +20,6 @@ const MAX_OUTPUT = 16 * 1024 * 1024
 const MEMORY = 1536 * 1024
 /** Scheduling priority of a bounded command, as nice(1) counts: a third of the time of another. */
 const PRIORITY = 5
-/**
- * Bounds a command before it becomes git. The service may have a smaller limit of memory, which it
- * cannot raise. Linux may schedule the processes of a session as one, by the priority of their group
- * (sched(7)).
- */
-const BOUNDED = `ulimit -d ${MEMORY} 2>/dev/null; { echo ${PRIORITY} >/proc/self/autogroup; } 2>/dev/null; exec git "$@"`
 
 /**
  * Returns what git prints, for commands that print little. It is decoded as Latin-1, because names
@@ -112,9 +106,9 @@ export interface GitEnd {
 /**
  * Starts git for a repository, by default in its usual environment.
  *
- * @param isBounded whether others decide how much it computes: its memory is limited, and it gives
- * way to other processes. It leads a process group. A shell does that, because Node has no option
- * for it
+ * @param cpuTime if others decide how much it computes, milliseconds of processor time of each
+ * process: also of those that a killed server leaves. Its memory is limited too, it gives way to
+ * other processes, and it leads a process group
  * @returns the process; and a promise for its end, when its last child has closed standard error
  * too
  */
@@ -122,11 +116,12 @@ export function startGit(
   repository: OpenedRepository,
   args: readonly string[],
   options: SpawnOptions,
-  isBounded = false,
+  cpuTime?: number,
 ): { child: ChildProcess; ended: Promise<GitEnd> } {
   const { promise: ended, resolve } = Promise.withResolvers<GitEnd>()
   const own = [...placeOf(repository, args[0]), ...args]
-  const [command, all] = isBounded ? ['/bin/sh', ['-c', BOUNDED, 'git', ...own]] : ['git', own]
+  const isBounded = cpuTime !== undefined
+  const [command, all] = isBounded ? ['/bin/sh', ['-c', boundedGit(cpuTime), 'git', ...own]] : ['git', own]
   const child: ChildProcess = spawn(command, all, {
     cwd: '/',
     env: gitEnvironment(),
@@ -151,6 +146,16 @@ export function startGit(
   // EPIPE means that the process has ended, which the promise tells.
   child.stdin?.on('error', () => {})
   return { child, ended }
+}
+
+/**
+ * Returns a script that bounds its process before that becomes git, because Node has no option for
+ * it. The service may have smaller limits, which it cannot raise. Linux may schedule the processes
+ * of a session as one, by the priority of their group (sched(7)).
+ */
+function boundedGit(cpuTime: number): string {
+  const limits = `ulimit -t ${Math.ceil(cpuTime / 1000)}; ulimit -d ${MEMORY}`
+  return `{ ${limits}; echo ${PRIORITY} >/proc/self/autogroup; } 2>/dev/null; exec git "$@"`
 }
 
 /** Milliseconds in which git removes its lock files after SIGTERM, before it is killed. */

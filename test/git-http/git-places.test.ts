@@ -81,14 +81,17 @@ t.test('fetches cannot use the places for pushes', async (t) => {
   for (const { answer } of held) t.equal((await answer).status, 200)
 })
 
-t.test('a push leaves the processors to others first', async (t) => {
-  const { hold } = await startGitServer(t)
+t.test('a push leaves the processors to others first, and ends also without its server', async (t) => {
+  const { hold } = await startGitServer(t, { timeout: 7_000 })
   const groupOf = (process: number | 'self') => readFileSync(`/proc/${process}/autogroup`, 'utf8')
   const own = groupOf('self')
   const held = await hold()
   const [pid = 0] = backendsOf()
   t.equal(getPriority(pid), Math.min(19, getPriority() + 5))
   t.equal(groupOf('self'), own)
+  const limits = readFileSync(`/proc/${pid}/limits`, 'utf8')
+  t.match(limits, /^Max cpu time +7 +7 +seconds/m)
+  t.match(limits, /^Max data size +1610612736 /m)
   // Empty where Linux does not schedule sessions as groups; it lets other users than root change one
   // in a while only.
   if (own !== '' && process.getuid?.() === 0) await until(() => groupOf(pid).endsWith(' nice 5\n'))
