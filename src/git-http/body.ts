@@ -8,6 +8,8 @@ import type { GitService } from './backend.ts'
 
 /** git's own limit for a fetch request in memory (default of `http.maxRequestBuffer`). */
 const FETCH_BYTES = 10 * 1024 * 1024
+/** Bytes that are decompressed at once: each time takes a turn of the event loop. */
+const GUNZIP_AT_ONCE = 32 * 1024
 
 /**
  * How fast a body must arrive: `bytes` in every `window` of milliseconds, counted after
@@ -86,7 +88,7 @@ export async function readBody(
       reject(error)
     }
   }
-  const gunzip = encodingOf(request.headers) === 'gzip' ? createGunzip() : null
+  const gunzip = encodingOf(request.headers) === 'gzip' ? createGunzip({ chunkSize: GUNZIP_AT_ONCE }) : null
   gunzip?.on('error', (cause) => reject(new ServiceError('body_not_gzip', undefined, { cause })))
   const source = gunzip ? request.pipe(gunzip) : request
   source.on('data', count).pipe(sink)

@@ -63,7 +63,7 @@ export const DEFAULT_GIT_LIMITS: GitLimits = {
   pushTime: { any: 40_000, megabyte: 1_000, ref: 20, short: 42_000 },
   maxChildren: 16,
   maxWait: MAX_WAIT,
-  // Each takes up to 90 KB beside its content, most of it for gzip.
+  // Each takes up to 110 KB beside its content, most of it for gzip.
   maxBodies: 512,
   bodyMemory: { each: 64 * 1024, all: 64 * 1024 ** 2 },
   answerMemory: { each: 1024 ** 2, all: 64 * 1024 ** 2 },
