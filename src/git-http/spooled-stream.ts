@@ -104,7 +104,6 @@ export class SpooledStream extends Duplex {
   }
 
   override _destroy(error: Error | null, done: (error: Error | null) => void): void {
-    this.keep()
     this.#memory.release(Number.POSITIVE_INFINITY)
     this.#files.close()
     this.#write?.release?.()

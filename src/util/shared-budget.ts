@@ -10,6 +10,7 @@ export class SharedBudget {
   readonly #share: number
   /** By client: what all its holders have. */
   readonly #held = new Map<string, number>()
+  /** Those that can give way and have something. */
   readonly #yielding = new Set<Holder>()
   #taken = 0
 
@@ -42,12 +43,15 @@ export class SharedBudget {
    */
   open(client: string, onYield?: () => void): Holder {
     let own = 0
+    let canYield = onYield !== undefined
     const add = (amount: number) => {
       const held = this.heldBy(client) + amount
       own += amount
       this.#taken += amount
       if (held > 0) this.#held.set(client, held)
       else this.#held.delete(client)
+      if (own > 0 && canYield) this.#yielding.add(holder)
+      else this.#yielding.delete(holder)
     }
 
     const holder: Holder = {
@@ -68,15 +72,15 @@ export class SharedBudget {
         return true
       },
       release: (amount = own) => add(-Math.min(amount, own)),
-      keep: () => void this.#yielding.delete(holder),
+      keep: () => {
+        canYield = false
+        this.#yielding.delete(holder)
+      },
       yield: () => {
-        holder.keep()
         holder.release()
         onYield?.()
       },
     }
-
-    if (onYield) this.#yielding.add(holder)
     return holder
   }
 
@@ -89,7 +93,7 @@ export class SharedBudget {
     for (const holder of this.#yielding) {
       const more = this.heldBy(holder.client) - (largest ? this.heldBy(largest.client) : wanted)
       const isLarger = more > 0 || (more === 0 && largest && holder.held > largest.held)
-      if (holder.held > 0 && isLarger) largest = holder
+      if (isLarger) largest = holder
     }
     return largest
   }

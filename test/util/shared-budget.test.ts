@@ -1,3 +1,6 @@
+import { setImmediate } from 'node:timers/promises'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import t from 'tap'
 import { SharedBudget } from '../../src/util/shared-budget.ts'
 
@@ -40,4 +43,34 @@ t.test('the client that holds most gives way to one that holds less', async (t) 
   t.equal(budget.taken, 8)
   t.ok(open('e', 'fifth').take(2) && open('f', 'sixth').take(1))
   t.same(lost, ['large', 'small', 'third', 'fifth'], 'who has nothing is not asked')
+})
+
+t.test('a holder that got nothing, or has lost or released it, takes no memory', async (t) => {
+  setFlagsFromString('--expose-gc')
+  const collect: () => void = runInNewContext('gc')
+  const budget = new SharedBudget(2)
+  const open = (client: string) => budget.open(client, () => {})
+  const refused = () => {
+    const holder = open('a')
+    t.notOk(holder.take(1))
+    return new WeakRef(holder)
+  }
+  const released = () => {
+    const holder = open('b')
+    t.ok(holder.take(1))
+    holder.release()
+    return new WeakRef(holder)
+  }
+  const lost = () => {
+    const holder = open('a')
+    t.ok(holder.take(2))
+    return new WeakRef(holder)
+  }
+  const holders = [lost(), refused(), released()]
+  await setImmediate()
+  collect()
+  t.same(
+    holders.map((holder) => holder.deref()),
+    [undefined, undefined, undefined],
+  )
 })
