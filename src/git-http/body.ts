@@ -73,6 +73,7 @@ export async function readBody(
   })
   response.once('close', lose)
   const end = () => reject(signal.reason)
+  if (signal.aborted) end()
   signal.addEventListener('abort', end)
   sink.once('finish', resolve).on('error', reject)
 

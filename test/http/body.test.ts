@@ -97,3 +97,21 @@ t.test('reading the body of a disconnected client fails at once', async (t) => {
   await closed
   await t.rejects(readJsonBody(request, response, 100, 60_000), { code: 'malformed_request' })
 })
+
+t.test('a body that gave way before it is read is refused at once', { timeout: 10_000 }, async (t) => {
+  const reason = new Error('it gave way')
+  const client = await connectTo(
+    t,
+    createHttpServer(async (request, response) => {
+      const pace = { bytes: 1, window: 60_000 }
+      const sink = new PassThrough()
+      const options = { sink, maxBytes: 100, pace, take() {}, signal: AbortSignal.abort(reason) }
+      const error: unknown = await readBody(request, response, options).catch((error: unknown) => error)
+      response.end(`${error === reason} ${sink.destroyed}`)
+    }, DEFAULT_TIMEOUTS),
+  )
+  client.write('POST / HTTP/1.1\r\nHost: test\r\nContent-Length: 10\r\n\r\n12345')
+  const [answer] = await once(client, 'data')
+  t.match(String(answer), 'true true')
+  client.destroy()
+})
