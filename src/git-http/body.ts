@@ -1,23 +1,53 @@
+import type { FileHandle } from 'node:fs/promises'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Writable } from 'node:stream'
+import type { Readable, Writable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
-import { ServiceError } from '../errors.ts'
+import { isSystemError, ServiceError } from '../errors.ts'
 import { tooLarge } from '../http/body.ts'
 import { abortBody, BODY_ABORTED, hasBody, isBodyAborted } from '../http/lingering-close.ts'
+import { SharedBudget } from '../util/shared-budget.ts'
 import type { GitService } from './backend.ts'
+import type { GitLimits } from './limits.ts'
+import { readCommands } from './push/commands.ts'
+import type { Spool } from './spool.ts'
+import { SpooledStream } from './spooled-stream.ts'
 
 /** git's own limit for a fetch request in memory (default of `http.maxRequestBuffer`). */
 const FETCH_BYTES = 10 * 1024 * 1024
 /** Bytes that are decompressed at once: each time takes a turn of the event loop. */
 const GUNZIP_AT_ONCE = 32 * 1024
+const MB = 1_000_000
+/** Bytes of a push that are written at once: fewer make one of 100 MB a fifth slower. */
+const WRITE_BATCH = 1024 * 1024
 
-/**
- * How fast a body must arrive: `bytes` in every `window` of milliseconds, counted after
- * decompression.
- */
-export interface Pace {
-  bytes: number
-  window: number
+/** A whole request body. */
+export interface Body {
+  /** What git reads: a stream, or a file from its start. */
+  content: Readable | FileHandle
+  /** Milliseconds that git may work on it. */
+  timeout: number
+  /** Aborts when the body gives way to another client's. */
+  displaced: AbortSignal
+  /** From now on the body does not give way. */
+  keep(): void
+  close(): void
+}
+
+/** The request of a body. */
+interface BodyRequest {
+  service: GitService
+  request: { raw: IncomingMessage }
+  reply: { raw: ServerResponse }
+  /** Whose shares are used. */
+  client: string
+}
+
+/** Where bodies are stored. */
+interface BodyDisks {
+  spool: Spool
+  pushes: SharedBudget
+  /** That of answers: a fetch cannot take the room of pushes. */
+  fetches: SharedBudget
 }
 
 /** Returns the size limit of a request body in bytes. @param maxBytes limit for a push */
@@ -41,13 +71,112 @@ export function checkGitBodyHeaders({ headers }: IncomingMessage, service: GitSe
   )
 }
 
+/**
+ * Returns a function that receives a whole body, if not too many arrive. A body gives way, with 503,
+ * until git works on it: see `SharedBudget`.
+ *
+ * @param bodyTimeout milliseconds in which the body of a fetch must arrive
+ */
+export function createBodyReceiver(
+  limits: GitLimits,
+  bodyTimeout: number,
+  { spool, pushes, fetches }: BodyDisks,
+) {
+  const bodies = new SharedBudget(limits.maxBodies)
+  const memory = new SharedBudget(limits.bodyMemory.all)
+
+  /**
+   * Receives a fetch: its first bytes in memory, the others on disk. It may give way, so that a
+   * small one always finds room.
+   */
+  async function receiveFetch(
+    { request, reply, client }: BodyRequest,
+    displaced: AbortController,
+  ): Promise<Body> {
+    const onYield = () => displaced.abort(new ServiceError('git_busy'))
+    const room = {
+      client,
+      memory: { bytes: limits.bodyMemory.each, budget: memory },
+      disk: { spool, budget: fetches },
+      onYield,
+    }
+    const content = new SpooledStream(room, () => {
+      onYield()
+      return () => {}
+    })
+    await readBody(request.raw, reply.raw, {
+      sink: content,
+      maxBytes: bodyLimit('git-upload-pack', limits.maxBytes),
+      pace: { bytes: Number.POSITIVE_INFINITY, window: bodyTimeout },
+      take: () => {},
+      signal: displaced.signal,
+    })
+    const close = () => void content.destroy()
+    const keep = () => content.keep()
+    return { content, timeout: limits.timeout, displaced: displaced.signal, keep, close }
+  }
+
+  /** Receives a push into a file. */
+  async function receivePush(
+    { request, reply, client }: BodyRequest,
+    displaced: AbortController,
+  ): Promise<Body> {
+    const holder = pushes.open(client, () => displaced.abort(new ServiceError('no_room')))
+    const content = await spool.createFile()
+
+    // Written at offsets, so that the position of the file, from which git reads, stays at its
+    // start.
+    const sink = content.createWriteStream({ start: 0, autoClose: false, highWaterMark: WRITE_BATCH })
+    sink.once('close', () => holder.release())
+
+    try {
+      await readBody(request.raw, reply.raw, {
+        sink,
+        maxBytes: limits.maxBytes,
+        pace: limits.pace,
+        take: (length) => {
+          if (!holder.take(length)) throw new ServiceError('no_room')
+        },
+        signal: displaced.signal,
+      })
+
+      // They are not kept: many pushes may wait.
+      const { commands } = await readCommands(content)
+      const { any, megabyte, ref } = limits.pushTime
+      const time = any + (megabyte * holder.held) / MB + ref * commands.length
+      const close = () => void sink.destroy()
+      const timeout = Math.min(time, limits.timeout)
+      return { content, timeout, displaced: displaced.signal, keep: holder.keep, close }
+    } catch (error) {
+      sink.destroy()
+      throw error
+    }
+  }
+
+  /** @throws ServiceError 503 if there is no room; as `readBody` and `readCommands` */
+  return async (call: BodyRequest): Promise<Body> => {
+    const isPush = call.service === 'git-receive-pack'
+    const displaced = new AbortController()
+    const arriving = bodies.open(call.client, () => displaced.abort(new ServiceError('git_busy')))
+    if (!arriving.take(1)) throw new ServiceError('git_busy')
+    try {
+      return await (isPush ? receivePush : receiveFetch)(call, displaced)
+    } catch (cause) {
+      if (!isSystemError(cause)) throw cause
+      throw new ServiceError(isPush ? 'no_room' : 'git_busy', undefined, { cause })
+    } finally {
+      arriving.release()
+    }
+  }
+}
+
 /** How a body is read. */
 interface BodyOptions {
   /** Where it is stored; destroyed unless all of it arrives. */
   sink: Writable
   /** Size of the largest body, counted while reading and after decompression. */
   maxBytes: number
-  pace: Pace
+  pace: GitLimits['pace']
   /** Receives the length of each part, and throws if there is no room for it. */
   take(length: number): void
   /** Ends the reading with its reason. */

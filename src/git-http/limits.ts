@@ -1,0 +1,46 @@
+export interface GitLimits {
+  /** Largest push in bytes. */
+  maxBytes: number
+  /** Milliseconds that git may work on one request. */
+  timeout: number
+  /**
+   * Milliseconds that git may work on a push: for any, for each MB stored, and for each ref; at
+   * most `timeout`. Pushes with more than `short` hold at most half of the places of pushes.
+   */
+  pushTime: { any: number; megabyte: number; ref: number; short: number }
+  /** Maximum number of requests that git handles at a time. */
+  maxChildren: number
+  /** Milliseconds that a request may wait for a place. */
+  maxWait: number
+  /** Number of bodies that may arrive at a time. */
+  maxBodies: number
+  /**
+   * Bytes of memory for the body of one fetch, and for all of them. Others go to the disk of
+   * answers.
+   */
+  bodyMemory: { each: number; all: number }
+  /** Bytes of memory for one answer, and for all answers. */
+  answerMemory: { each: number; all: number }
+  /**
+   * How fast a push must arrive: `bytes` in every `window` of milliseconds, counted after
+   * decompression.
+   */
+  pace: { bytes: number; window: number }
+}
+
+export const DEFAULT_GIT_LIMITS: GitLimits = {
+  maxBytes: 2 * 1024 ** 3,
+  timeout: 600_000,
+  // Many times what honest pushes need: 500 MB 14 s, 10,000 refs 5 s. Each push has a ref, so all
+  // may take longer than 40 s. Up to 42 s, small ones let others in within their wait: git needs up
+  // to two seconds to end. So it is not bytes, which are cheap to compress, that buy all places.
+  pushTime: { any: 40_000, megabyte: 1_000, ref: 20, short: 42_000 },
+  maxChildren: 16,
+  // Many proxies give up after 60 seconds. The difference leaves git time to begin its answer.
+  maxWait: 45_000,
+  // Each takes up to 110 KB beside its content, most of it for gzip.
+  maxBodies: 512,
+  bodyMemory: { each: 64 * 1024, all: 64 * 1024 ** 2 },
+  answerMemory: { each: 1024 ** 2, all: 64 * 1024 ** 2 },
+  pace: { bytes: 30 * 1024, window: 30_000 },
+}
