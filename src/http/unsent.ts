@@ -4,37 +4,29 @@ import type { ServerResponse } from 'node:http'
 const LARGE = 64 * 1024
 const UNSENT = 128 * 1024 * 1024
 
-/** The large answers that are being sent to one client, the oldest first. */
-interface Client {
-  bytes: number
-  answers: Map<ServerResponse, number>
-}
-
 /**
  * Returns a function to call with each answer before it is sent. When clients read so slowly that
  * more than `limit` bytes of large answers wait, the client with the most of them loses its oldest
  * one: its connection is destroyed. So nobody can keep others from large answers by not reading.
  */
 export function createUnsentLimit(limit = UNSENT) {
-  const clients = new Map<string, Client>()
+  /** The large answers that are being sent, the oldest first. */
+  const answers = new Map<ServerResponse, { address: string; bytes: number }>()
   let total = 0
 
-  function remove(address: string, answer: ServerResponse): void {
-    const client = clients.get(address)
-    const length = client?.answers.get(answer)
-    if (client === undefined || length === undefined) return
-    total -= length
-    client.bytes -= length
-    client.answers.delete(answer)
-    if (client.answers.size === 0) clients.delete(address)
+  function remove(answer: ServerResponse): void {
+    total -= answers.get(answer)?.bytes ?? 0
+    answers.delete(answer)
   }
 
   function cutOldest(): void {
-    const [address, { answers }] = [...clients].reduce((most, other) =>
-      other[1].bytes > most[1].bytes ? other : most,
-    )
-    for (const [oldest] of answers) {
-      remove(address, oldest)
+    const bytesOf = new Map<string, number>()
+    for (const { address, bytes } of answers.values())
+      bytesOf.set(address, (bytesOf.get(address) ?? 0) + bytes)
+    const [most] = [...bytesOf].reduce((most, other) => (other[1] > most[1] ? other : most))
+    for (const [oldest, { address }] of answers) {
+      if (address !== most) continue
+      remove(oldest)
       oldest.destroy()
       return
     }
@@ -42,13 +34,9 @@ export function createUnsentLimit(limit = UNSENT) {
 
   return (request: { client: { address: string } }, answer: ServerResponse, payload: unknown): void => {
     if (!Buffer.isBuffer(payload) || payload.length < LARGE || answer.destroyed) return
-    const { address } = request.client
-    const client = clients.get(address) ?? { bytes: 0, answers: new Map() }
-    clients.set(address, client)
-    client.answers.set(answer, payload.length)
-    client.bytes += payload.length
+    answers.set(answer, { address: request.client.address, bytes: payload.length })
     total += payload.length
-    answer.once('close', () => remove(address, answer))
+    answer.once('close', () => remove(answer))
     while (total > limit) cutOldest()
   }
 }
