@@ -1,6 +1,7 @@
 import type { Handlers } from '../../generated/handlers.ts'
 import type { components } from '../../generated/schema.ts'
 import type { Caller } from '../auth/access-policy.ts'
+import { BRANCHES } from '../domain/branch-rules.ts'
 import { fullCommitId } from '../domain/commit-id.ts'
 import { matchesPattern } from '../domain/patterns.ts'
 import { combinedState, type StatusState } from '../domain/states.ts'
@@ -18,7 +19,6 @@ import { derive } from './answers.ts'
  * commit has.
  */
 export const MAX_LISTED = 10_000
-const BRANCHES = 'refs/heads/'
 
 /** Called after each stored report. */
 export type OnReported = (state: StatusState) => void

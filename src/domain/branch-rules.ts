@@ -2,6 +2,9 @@ import { schemas } from '../../generated/schemas.ts'
 import { checkPattern, checkPatterns, patternMatcher } from './patterns.ts'
 import { RuleViolation } from './rule-violation.ts'
 
+/** What the full names of branches begin with. */
+export const BRANCHES = 'refs/heads/'
+
 /** Which checks a commit must have passed before it becomes the tip of certain branches. */
 export interface BranchRule {
   /** Matches names of branches without `refs/heads/`. `*` stands for any characters. */
@@ -52,8 +55,8 @@ export function isBypassedBy(rules: readonly BranchRule[], userId: number): bool
 
 /** Returns the rule without duplicates. @throws RuleViolation if it breaks a limit */
 export function validateRule({ branchPattern, required, bypass }: BranchRule): BranchRule {
-  if (branchPattern.startsWith('refs/heads/'))
-    throw new RuleViolation(`branch pattern "${branchPattern}": leave out "refs/heads/"`)
+  if (branchPattern.startsWith(BRANCHES))
+    throw new RuleViolation(`branch pattern "${branchPattern}": leave out "${BRANCHES}"`)
   const rule = {
     branchPattern,
     required: [...new Set(required)],

@@ -1,10 +1,17 @@
-import { type BranchRule, isBypassedBy, requiredBy, ruleMatcher } from '../../domain/branch-rules.ts'
+import {
+  BRANCHES,
+  type BranchRule,
+  isBypassedBy,
+  requiredBy,
+  ruleMatcher,
+} from '../../domain/branch-rules.ts'
 import { explainVerdict } from '../../domain/verdict.ts'
 import { ServiceError } from '../../errors.ts'
 import type { OpenedRepository } from '../../git/opened-repository.ts'
 import type { Pusher, RefUpdate } from '../../store/audit/audit.ts'
 import type { Bypass } from '../../store/repositories/rules.ts'
 import type { Store } from '../../store/store.ts'
+import { NO_OBJECT } from './commands.ts'
 import type { PushedRefs } from './proc-receive.ts'
 import { findCommits, isAncestor, readSymbolicRefs } from './ref-graph.ts'
 
@@ -15,8 +22,6 @@ interface RuledUpdate {
   branches: BranchRule[][]
 }
 
-const BRANCHES = 'refs/heads/'
-const NO_OBJECT = /^0+$/
 /**
  * Maximum number of refs of a push that updates a branch with rules. git's own steps take longer
  * the more there are.

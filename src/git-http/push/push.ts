@@ -5,7 +5,7 @@ import { followFirstBranch } from '../../git/refs/default-branch.ts'
 import type { ReadableRepository } from '../../store/access/access.ts'
 import type { Pusher, RefUpdate } from '../../store/audit/audit.ts'
 import type { Store } from '../../store/store.ts'
-import { readCommands } from './commands.ts'
+import { NO_OBJECT, readCommands } from './commands.ts'
 import { syncFolders } from './folder-sync.ts'
 import { decide, findLimit } from './gate.ts'
 import type { Decide } from './proc-receive.ts'
@@ -43,7 +43,6 @@ export interface Push {
 
 /** Maximum number of refs of one push. */
 export const MAX_REFS = 10_000
-const NO_OBJECT = /^0+$/
 
 /**
  * Begins a push, and records that git may work on it from now on:

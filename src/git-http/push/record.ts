@@ -6,6 +6,7 @@ import type { Pusher, RefUpdate } from '../../store/audit/audit.ts'
 import type { OpenPush, PushOutcome } from '../../store/repositories/pushes.ts'
 import type { Store } from '../../store/store.ts'
 import { persist } from '../../util/persist.ts'
+import { NO_OBJECT } from './commands.ts'
 import { syncFolders } from './folder-sync.ts'
 import type { Presence, ServerState } from './presence.ts'
 import { type RefIds, readRefIds } from './ref-graph.ts'
@@ -29,7 +30,6 @@ const INTERVAL = 10_000
  * does a server that stops.
  */
 const TIMEOUT = 30_000
-const NO_OBJECT = /^0+$/
 
 /** Records pushes: see `pushStore`. */
 export class PushRecorder {

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
+import { BRANCHES } from '../../domain/branch-rules.ts'
 import type { FairQueue } from '../../util/fair-queue.ts'
 import { memoizeByObject } from '../../util/memoize.ts'
 import type { RepositoryFiles } from '../opened-repository.ts'
@@ -50,7 +51,7 @@ export class RefLists {
   containing(repository: RepositoryFiles, refs: Refs, sha: string, client: GitClient) {
     const { path } = repository
     const args = ['for-each-ref', `--contains=${sha}`, `--count=${this.#limits.count}`]
-    const all = [...args, '--format=%(refname:lstrip=2)', 'refs/heads/']
+    const all = [...args, '--format=%(refname:lstrip=2)', BRANCHES]
     const timeout = this.#limits.timeout / 2
     return this.#containing.get(repository, `${this.#idOf(refs)} ${sha}`, client, {
       read: async (opened, signal) => {
@@ -80,7 +81,7 @@ export class RefLists {
     const listedRef =
       findIn(refs.branches, '') ??
       findIn(refs.tags, '') ??
-      findIn(refs.branches, 'refs/heads/') ??
+      findIn(refs.branches, BRANCHES) ??
       findIn(refs.tags, 'refs/tags/')
     return listedRef ?? (refs.more ? this.findUnlisted(repository, name, client) : null)
   }

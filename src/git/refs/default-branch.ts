@@ -1,5 +1,6 @@
 import { open, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
+import { BRANCHES } from '../../domain/branch-rules.ts'
 import { hasCode, nullOnSystemError } from '../../errors.ts'
 import { publish, syncPath } from '../../util/durable.ts'
 import { GitFailed, unavailable } from '../errors.ts'
@@ -86,7 +87,7 @@ async function changeHead(
   if ((await statIfExists(join(path, 'reftable'))) !== null) {
     const branch = await choose()
     if (branch === undefined) return
-    await readGit(repository, ['symbolic-ref', 'HEAD', `refs/heads/${branch}`])
+    await readGit(repository, ['symbolic-ref', 'HEAD', `${BRANCHES}${branch}`])
     return syncPath(join(path, 'reftable'))
   }
 
@@ -102,7 +103,7 @@ async function changeHead(
   try {
     const branch = await choose()
     if (branch === undefined) return
-    await handle.writeFile(`ref: refs/heads/${branch}\n`)
+    await handle.writeFile(`ref: ${BRANCHES}${branch}\n`)
     // git would not sync HEAD.
     await publish(lock, head)
     locked = false

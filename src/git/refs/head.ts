@@ -1,12 +1,11 @@
 import { constants } from 'node:fs'
 import { open, readdir, readlink } from 'node:fs/promises'
 import { join, relative } from 'node:path'
+import { BRANCHES } from '../../domain/branch-rules.ts'
 import { nullOnSystemError } from '../../errors.ts'
 import { walk } from '../../util/walk.ts'
 import { type FilesState, filesState } from '../file-state.ts'
 import { decodeLatin1 } from '../run-git.ts'
-
-const HEADS = 'refs/heads/'
 
 /** git follows at most five symbolic refs. */
 const MAX_DEPTH = 5
@@ -52,7 +51,7 @@ async function addFolders(folder: string, folders: string[]): Promise<void> {
 /** Returns the name of the branch that `HEAD` names; null if it names none. */
 export async function readDefaultBranch(path: string): Promise<string | null> {
   const target = await symbolicTarget(join(path, 'HEAD'))
-  return target?.startsWith(HEADS) ? decodeLatin1(target.slice(HEADS.length)) : null
+  return target?.startsWith(BRANCHES) ? decodeLatin1(target.slice(BRANCHES.length)) : null
 }
 
 /**

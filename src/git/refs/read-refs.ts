@@ -1,3 +1,4 @@
+import { BRANCHES } from '../../domain/branch-rules.ts'
 import { isFullId } from '../../domain/commit-id.ts'
 import { GitFailed, RepositoryUnavailable } from '../errors.ts'
 import type { OpenedRepository } from '../opened-repository.ts'
@@ -28,7 +29,6 @@ export interface Refs {
   more: boolean
 }
 
-const HEADS = 'refs/heads/'
 const TAGS = 'refs/tags/'
 const FORMAT = [
   ...['%(objectname)', '%(objecttype)', '%(*objectname)', '%(*objecttype)'],
@@ -44,7 +44,7 @@ export async function readRefs(
   limits: ListLimits,
   signal?: AbortSignal,
 ): Promise<Refs> {
-  const args = ['--sort=-creatordate', `--count=${limits.count + 1}`, HEADS, TAGS]
+  const args = ['--sort=-creatordate', `--count=${limits.count + 1}`, BRANCHES, TAGS]
   const parser = await listRefs(repository, args, limits.timeout, signal)
   const records = parser.records.slice(0, limits.count)
   const refs = records.map(toRef).filter((ref) => ref !== null)
@@ -71,7 +71,7 @@ export async function readRef(
   signal?: AbortSignal,
 ): Promise<Ref | null> {
   if (!isRefName(name)) return null
-  const names = [`${HEADS}${name}`, `${TAGS}${name}`]
+  const names = [`${BRANCHES}${name}`, `${TAGS}${name}`]
   // Also lists refs in a folder of this name.
   const { records } = await listRefs(repository, ['--count=1000', ...names], timeout, signal)
   for (const refname of names) {
@@ -123,7 +123,7 @@ async function readHeadOf(
   const commit = ['rev-parse', '--verify', '--quiet', 'HEAD^{commit}']
   const sha = await readLine(repository, commit, timeout, signal)
   return {
-    defaultBranch: name.startsWith(HEADS) ? name.slice(HEADS.length) : null,
+    defaultBranch: name.startsWith(BRANCHES) ? name.slice(BRANCHES.length) : null,
     head: isFullId(sha) ? sha : null,
   }
 }
@@ -145,10 +145,10 @@ async function readLine(
 
 function toRef(fields: string[]): Ref | null {
   const [sha = '', type = '', peeled = '', peeledType = '', date = '', , refname = ''] = fields
-  const kind = refname.startsWith(HEADS) ? 'branch' : 'tag'
+  const kind = refname.startsWith(BRANCHES) ? 'branch' : 'tag'
   // git ends each record by a newline, which is the start of the next one here.
   const commit = type === 'commit' ? sha.trim() : peeledType === 'commit' ? peeled : ''
   if (!isFullId(commit) || Buffer.byteLength(refname) >= LIMITS.fieldLength) return null
-  const name = refname.slice((kind === 'branch' ? HEADS : TAGS).length)
+  const name = refname.slice((kind === 'branch' ? BRANCHES : TAGS).length)
   return { kind, name, sha: commit, date: readDate(date) }
 }
