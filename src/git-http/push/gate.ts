@@ -1,3 +1,4 @@
+import { Blocked } from '../../auth/budget.ts'
 import {
   BRANCHES,
   type BranchRule,
@@ -77,7 +78,9 @@ export async function decide(push: GatedPush, pushed: PushedRefs): Promise<Map<s
   try {
     return await decideRefs(push, pushed)
   } catch (error) {
-    if (error instanceof ServiceError) return refuseAll(pushed.updates, NO_ACCESS)
+    // Others at a blocked address may have spent its budget.
+    if (error instanceof ServiceError && !(error instanceof Blocked))
+      return refuseAll(pushed.updates, NO_ACCESS)
     push.onError(error)
     return refuseAll(pushed.updates, FAILED)
   }

@@ -254,6 +254,23 @@ t.test('access that ends while git works counts', async (t) => {
   t.equal(tip('main') + tip('topic'), '')
 })
 
+t.test('an address that is blocked while git works may push later', async (t) => {
+  const { push, report, tip } = await setUp('blocked')
+  await report('success')
+  const { load } = store.rules
+  store.rules.load = async (id) => {
+    for (let count = 0; count < 30; count++)
+      await store.failures.count('127.0.0.1', { limit: 30, window: 300 })
+    return load(id)
+  }
+  const { stderr } = await push('HEAD:main')
+  store.rules.load = load
+  await store.failures.lift('127.0.0.1')
+  t.match(stderr, /\(the server cannot check the rules of its branches now; push again later\)/)
+  t.equal((await push('HEAD:main')).code, 0)
+  t.equal(tip('main').length, 40)
+})
+
 t.test('symbolic refs lead to the rules of their branches', async (t) => {
   const { push, report, commit, tip, repository, head } = await setUp('symbolic')
   await report('success')
