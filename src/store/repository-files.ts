@@ -16,17 +16,12 @@ export function locate(
   row: { id: number; path: string | null; trust_owner: number | null },
 ): { path: string; managed: boolean; ownerTrust: OwnerTrust } {
   const managed = row.path === null
+  const isTrusted = managed || row.trust_owner === 1
   return {
     path: repositoryPath(folder, row),
     managed,
-    ownerTrust: managed ? 'trusted' : ownerTrustOf(row.trust_owner),
+    ownerTrust: isTrusted ? 'trusted' : row.trust_owner === 2 ? 'exempt' : 'checked',
   }
-}
-
-/** Reads the column `trust_owner` of an imported repository. */
-function ownerTrustOf(column: number | null): OwnerTrust {
-  if (column === 1) return 'trusted'
-  return column === 2 ? 'exempt' : 'checked'
 }
 
 /**

@@ -94,6 +94,16 @@ const included = sql<boolean>`(tokens.repositories is null
 const highest = sql<Permission>`case when tokens.id is null then 'admin' else 'write' end`
 const { mayRead, permission } = accessRules(included, highest)
 
+/** What `repositoryOf` reads, besides the id and the permission. */
+const repositoryColumns = [
+  'repositories.owner',
+  'repositories.name',
+  'repositories.visibility',
+  'repositories.object_format',
+  'repositories.path',
+  'repositories.trust_owner',
+] as const
+
 /**
  * Returns a query by names and credentials. Its only row has the failures of the address, the
  * token, its user or the one with the id, and the repository. `repository_id` is null if it is
@@ -157,12 +167,7 @@ export function accessQuery({ kysely, dialect }: Engine) {
         ...limitColumns.map((column) => `tokens.${column}` as const),
         'tokens.reporter_id',
         sql<number | null>`case when ${mayRead} then repositories.id end`.as('repository_id'),
-        'repositories.owner',
-        'repositories.name',
-        'repositories.visibility',
-        'repositories.object_format',
-        'repositories.path',
-        'repositories.trust_owner',
+        ...repositoryColumns,
         permission.as('permission'),
       ]),
   )
@@ -183,16 +188,7 @@ export function repositoriesFor(db: Kysely<Tables>, userId: number | null) {
         .onRef('collaborators.repository_id', '=', 'repositories.id')
         .onRef('collaborators.user_id', '=', 'users.id'),
     )
-    .select([
-      'repositories.id as repository_id',
-      'repositories.owner',
-      'repositories.name',
-      'repositories.visibility',
-      'repositories.object_format',
-      'repositories.path',
-      'repositories.trust_owner',
-      rules.permission.as('permission'),
-    ])
+    .select(['repositories.id as repository_id', ...repositoryColumns, rules.permission.as('permission')])
     .where(rules.mayRead)
 }
 

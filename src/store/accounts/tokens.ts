@@ -37,7 +37,16 @@ export interface ListedToken extends TokenInfo {
   signInDue: number | null
 }
 
-const columns = ['id', 'name', 'prefix', 'scopes', 'created_at', 'expires_at', 'last_used_at'] as const
+const columns = [
+  'id',
+  'name',
+  'prefix',
+  'scopes',
+  'created_at as createdAt',
+  'expires_at as expiresAt',
+  'last_used_at as lastUsedAt',
+] as const
+type LimitColumns = Pick<Selectable<Tables['tokens']>, (typeof limitColumns)[number]>
 
 export interface NewToken {
   userId: number
@@ -236,13 +245,6 @@ export function createTokenStore({ kysely, dialect }: Engine, audit: Audit, sign
   }
 }
 
-type ShownRow = Pick<
-  Selectable<Tables['tokens']>,
-  (typeof columns)[number] | (typeof limitColumns)[number]
-> & {
-  user: string
-}
-
 function newTokenId(): string {
   return randomBytes(8).toString('hex')
 }
@@ -253,7 +255,7 @@ function newTokenId(): string {
  */
 async function repositoryNames(
   db: Kysely<Tables>,
-  rows: readonly Pick<ShownRow, (typeof limitColumns)[number]>[],
+  rows: readonly LimitColumns[],
 ): Promise<ReadonlyMap<number, string>> {
   const ids = new Set(rows.flatMap((row) => readLimits(row).repositories ?? []))
   if (ids.size === 0) return new Map()
@@ -265,18 +267,13 @@ async function repositoryNames(
   return new Map(repositories.map(({ id, owner, name }) => [id, `${owner}/${name}`]))
 }
 
-function asShown(row: ShownRow, names: ReadonlyMap<number, string>): TokenInfo {
-  const { id, name, user, prefix, scopes, created_at, expires_at, last_used_at } = row
+function asShown(
+  row: Omit<TokenInfo, keyof LimitColumns> & LimitColumns,
+  names: ReadonlyMap<number, string>,
+): TokenInfo {
   const { repositories, contexts, push } = readLimits(row)
   return {
-    id,
-    name,
-    user,
-    prefix,
-    scopes,
-    createdAt: created_at,
-    expiresAt: expires_at,
-    lastUsedAt: last_used_at,
+    ...row,
     repositories: repositories === null ? null : repositories.flatMap((id) => names.get(id) ?? []).sort(),
     contexts,
     push,

@@ -2,7 +2,7 @@ import { type Selectable, sql } from 'kysely'
 import { nameKey } from '../../domain/names.ts'
 import type { Engine } from '../engine.ts'
 import type { Tables } from '../tables.ts'
-import { ADMINISTRATOR, type Audit, type AuditLine, BACKUP, lineOf } from './audit.ts'
+import { ADMINISTRATOR, type Audit, type AuditEvent, type AuditLine, BACKUP, lineOf } from './audit.ts'
 
 /** Which events to list. */
 export interface AuditFilter {
@@ -21,6 +21,7 @@ const BATCH = 1_000
 /** Milliseconds after its time in which an event is committed. */
 const SETTLED = 30_000
 
+const MOVES = ['repository.renamed', 'repository.transferred'] as const
 /** Former names of a repository whose events are found. */
 const MAX_MOVES = 100
 
@@ -38,7 +39,13 @@ interface Position {
 export function createAuditLog({ kysely }: Engine, audit: Audit) {
   /** @param from reads the events after this one in the order */
   async function read(
-    { since, user, userId, repository, action }: AuditFilter & { userId?: number; action?: string },
+    {
+      since,
+      user,
+      userId,
+      repository,
+      actions,
+    }: AuditFilter & { userId?: number; actions?: readonly AuditEvent['action'][] },
     order: 'asc' | 'desc',
     limit: number,
     from?: Position,
@@ -46,7 +53,7 @@ export function createAuditLog({ kysely }: Engine, audit: Audit) {
     let query = kysely.selectFrom('audit_events').selectAll()
     if (since !== undefined) query = query.where('time', '>=', since)
     if (repository !== undefined) query = query.where('repository_key', '=', nameKey(repository))
-    if (action !== undefined) query = query.where('action', '=', action)
+    if (actions !== undefined) query = query.where('action', 'in', actions)
     if (from)
       query = query.where(
         sql<boolean>`(time, id) ${sql.raw(order === 'asc' ? '>' : '<')} (${from.time}, ${from.id})`,
@@ -63,18 +70,6 @@ export function createAuditLog({ kysely }: Engine, audit: Audit) {
     const rows = [...(await byUser.execute()), ...(await bySubject.execute())]
     const sign = order === 'asc' ? 1 : -1
     return rows.sort((a, b) => sign * (a.time - b.time || a.id - b.id)).slice(0, limit)
-  }
-
-  /** Returns the latest event by which a repository got a name. */
-  function latestMove(repository: string, since: number, until?: Position): Promise<Row | undefined> {
-    let query = kysely
-      .selectFrom('audit_events')
-      .selectAll()
-      .where('repository_key', '=', nameKey(repository))
-    query = query.where('action', 'in', ['repository.renamed', 'repository.transferred'])
-    if (until) query = query.where(sql<boolean>`(time, id) < (${until.time}, ${until.id})`)
-    query = query.where('time', '>=', since).orderBy('time', 'desc').orderBy('id', 'desc')
-    return query.limit(1).executeTakeFirst()
   }
 
   /** Yields the events in batches, oldest first. */
@@ -151,7 +146,8 @@ export function createAuditLog({ kysely }: Engine, audit: Audit) {
       let repository: string | null = name
       let until: Position | undefined
       for (let moves = 0; repository !== null && rows.length < count && moves <= MAX_MOVES; moves++) {
-        const named: Row | undefined = await latestMove(repository, since, until)
+        // By which the repository got this name.
+        const [named]: Row[] = await read({ repository, since, actions: MOVES }, 'desc', 1, until)
         const from = until && before && isBefore(until, before) ? until : (before ?? until)
         const events = await read(
           { repository, since: named?.time ?? since },
@@ -169,7 +165,7 @@ export function createAuditLog({ kysely }: Engine, audit: Audit) {
 
     /** Returns the latest event of a backup, or the latest with this action. */
     async latestBackup(action?: 'backup.completed'): Promise<AuditLine | undefined> {
-      const [row] = await read({ repository: BACKUP, ...(action && { action }) }, 'desc', 1)
+      const [row] = await read({ repository: BACKUP, ...(action && { actions: [action] }) }, 'desc', 1)
       return row && lineOf(row)
     },
 

@@ -38,15 +38,7 @@ export interface Bypass extends RefUpdate {
  */
 export function createRuleStore(engine: Engine, audit: Audit) {
   const { kysely } = engine
-  const ofRepository = prepare<{ repositoryId: number }>()((p) =>
-    kysely
-      .selectFrom('branch_rules')
-      .leftJoin('branch_rule_bypasses', 'branch_rule_bypasses.rule_id', 'branch_rules.id')
-      .leftJoin('users', 'users.id', 'branch_rule_bypasses.user_id')
-      .select(['branch_pattern', 'required', 'users.id as user_id', 'users.name as user_name'])
-      .where('repository_id', '=', p.repositoryId)
-      .orderBy('branch_pattern'),
-  )
+  const ofRepository = prepare<{ repositoryId: number }>()((p) => rowsOf(kysely, p.repositoryId))
   const rulesOf = memoizeByObject((rows: RuleRow[]): BranchRule[] =>
     [...Map.groupBy(rows, (row) => row.branch_pattern)].map(ruleOf),
   )
@@ -78,16 +70,12 @@ export function createRuleStore(engine: Engine, audit: Audit) {
       const { branchPattern, required, bypass } = validateRule(rule)
       return audit.transaction(async (db, record) => {
         await checkRepositoryAdmin(db, by, id)
-        const from = await detailsOf(db, id, branchPattern)
+        const rows = await rowsOf(db, id).execute()
+        const from = detailsOf(rows, branchPattern)
         checkExpected(from, expected)
-        const rules = await db
-          .selectFrom('branch_rules')
-          .select(['branch_pattern', 'required'])
-          .where('repository_id', '=', id)
-          .execute()
-        const others = rules.filter((other) => other.branch_pattern !== branchPattern)
+        const others = rows.filter((row) => row.branch_pattern !== branchPattern)
         const total = countPatterns(others) + required.length
-        checkPatternTotal(countPatterns(rules), total)
+        checkPatternTotal(countPatterns(rows), total)
 
         const row = await db
           .insertInto('branch_rules')
@@ -131,7 +119,7 @@ export function createRuleStore(engine: Engine, audit: Audit) {
       checkPattern('branch pattern', branchPattern, schemas.Branch)
       await audit.transaction(async (db, record) => {
         await checkRepositoryAdmin(db, by, id)
-        const from = await detailsOf(db, id, branchPattern)
+        const from = detailsOf(await rowsOf(db, id).execute(), branchPattern)
         checkExpected(from, expected)
         const deletedRule = await db
           .deleteFrom('branch_rules')
@@ -183,32 +171,6 @@ function checkExpected(stored: { required: string[]; bypass: string[] } | null, 
     )
 }
 
-/** Returns a stored rule as an event names it; null if there is none. */
-async function detailsOf(
-  db: Kysely<Tables>,
-  repositoryId: number,
-  branchPattern: string,
-): Promise<{ required: string[]; bypass: string[] } | null> {
-  const rows = await db
-    .selectFrom('branch_rules')
-    .leftJoin('branch_rule_bypasses', 'branch_rule_bypasses.rule_id', 'branch_rules.id')
-    .leftJoin('users', 'users.id', 'branch_rule_bypasses.user_id')
-    .select(['required', 'users.name'])
-    .where('repository_id', '=', repositoryId)
-    .where('branch_pattern', '=', branchPattern)
-    .orderBy('users.name_key')
-    .execute()
-  const [rule] = rows
-  return rule
-    ? { required: readPatterns(rule.required) ?? [], bypass: rows.flatMap(({ name }) => name ?? []) }
-    : null
-}
-
-/** Returns the number of patterns that rules require. A rule that cannot be read counts as one. */
-function countPatterns(rules: readonly { required: string }[]): number {
-  return rules.reduce((sum, { required }) => sum + (readPatterns(required)?.length ?? 1), 0)
-}
-
 interface RuleRow {
   branch_pattern: string
   required: string
@@ -216,13 +178,44 @@ interface RuleRow {
   user_name: string | null
 }
 
+/** Returns a query of the rules of a repository: a row for each user who may bypass one, or one. */
+function rowsOf(db: Kysely<Tables>, repositoryId: number) {
+  return db
+    .selectFrom('branch_rules')
+    .leftJoin('branch_rule_bypasses', 'branch_rule_bypasses.rule_id', 'branch_rules.id')
+    .leftJoin('users', 'users.id', 'branch_rule_bypasses.user_id')
+    .select(['branch_pattern', 'required', 'users.id as user_id', 'users.name as user_name'])
+    .where('repository_id', '=', repositoryId)
+    .orderBy('branch_pattern')
+}
+
+/** Returns a stored rule as an event names it; null if there is none. */
+function detailsOf(
+  rows: readonly RuleRow[],
+  branchPattern: string,
+): { required: string[]; bypass: string[] } | null {
+  const ofPattern = rows.filter((row) => row.branch_pattern === branchPattern)
+  const [rule] = ofPattern
+  if (!rule) return null
+  return { required: readPatterns(rule.required) ?? [], bypass: bypassOf(ofPattern).map(({ name }) => name) }
+}
+
+/** Returns the number of patterns that rules require. A rule that cannot be read counts as one. */
+function countPatterns(rows: readonly RuleRow[]): number {
+  const lists = new Map(rows.map((row) => [row.branch_pattern, readPatterns(row.required)]))
+  return [...lists.values()].reduce((sum, patterns) => sum + (patterns?.length ?? 1), 0)
+}
+
 /** Returns the rule of rows that differ only in the user. @throws Error if it cannot be read */
 function ruleOf([branchPattern, rows]: [string, RuleRow[]]): BranchRule {
   const required = readPatterns(rows[0]?.required ?? '')
   if (required === null) throw new Error(`the rule for ${branchPattern} cannot be read`)
-  const bypass = rows.flatMap(({ user_id: id, user_name: name }) =>
-    id === null || name === null ? [] : { id, name },
-  )
-  bypass.sort((a, b) => (nameKey(a.name) < nameKey(b.name) ? -1 : 1))
-  return { branchPattern, required, bypass }
+  return { branchPattern, required, bypass: bypassOf(rows) }
+}
+
+/** Returns the users of the rows of one rule, ordered by name. */
+function bypassOf(rows: readonly RuleRow[]): { id: number; name: string }[] {
+  return rows
+    .flatMap(({ user_id: id, user_name: name }) => (id === null || name === null ? [] : { id, name }))
+    .sort((a, b) => (nameKey(a.name) < nameKey(b.name) ? -1 : 1))
 }

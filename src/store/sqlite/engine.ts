@@ -1,6 +1,7 @@
 import { dirname } from 'node:path'
 import { getSystemErrorMessage } from 'node:util'
 import { Kysely, sql } from 'kysely'
+import { isSystemError } from '../../errors.ts'
 import { createFolder } from '../../util/durable.ts'
 import { type DialectSql, type Engine, StoreUnavailable } from '../engine.ts'
 import type { Tables } from '../tables.ts'
@@ -125,12 +126,11 @@ export async function openSqlite(file: string): Promise<Engine> {
 
 /** Returns the error for a folder that could not be created; other errors as they are. */
 function folderUnavailable(error: unknown): unknown {
-  if (!(error instanceof Error && 'errno' in error && 'path' in error)) return error
-  const { errno, path } = error
-  const reason = typeof errno === 'number' ? getSystemErrorMessage(errno) : error.message
-  const isFile = 'code' in error && error.code === 'EEXIST'
+  if (!isSystemError(error)) return error
+  const { code, errno, path, message } = error
+  const reason = errno === undefined ? message : getSystemErrorMessage(errno)
   return new StoreUnavailable(
-    isFile ? `${path} is not a folder` : `the folder ${path} cannot be created: ${reason}`,
+    code === 'EEXIST' ? `${path} is not a folder` : `the folder ${path} cannot be created: ${reason}`,
     { cause: error },
   )
 }
