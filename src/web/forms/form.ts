@@ -52,19 +52,12 @@ export function changeForm(session: Session, action: string, change: string, con
 </form>`
 }
 
-/** Renders the question before something that cannot be undone. @param cancel path */
-export function confirmation(
-  session: Session,
-  question: Html,
-  { action, button, cancel }: { action: string; button: string; cancel: string },
-): Html {
-  return html`<div class="card narrow">
-  ${question}
-  <form method="post" action="${action}">
-    ${csrfField(session)}
-    <div class="row"><button class="danger" type="submit">${button}</button><a href="${cancel}">Cancel</a></div>
-  </form>
-</div>`
+/** Returns the lines of a field that are not empty. */
+export function linesOf(text: string | null): string[] {
+  return (text ?? '')
+    .split('\n')
+    .map((line) => line.trim())
+    .filter(Boolean)
 }
 
 /** Does what a form asks for. Returns why it cannot be done, as a sentence; undefined once done. */

@@ -1,3 +1,4 @@
+import { shellQuote } from '../../util/shell-quote.ts'
 import { type Html, html } from './html.ts'
 import { copyButton } from './text.ts'
 
@@ -19,5 +20,5 @@ export function reportCommand(origin: string, path: string, token: string, conte
   return `curl -X POST ${origin}/api/v1/repos/${path} \\
   -H "Authorization: Bearer ${token}" \\
   -H "Content-Type: application/json" \\
-  -d '${body.replaceAll("'", "'\\''")}'`
+  -d ${shellQuote(body)}`
 }

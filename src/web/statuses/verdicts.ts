@@ -1,6 +1,5 @@
 import { type BranchRule, requiredBy, ruleMatcher } from '../../domain/branch-rules.ts'
-import type { ReportedContext } from '../../domain/verdict.ts'
-import { type ExplainedVerdict, explainVerdict } from '../../domain/verdict.ts'
+import { type ExplainedVerdict, explainVerdict, type ReportedContext } from '../../domain/verdict.ts'
 import type { RefLists } from '../../git/history/ref-lists.ts'
 import type { RepositoryFiles } from '../../git/opened-repository.ts'
 import type { Ref, Refs } from '../../git/refs/read-refs.ts'

@@ -216,6 +216,8 @@ export async function repositoriesPage(app: FastifyInstance, options: PageContex
       )
     })
   }
+
+  /** Reads what the rows show of the commits of HEAD. */
   async function readSummaries(heads: readonly Head[]): Promise<(RepositoryRow & Head)[]> {
     const commits = heads.flatMap((head) =>
       'commit' in head ? [{ repositoryId: head.repository.id, sha: head.commit.sha }] : [],

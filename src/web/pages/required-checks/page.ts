@@ -4,7 +4,7 @@ import { patternMatcher } from '../../../domain/patterns.ts'
 import { explainVerdict } from '../../../domain/verdict.ts'
 import type { ReadableRepository } from '../../../store/access/access.ts'
 import { ruleState } from '../../../store/repositories/rules.ts'
-import { problemOf } from '../../forms/form.ts'
+import { linesOf, problemOf } from '../../forms/form.ts'
 import { recentContexts } from '../../forms/recent-contexts.ts'
 import { createAdministeredFinder, settingsPath } from '../../parts/administration.ts'
 import { gitClient, type RepositoryRoute } from '../../parts/find-repository.ts'
@@ -112,11 +112,4 @@ export async function requiredChecksPage(app: FastifyInstance, context: PageCont
     const text = isRemoval ? `Removed the rule for ${form.branch}.` : `Saved the rule for ${form.branch}.`
     return sessionAuth.redirect(request, reply, settingsPath(repository, '/checks'), text)
   })
-}
-
-function linesOf(text: string | null): string[] {
-  return (text ?? '')
-    .split('\n')
-    .map((line) => line.trim())
-    .filter(Boolean)
 }

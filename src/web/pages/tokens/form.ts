@@ -3,6 +3,7 @@ import { boundExpiry } from '../../../auth/issue-token.ts'
 import { checkPatterns } from '../../../domain/patterns.ts'
 import { RuleViolation } from '../../../domain/rule-violation.ts'
 import type { TokenLimits } from '../../../store/access/token-limits.ts'
+import { linesOf } from '../../forms/form.ts'
 import { sentence } from '../../parts/text.ts'
 
 /** Expiry choices in days, besides a date and as late as possible. */
@@ -80,11 +81,7 @@ function limitsFromForm(form: TokenForm, choices: readonly { id: number }[]): To
   // Without those that are gone, a list could become empty, which would mean all.
   if (![...repositories].every((id) => offered.has(id)))
     errors.repositories = 'You can no longer write to a repository that you chose. Choose again.'
-  const typed = form.contexts
-    .split('\n')
-    .map((line) => line.trim())
-    .filter(Boolean)
-  const contexts = [...form.chosenContexts, ...typed]
+  const contexts = [...form.chosenContexts, ...linesOf(form.contexts)]
   try {
     checkPatterns('context pattern', contexts)
   } catch (error) {

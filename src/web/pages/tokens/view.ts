@@ -4,7 +4,7 @@ import type { Session } from '../../../auth/session.ts'
 import type { ReadableRepository } from '../../../store/access/access.ts'
 import type { ListedToken, TokenInfo } from '../../../store/accounts/tokens.ts'
 import { formatTime } from '../../../store/time.ts'
-import { type Choice, choiceField, confirmation, field, fieldError } from '../../forms/form.ts'
+import { type Choice, choiceField, field, fieldError } from '../../forms/form.ts'
 import { contextChoices, type RecentContext } from '../../forms/recent-contexts.ts'
 import { ciLines } from '../../parts/ci-lines.ts'
 import { type Html, html } from '../../parts/html.ts'
@@ -191,8 +191,12 @@ function repositoryChoice({ id, owner, name }: ReadableRepository, chosen: Reado
 
 /** Renders the confirmation before a token is revoked. */
 export function revokeView(session: Session, token: TokenInfo): Html {
-  const question = html`<h1>Revoke “${shownText(token.name)}”?</h1>
-  <p>The token <code>${token.prefix}…</code> stops working immediately in every job that uses it. This cannot be undone.</p>`
-  const action = `/settings/tokens/${token.id}/revoke`
-  return confirmation(session, question, { action, button: 'Revoke token', cancel: '/settings/tokens' })
+  return html`<div class="card narrow">
+  <h1>Revoke “${shownText(token.name)}”?</h1>
+  <p>The token <code>${token.prefix}…</code> stops working immediately in every job that uses it. This cannot be undone.</p>
+  <form method="post" action="/settings/tokens/${token.id}/revoke">
+    ${csrfField(session)}
+    <div class="row"><button class="danger" type="submit">Revoke token</button><a href="/settings/tokens">Cancel</a></div>
+  </form>
+</div>`
 }
