@@ -1,4 +1,5 @@
 import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process'
+import { constants, getPriority, setPriority } from 'node:os'
 import { hasCode } from '../errors.ts'
 import { gitEnvironment } from './environment.ts'
 import { GitFailed, GitTimeout } from './errors.ts'
@@ -127,6 +128,8 @@ export function startGit(
     detached: isBounded,
     ...options,
   })
+  if (isBounded && child.pid !== undefined)
+    setPriority(child.pid, Math.min(constants.priority.PRIORITY_LOW, getPriority() + PRIORITY))
   let text = ''
   // If the process cannot be started there is no `exit`; without free file descriptors no `close`
   // and no streams either.
@@ -152,7 +155,7 @@ export function startGit(
  */
 function boundedGit(cpuTime: number): string {
   const limits = `ulimit -t ${Math.ceil(cpuTime / 1000)}; ulimit -d ${MEMORY}`
-  return `{ ${limits}; echo ${PRIORITY} >/proc/self/autogroup; } 2>/dev/null; exec nice -n ${PRIORITY} git "$@"`
+  return `{ ${limits}; echo ${PRIORITY} >/proc/self/autogroup; } 2>/dev/null; exec git "$@"`
 }
 
 /** Milliseconds in which git removes its lock files after SIGTERM, before it is killed. */
