@@ -15,8 +15,8 @@ import { startServer } from '../helpers/server.ts'
 import { until } from '../helpers/until.ts'
 import { basic, commit, createCheckout, git, packedPush, tryGit } from './client.ts'
 import { packOfDeltas } from './delta-pack.ts'
-import { startGitServer } from './git-server.ts'
-import { beginRpc, pushBody, spooledBytes, spooledFiles } from './raw.ts'
+import { blockGit, startGitServer } from './git-server.ts'
+import { backendsOf, beginRpc, pushBody, spooledBytes, spooledFiles } from './raw.ts'
 
 const MB = 1_000_000
 
@@ -183,6 +183,23 @@ t.test('a push that finds no room gets 503, and the next one is accepted', async
   held.request.destroy()
   await until(() => spooledFiles().length === 0)
   await push()
+})
+
+t.test('a push on which git works does not give way', async (t) => {
+  const { server, url, path, authorization } = await startGitServer(t, {}, { spoolBytes: 10 * MB })
+  const other = basic('x', await server.createToken('other'))
+  await server.store.collaborators.set('owner', 'demo', await server.createUser('other'), 'write')
+  const { bytes, id } = await packedPush(t, url, 6 * MB)
+  const release = blockGit(t)
+  const { request, answer } = beginRpc(url, 'git-receive-pack', authorization)
+  request.end(bytes)
+  await until(() => backendsOf().length === 1)
+  const late = beginRpc(url, 'git-receive-pack', other)
+  late.request.on('error', () => {}).end(randomBytes(5 * MB))
+  t.equal((await late.answer).status, 503)
+  release()
+  t.match((await answer).body.toString(), /unpack ok/)
+  t.equal(await git(path, ['rev-parse', 'raw']), id)
 })
 
 t.test('two pushes that have no room together both complete if they are tried again', async (t) => {

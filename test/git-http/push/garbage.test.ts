@@ -34,6 +34,39 @@ t.test('small pushes stay packs, which are combined after the answer', async (t)
   await git(path, ['fsck', '--strict'])
 })
 
+t.test('a push does not wait for a collection', async (t) => {
+  const { url, path, authorization } = await startGitServer(t)
+  const packs = () => readdirSync(join(path, 'objects/pack')).filter((name) => name.endsWith('.pack'))
+  await git(path, ['config', 'gc.autoPackLimit', '1'])
+  // That of the server. A push would start another program.
+  replaceGit(t, 'case "$*" in *" gc "*) exit 1;; esac; exec "$git" "$@"')
+  const checkout = await createCheckout(t, url)
+  for (let count = 1; count <= 3; count++) {
+    const before = packs().length
+    await commit(checkout)
+    await git(checkout, ['push', '--quiet', 'origin', 'HEAD:topic'], { authorization })
+    t.equal(packs().length, before + 1)
+  }
+})
+
+t.test('a fetch sends large files as they are stored', async (t) => {
+  const { url, authorization } = await startGitServer(t)
+  const checkout = await createCheckout(t, url)
+  const content = randomBytes(1_500_000)
+  for (const more of ['one', 'two']) {
+    writeFileSync(join(checkout, 'file'), Buffer.concat([content, Buffer.from(more)]))
+    await git(checkout, ['add', 'file'])
+    await git(checkout, ['commit', '--quiet', '--message', more])
+    const push = ['-c', 'core.bigFileThreshold=1m', 'push', '--quiet', 'origin', 'HEAD:topic']
+    await git(checkout, push, { authorization })
+  }
+  const folder = workFolder(t)
+  await git(folder, ['clone', '--quiet', '--bare', '--branch', 'topic', url, 'clone'])
+  const pack = join(folder, 'clone/objects/pack')
+  const bytes = readdirSync(pack).reduce((sum, name) => sum + statSync(join(pack, name)).size, 0)
+  t.ok(bytes > 2 * content.length, 'they were not compared with each other')
+})
+
 t.test('a collection compares files with each other, but no large ones', async (t) => {
   const { path } = await createSample(t)
   const folder = join(path, 'objects/pack')
