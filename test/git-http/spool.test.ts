@@ -202,6 +202,19 @@ t.test('a push on which git works does not give way', async (t) => {
   t.equal(await git(path, ['rev-parse', 'raw']), id)
 })
 
+t.test('the bodies of fetches take no room of pushes', async (t) => {
+  const { url, authorization } = await startGitServer(t, {}, { spoolBytes: 10 * MB })
+  const { bytes } = await packedPush(t, url, 8 * MB)
+  const fetching = beginRpc(url, 'git-upload-pack', '')
+  fetching.request.on('error', () => {}).write(randomBytes(5 * MB))
+  await until(() => spooledBytes() > 4 * MB)
+  const { request, answer } = beginRpc(url, 'git-receive-pack', authorization)
+  request.end(bytes)
+  t.match((await answer).body.toString(), /unpack ok/)
+  fetching.request.destroy()
+  await t.rejects(fetching.answer)
+})
+
 t.test('two pushes that have no room together both complete if they are tried again', async (t) => {
   for (const share of [0.6, 0.9]) {
     const room = 10 * MB
