@@ -78,6 +78,7 @@ export class PushRecorder {
     const own = await this.#presence?.own()
     const id = await this.#pushes.begin(pusher, commands, own?.server)
     this.#active.add(id)
+    const { promise: ended, resolve } = Promise.withResolvers<readonly RefUpdate[] | null>()
     const settle = async (updated: readonly RefUpdate[] | null) => {
       const outcome: PushOutcome = updated
         ? { updates: updated.filter(isMove) }
@@ -87,9 +88,14 @@ export class PushRecorder {
           }
       await persist(() => this.#pushes.settle(id, pusher, outcome))
     }
+    // From now on, so that a server that stops waits for git too.
+    const settled = this.#track(ended.then(settle).finally(() => this.#active.delete(id)))
     return {
       descriptor: own?.git.fd ?? null,
-      settle: (updated) => this.#track(settle(updated).finally(() => this.#active.delete(id))),
+      settle: (updated) => {
+        resolve(updated)
+        return settled
+      },
     }
   }
 
@@ -109,8 +115,8 @@ export class PushRecorder {
   }
 
   /**
-   * Resolves when everything is settled that can be now. Another instance, or the next start,
-   * settles what takes too long.
+   * Resolves when git has ended on all pushes of this process, and everything is settled that can
+   * be now. Another instance, or the next start, settles what takes too long.
    */
   async close(): Promise<void> {
     this.#end = AbortSignal.timeout(TIMEOUT)

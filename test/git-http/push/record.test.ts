@@ -286,6 +286,28 @@ t.test('the next server settles at once what a killed one has left open', async 
   t.equal(fifos().length, 6, 'a server that stops removes its own')
 })
 
+t.test('a server that stops waits for git on the push of a client that has gone', async (t) => {
+  const { store, options, dataDir, createRepository, createToken } = await startServer(t, {
+    database: sqlite,
+  })
+  const { commits } = await createRepository('owner/demo')
+  const authorization = basic('x', await createToken('owner'))
+  const stops = stopGit(t)
+  const { url, child, log } = await startInstance(t, options, {
+    ...{ PATH: process.env.PATH ?? '', LOG_LEVEL: 'error' },
+  })
+  stops.at('unpack-objects')
+  const { request, answer } = beginRpc(`${url}/owner/demo.git`, 'git-receive-pack', authorization)
+  request.end(pushBody([`${NONE} ${commits[0]} refs/heads/gone`], 'report-status'))
+  await until(stops.isStopped)
+  request.destroy()
+  await t.rejects(answer)
+  child.kill('SIGTERM')
+  await once(child, 'exit')
+  t.same(await store.pushes.listOpen(0), [], 'it is settled')
+  t.same([readdirSync(join(dataDir, 'spool')), log], [[], []])
+})
+
 t.test('a git that does not answer holds up neither other events nor the stop of the server', async (t) => {
   const { store } = await openTestStore(t, sqlite)
   const { path, id: repositoryId, commits } = await addRepository(store, 'owner/demo')
