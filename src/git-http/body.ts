@@ -82,7 +82,10 @@ export function createBodyReceiver(
   bodyTimeout: number,
   { spool, pushes, fetches }: BodyDisks,
 ) {
-  const bodies = new SharedBudget(limits.maxBodies)
+  const bodies = {
+    'git-upload-pack': new SharedBudget(limits.maxBodies['git-upload-pack']),
+    'git-receive-pack': new SharedBudget(limits.maxBodies['git-receive-pack']),
+  }
   const memory = new SharedBudget(limits.bodyMemory.all)
 
   /**
@@ -157,7 +160,8 @@ export function createBodyReceiver(
   return async (call: BodyRequest): Promise<Body> => {
     const isPush = call.service === 'git-receive-pack'
     const displaced = new AbortController()
-    const arriving = bodies.open(call.client, () => displaced.abort(new ServiceError('git_busy')))
+    const onYield = () => displaced.abort(new ServiceError('git_busy'))
+    const arriving = bodies[call.service].open(call.client, onYield)
     if (!arriving.take(1)) throw new ServiceError('git_busy')
     try {
       return await (isPush ? receivePush : receiveFetch)(call, displaced)

@@ -1,3 +1,5 @@
+import type { GitService } from './backend.ts'
+
 export interface GitLimits {
   /** Largest push in bytes. */
   maxBytes: number
@@ -12,8 +14,11 @@ export interface GitLimits {
   maxChildren: number
   /** Milliseconds that a request may wait for a place. */
   maxWait: number
-  /** Number of bodies that may arrive at a time. */
-  maxBodies: number
+  /**
+   * Number of bodies that may arrive at a time. Pushes need write access, so anonymous fetches
+   * cannot block them.
+   */
+  maxBodies: Record<GitService, number>
   /**
    * Bytes of memory for the body of one fetch, and for all of them. Others go to the disk of
    * answers.
@@ -39,7 +44,7 @@ export const DEFAULT_GIT_LIMITS: GitLimits = {
   // Many proxies give up after 60 seconds. The difference leaves git time to begin its answer.
   maxWait: 45_000,
   // Each takes up to 110 KB beside its content, most of it for gzip.
-  maxBodies: 512,
+  maxBodies: { 'git-upload-pack': 384, 'git-receive-pack': 128 },
   bodyMemory: { each: 64 * 1024, all: 64 * 1024 ** 2 },
   answerMemory: { each: 1024 ** 2, all: 64 * 1024 ** 2 },
   pace: { bytes: 30 * 1024, window: 30_000 },

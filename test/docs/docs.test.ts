@@ -206,7 +206,7 @@ test('numbers in prose are those of the program', async (t) => {
   // version.
   const [, gitOfOthers] =
     /git before ([\d.]+) does not read/.exec(readDocument('src/git/environment.ts')) ?? []
-  const { pace, answerMemory } = DEFAULT_GIT_LIMITS
+  const { pace, answerMemory, maxBodies } = DEFAULT_GIT_LIMITS
   const rows: [document: string, sentence: RegExp, value: string | number | undefined][] = [
     ['README.md', /git ([\d.]+) or later/, oldestGit],
     [GUIDE, /git ([\d.]+) or later/, oldestGit],
@@ -223,7 +223,8 @@ test('numbers in prose are those of the program', async (t) => {
     [GUIDE, /After (\S+) seconds the answer is 503/, DEFAULT_GIT_LIMITS.maxWait / 1000],
     [GUIDE, /less than (\S+) KB arrive/, pace.bytes / 1024],
     [GUIDE, /KB arrive in (\S+) seconds/, pace.window / 1000],
-    [GUIDE, /At most (\S+) fetches and pushes arrive/, DEFAULT_GIT_LIMITS.maxBodies],
+    [GUIDE, /At most (\S+) fetches and \S+ pushes arrive/, maxBodies['git-upload-pack']],
+    [GUIDE, /At most \S+ fetches and (\S+) pushes arrive/, maxBodies['git-receive-pack']],
     [GUIDE, /kept in memory, up to (\S+) MiB/, answerMemory.each / 1024 ** 2],
     [GUIDE, /at most one log line every (\w+) seconds/, IN_WORDS[`${QUIET / 1000}`]],
     [GUIDE, /A push has at most (\S+) refs/, MAX_REFS.toLocaleString('en')],

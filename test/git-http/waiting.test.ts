@@ -151,7 +151,8 @@ t.test('where no room is left, the bodies of who holds most give way to a small 
 
 t.test('few bodies arrive at a time, and those of who sends most give way', async (t) => {
   const options = { timeouts: { body: 60_000 } }
-  const { begin, hasRead, clone, push } = await startGitServer(t, { maxBodies: 4 }, options)
+  const limits = { maxBodies: { 'git-upload-pack': 4, 'git-receive-pack': 1 } }
+  const { begin, hasRead, clone, push } = await startGitServer(t, limits, options)
   const open = async (address: string) => {
     const raw = begin('fetch', address, HALF_OPEN, 100)
     await hasRead(raw, 100)
@@ -167,11 +168,15 @@ t.test('few bodies arrive at a time, and those of who sends most give way', asyn
   await clone()
   checkBusy(t, await first.answer)
   const another = await open('127.0.0.4')
-  await push()
+  await clone()
   checkBusy(t, await second.answer)
+  const last = await open('127.0.0.5')
+  checkBusy(t, await begin('fetch', '127.0.0.6', HALF_OPEN, 100).answer)
+  await push()
   t.same(
-    [other, another].map(({ request }) => request.destroyed),
-    [false, false],
+    [other, another, last].map(({ request }) => request.destroyed),
+    [false, false, false],
+    'fetches of any number of addresses do not keep out a push',
   )
 })
 
