@@ -48,9 +48,14 @@ t.test('closing waits until the last uses are written', async (t) => {
     await store.tokens.touch(uses)
   }
   const tracker = createTokenUseTracker({ ...store.tokens, touch }, createLogger('silent'))
-  const used = (await store.access.find(null, 'hash', 'a', 'b')).token
-  t.ok(used)
-  if (used) tracker.record(used, 1_700_000_000)
-  await tracker.close()
-  t.match(await store.tokens.list(userId), [{ id, lastUsedAt: 1_700_000_000 }])
+  const useAt = async (time: number) => {
+    const { token } = await store.access.find(null, 'hash', 'a', 'b')
+    t.ok(token)
+    if (token) tracker.record(token, time)
+    await tracker.close()
+    return store.tokens.list(userId)
+  }
+  t.match(await useAt(1_700_000_000), [{ id, lastUsedAt: 1_700_000_000 }])
+  t.match(await useAt(1_700_000_059), [{ lastUsedAt: 1_700_000_000 }], 'written at most once a minute')
+  t.match(await useAt(1_700_000_060), [{ lastUsedAt: 1_700_000_060 }])
 })

@@ -164,6 +164,7 @@ t.test('imports', async (t) => {
       path: join(folder, 'checkout/.git'),
     },
   ])
+  await refused(2, /missing required argument 'path'/, 'repo', 'import', 'acme/x')
   for (const path of ['empty', 'file', 'gone', '.']) {
     await refused(1, /is not a git repository that can be opened/, 'repo', 'import', 'acme/x', path)
   }

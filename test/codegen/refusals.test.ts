@@ -155,6 +155,7 @@ const rejected: [what: string, find: string, replacement: string, names: RegExp]
   ['a parameter called body', 'name: newest', 'name: body', /cannot be called body/],
   ['a name in the path and the query', 'name: newest', 'name: repo', /two parameters are called repo/],
   ['a status that is not a number', "'204'", 'default', /default/],
+  ['a status that HTTP does not have', "'204'", "'600'", /response 600 is not a status code/],
   ['an operation without a name', '      operationId: sendParcel\n', '', /operationId/],
   [
     'a name that is not an identifier',

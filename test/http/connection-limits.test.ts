@@ -57,11 +57,12 @@ t.test('one address holds at most its share of the connections', async (t) => {
 })
 
 t.test('all addresses together hold at most the total, a trusted proxy too', async (t) => {
-  const { open } = await setUp(t)
+  const { open, lines } = await setUp(t)
   t.equal((await open(PROXY, 2 * PER_CLIENT)).length, 2 * PER_CLIENT)
   for (const last of [2, 3]) await open(`127.0.0.${last}`, PER_CLIENT)
-  t.same(await open('127.0.0.4', 1), [], 'a new client finds no place')
-  t.same(await open(PROXY, 1), [], 'nor does the proxy')
+  t.same(await open(PROXY, 1), [], 'a new connection finds no place')
+  t.match(JSON.parse(lines[0] ?? ''), { address: PROXY, clients: TOTAL - PER_CLIENT + 1 })
+  t.same(await open('127.0.0.4', 1), [], 'nor does a new client')
 })
 
 t.test('the default is half of the open files, and an eighth for one address', async (t) => {

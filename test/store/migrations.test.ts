@@ -2,13 +2,16 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import Sqlite from 'better-sqlite3'
+import { sql } from 'kysely'
 import { type Test, test } from 'tap'
 import { openStore, type StoreOptions } from '../../src/store/store.ts'
+import { primaryKeys } from '../../src/store/tables.ts'
 import {
   createPostgresDatabase,
   databases,
   execute,
   openTestStore,
+  sqlite,
   temporaryFolder,
 } from '../helpers/databases.ts'
 
@@ -41,6 +44,21 @@ async function startOpener(t: Test): Promise<Opener> {
   t.equal(await line(), 'ready')
   return { child, line, open: (options, work) => child.stdin.write(`${JSON.stringify({ options, work })}\n`) }
 }
+
+test('tables are read by their primary keys', async (t) => {
+  const { store } = await openTestStore(t, sqlite)
+  for (const [table, { key }] of Object.entries(primaryKeys)) {
+    const columns = sql<{
+      name: string
+    }>`select name from pragma_table_info(${table}) where pk > 0 order by pk`
+    const { rows } = await columns.execute(store.engine.kysely)
+    t.same(
+      rows.map(({ name }) => name),
+      key,
+      table,
+    )
+  }
+})
 
 test('migrations', async (t) => {
   const openers = await Promise.all(Array.from({ length: 10 }, () => startOpener(t)))

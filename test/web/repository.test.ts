@@ -112,6 +112,7 @@ for (const database of [sqlite, postgres]) {
     t.same(await shown('ref=feature/x'), ['Commits of feature/x', 3])
     t.same(await shown('ref=feature%2Fx'), ['Commits of feature/x', 3])
     t.same(await shown('ref=v1'), ['Commits of v1', 2])
+    t.match(textOf((await anonymous.get('/alice/rocket?ref=v1')).body), 'v1: no checks have reported yet')
     t.same(await shown('ref=old'), ['Commits of old', 1], 'a branch comes before a tag')
     t.same(await shown('ref=refs/tags/old'), ['Commits of old', 4])
     t.match(page.body, '<option value="refs/tags/old">old</option>', 'the tag can be chosen nonetheless')

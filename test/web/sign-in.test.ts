@@ -15,7 +15,7 @@ async function setUp(t: Test, options: Parameters<typeof startServer>[1] = {}) {
 }
 
 t.test('a user signs in, continues to the requested page, and signs out', async (t) => {
-  const { client } = await setUp(t)
+  const { server, client } = await setUp(t)
   const asked = await client.get('/settings/tokens')
   t.equal(asked.status, 303)
   t.equal(asked.headers.get('location'), '/login?next=%2Fsettings%2Ftokens')
@@ -43,6 +43,9 @@ t.test('a user signs in, continues to the requested page, and signs out', async 
     303,
     'the old cookie is invalid',
   )
+
+  await server.store.users.link('Alice', { issuer: 'https://id.example.org', subject: 'alice' })
+  t.equal((await client.signIn('alice')).status, 303, 'a linked user, since the server has no provider')
 })
 
 t.test('signing in starts a session with a new secret and ends the previous one', async (t) => {

@@ -1,4 +1,4 @@
-import { readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { RepositoryUnavailable } from '../../../src/git/errors.ts'
@@ -6,6 +6,7 @@ import { createGitQueue, type GitClient } from '../../../src/git/history/cached-
 import { CommitLog } from '../../../src/git/history/log.ts'
 import { RefLists } from '../../../src/git/history/ref-lists.ts'
 import type { RepositoryFiles } from '../../../src/git/opened-repository.ts'
+import { readRefsState } from '../../../src/git/refs/head.ts'
 import { isRefName } from '../../../src/git/refs/read-refs.ts'
 import { createBareRepository } from '../../../src/git/repository.ts'
 import { temporaryFolder } from '../../helpers/databases.ts'
@@ -107,6 +108,13 @@ for (const [when, ahead] of [
       t.equal(`refs/heads/${defaultBranch}`, git(path, 'symbolic-ref', 'HEAD'), name)
     }
   })
+
+t.test('a bounded number of folders is looked at for changes', async (t) => {
+  const { path } = await createRepository(t)
+  for (let index = 0; index < 2_100; index++) mkdirSync(join(path, 'refs/heads', String(index)))
+  const { paths } = await readRefsState(path)
+  t.ok(paths.length > 2_000 && paths.length < 2_010, `${paths.length} files and folders`)
+})
 
 t.test('names match exactly and are never revision syntax', async (t) => {
   const { path, repository } = await createRepository(t)

@@ -169,6 +169,9 @@ t.test('--branch waits for what the rules of the branch require', async (t) => {
     required: { length: 2 },
     decisive: [{ context: 'ci/test' }],
   })
+  proxy.plan('pass', { status: 404 })
+  const unread = await wait(failed, '--branch', 'main')
+  t.match(unread, { code: 5, stderr: /out of order/ }, 'the statuses cannot be read')
   await report(partly, 'lint', 'pending')
   t.match(await wait(partly, '--branch', 'main'), { code: 3, stdout: 'pending: lint is pending\n' })
 
