@@ -120,7 +120,9 @@ t.test('a wrong method is 405 with Allow', async (t) => {
     ['OPTIONS', report, 'POST'],
   ] as const
   for (const [method, asked, allow] of rows) {
-    const answer = await server.call(method, asked, { token })
+    // A body that cannot be read is not looked at. fetch sends none with GET and HEAD.
+    const body = method === 'GET' || method === 'HEAD' ? {} : { body: '{' }
+    const answer = await server.call(method, asked, { token, ...body })
     t.equal(answer.status, 405, `${method} ${asked}`)
     t.equal(answer.headers.get('allow'), allow)
     t.notOk(answer.headers.has('access-control-allow-origin'), 'no CORS headers')

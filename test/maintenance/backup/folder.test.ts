@@ -125,10 +125,10 @@ for (const from of databases) {
 
     const now = await restore(t, folder, { options: await to.create(t) })
     t.same(await refsOf(now.store), await refsOf(store))
-    t.equal(
-      git(now.options.dataDir, '--git-dir=repositories/1.git', 'config', 'transfer.hideRefs'),
-      'refs/hidden',
-    )
+    const inRestored = (...args: string[]) =>
+      git(now.options.dataDir, '--git-dir=repositories/1.git', ...args)
+    t.equal(inRestored('config', 'transfer.hideRefs'), 'refs/hidden')
+    t.equal(inRestored('symbolic-ref', 'refs/heads/second'), 'refs/heads/à-b', 'where a chain dangles')
     t.equal((await listEvents(now.store)).at(-1)?.action, 'backup.restored')
     t.same(readdirSync(join(now.options.dataDir, 'repositories')).sort(), ['1.git', '2.git', '3.git'])
     const time = /-(\w+)Z/.exec(first)?.[1] ?? ''
