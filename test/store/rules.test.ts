@@ -2,6 +2,7 @@ import { test } from 'tap'
 import { isBypassedBy, rulesFor } from '../../src/domain/branch-rules.ts'
 import type { User } from '../../src/store/accounts/users.ts'
 import { databases, openTestStore, sqlite } from '../helpers/databases.ts'
+import { listEvents } from '../helpers/events.ts'
 
 const violation = (message: string | RegExp) => ({ name: 'RuleViolation', message })
 
@@ -54,6 +55,14 @@ for (const database of databases) {
     t.notOk(await bypasses(id, 'release/1', bob.id))
     await rules.remove(repository, 'release/2')
     t.notOk(await bypasses(id, 'release/2', alice.id))
+    t.same(
+      (await listEvents(store)).slice(-2).map(({ details }) => details.from),
+      [
+        { required: ['deploy', 'ci/*'], bypass: ['alice', 'Bob'] },
+        { required: ['ci/*', 'lint'], bypass: ['alice'] },
+      ],
+      'events say what the rule was before',
+    )
     await t.rejects(
       rules.remove(repository, 'release/2'),
       violation(/no rule for the branch pattern "release\/2"/),
