@@ -30,6 +30,7 @@ interface RuledUpdate {
 export const MAX_RULED_REFS = 50
 const FAILED = 'the server cannot check the rules of its branches now; push again later'
 const NOT_A_COMMIT = 'not a commit'
+const CHANGED = 'the branch has changed; fetch and push again'
 const NO_ACCESS = 'you may not push here any more'
 const DELETED = 'a branch with required checks cannot be deleted'
 const FORCED = 'a branch with required checks cannot be pushed to by force'
@@ -96,8 +97,8 @@ async function decideRefs(
   const compare = async (rules: readonly BranchRule[]) => {
     const ruled = ruledUpdates(rules, updates, branchesOf)
     const newUpdates = ruled.filter(({ update }) => !reasons.has(update))
-    const tips = newUpdates.flatMap(({ update }) => (NO_OBJECT.test(update.new) ? [] : update.new))
-    const commits = await findCommits(repository, tips, signal)
+    const ids = newUpdates.flatMap(({ update }) => [update.old, update.new])
+    const commits = await findCommits(repository, ids, signal)
     for (const { update } of newUpdates)
       reasons.set(update, await compareTips(repository, update, commits, signal))
     return ruled
@@ -116,8 +117,8 @@ async function decideRefs(
         reasons.get(update) ??
         explainVerdict(await store.statuses.list(pusher.repositoryId, update.new), requiredBy(rules)).reason
       if (reason === null) continue
-      // git refuses what is no commit, too, whoever pushes it.
-      if (reason !== NOT_A_COMMIT && isBypassedBy(rules, pusher.by.user.id))
+      // git refuses these too, whoever pushes them.
+      if (reason !== NOT_A_COMMIT && reason !== CHANGED && isBypassedBy(rules, pusher.by.user.id))
         bypasses.push({ ...update, reason })
       else refusals.set(update.ref, reason)
     }
@@ -132,7 +133,7 @@ async function decideRefs(
 /**
  * Compares an update with the graph of commits. Returns why it is refused, or null.
  *
- * @param commits those of the tips that are commits
+ * @param commits those of the ids that are commits
  */
 async function compareTips(
   repository: OpenedRepository,
@@ -142,7 +143,9 @@ async function compareTips(
 ): Promise<string | null> {
   if (NO_OBJECT.test(tip)) return DELETED
   if (!commits.has(tip)) return NOT_A_COMMIT
-  return NO_OBJECT.test(old) || (await isAncestor(repository, old, tip, signal)) ? null : FORCED
+  if (NO_OBJECT.test(old)) return null
+  if (!commits.has(old)) return CHANGED
+  return (await isAncestor(repository, old, tip, signal)) ? null : FORCED
 }
 
 /**

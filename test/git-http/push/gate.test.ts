@@ -422,6 +422,25 @@ t.test('what is no commit is refused as such', async (t) => {
   t.equal(tip('main'), await head())
 })
 
+t.test('a push that expects another tip is no failure of the server', async (t) => {
+  const { push, report, checkout, head, repository } = await setUp('expected')
+  await report('success')
+  await push('HEAD:main')
+  const [id, tree] = [await head(), await git(checkout, ['rev-parse', 'HEAD^{tree}'])]
+  for (const bypass of [[], [owner]]) {
+    await store.rules.set(repository, { branchPattern: 'main', required: ['ci/test'], bypass })
+    for (const old of ['1'.repeat(40), tree]) {
+      const url = `${server.url}/owner/expected.git`
+      const { request, answer } = beginRpc(url, 'git-receive-pack', authorization)
+      request.end(pushBody([`${old} ${id} refs/heads/main`], 'report-status'))
+      t.match(
+        (await answer).body.toString(),
+        'ng refs/heads/main the branch has changed; fetch and push again',
+      )
+    }
+  }
+})
+
 t.test('a failure refuses the push', async (t) => {
   const { push, report, tip } = await setUp('failure')
   await report('success')
