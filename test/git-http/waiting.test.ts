@@ -191,6 +191,15 @@ t.test('room for the body of a fetch is released when git has read it', async (t
   }
 })
 
+t.test('room for a push is released when it ends', async (t) => {
+  const { begin } = await startGitServer(t, {}, { spoolBytes: EVERYTHING.length })
+  for (let count = 0; count < 3; count++) {
+    const { request, answer } = begin('push', '127.0.0.2', EVERYTHING)
+    request.end()
+    t.not((await answer).status, 503)
+  }
+})
+
 t.test('a client that sends too slowly is cut off', async (t) => {
   const window = 600
   const pace = { bytes: 500, window }
