@@ -83,10 +83,11 @@ export function readersOf(path: string): number[] {
     .filter((pid) => commandLine(pid).includes(`--git-dir=${path}\0`) && isRunning(pid))
 }
 
-/** Returns whether the process is running; a zombie is not. */
+/** Returns whether the process is running; a zombie is not, nor a thread of the kernel. */
 export function isRunning(pid: number): boolean {
   try {
-    return !/^State:\s*[ZX]/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'))
+    // What is neither has memory of its own.
+    return /^VmSize:/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'))
   } catch {
     return false
   }
