@@ -1,3 +1,4 @@
+import { globSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import type { Test } from 'tap'
 import { temporaryFolder } from '../../../../test/helpers/databases.ts'
@@ -73,9 +74,7 @@ export async function startLanding(t: Test, options: RepositoryOptions = {}): Pr
     COMMIT_STATUS_URL: server.url,
     COMMIT_STATUS_TOKEN: token,
   }
-  // Not from the files of refs: the server packs them after many pushes.
-  const ref = (name: string) => git(path, 'for-each-ref', '--format=%(objectname)', name)
-  const untilRefs = (condition: () => boolean) => until(condition, 200)
+  const ref = (name: string) => readRefs(path).get(name) ?? ''
   return {
     server,
     token,
@@ -85,19 +84,41 @@ export async function startLanding(t: Test, options: RepositoryOptions = {}): Pr
     environment,
     write,
     ref,
-    until: untilRefs,
+    until,
     land: (args, own) =>
       commandLine(t, ['land', ...args], { cwd: checkout, ...own, env: { ...environment, ...own?.env } }),
     async topic(commit) {
       const name = `refs/heads/land/main/${commit.slice(0, 12)}`
-      await untilRefs(() => ref(name) !== '')
+      await until(() => ref(name) !== '')
       return ref(name)
     },
     report: (sha, state, context = 'ci/test') =>
       server.report('acme/rocket', sha, { state, context, target_url: 'https://ci.example.org/5' }, token),
     leftovers() {
-      const names = git(path, 'for-each-ref', '--format=%(refname)', 'refs/heads/land', 'refs/landing')
-      return names.split('\n').filter((name) => name !== '')
+      return [...readRefs(path).keys()].filter((name) => /^refs\/(heads\/land|landing)\//.test(name)).sort()
     },
+  }
+}
+
+/**
+ * Returns the ids of a repository's refs by name, from their files: starting git for each look at
+ * refs that are waited for takes most of a test's time.
+ */
+function readRefs(path: string): Map<string, string> {
+  // Git removes folders that are empty meanwhile.
+  const loose = globSync('refs/**', { cwd: path })
+    .map((name) => [name, readIfThere(join(path, name)).trim()] as const)
+    .filter(([name, id]) => id !== '' && !name.endsWith('.lock'))
+  // The server packs refs after many pushes; what is packed is removed afterwards.
+  const packed = readIfThere(join(path, 'packed-refs')).matchAll(/^([0-9a-f]{40,64}) (.+)$/gm)
+  return new Map([...packed].map(([, id = '', name = '']) => [name, id] as const).concat(loose))
+}
+
+/** Returns the text of a file; empty if it is none, or git has just removed it. */
+function readIfThere(file: string): string {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch {
+    return ''
   }
 }
