@@ -314,7 +314,7 @@ export function lineOf(row: Row): AuditLine {
 }
 
 /** Returns stored details; null if they cannot be read. */
-function readDetails(text: string): AuditLine['details'] | null {
+export function readDetails(text: string): AuditLine['details'] | null {
   try {
     const details: unknown = JSON.parse(text)
     // Only `detailsOf` writes this column.

@@ -1,9 +1,11 @@
 import { type Kysely, sql } from 'kysely'
+import { nameKey } from '../../domain/names.ts'
 import {
   type Audit,
   type AuditEvent,
   type Pusher,
   type RefUpdate,
+  readDetails,
   recordEvent,
   repositoryNameOf,
 } from '../audit/audit.ts'
@@ -38,6 +40,8 @@ export interface OpenPush {
   /** Whether git has ended in any case. */
   isOverdue: boolean
 }
+
+type PushDetails = Extract<AuditEvent, { action: 'push' }>['details']
 
 /** Maximum number of updates that an event lists. */
 const MAX_UPDATES = 50
@@ -78,14 +82,20 @@ export function createPushStore(engine: Engine, repositories: string, audit: Aud
   /** Returns whether the push was open. */
   function settle(id: number, pusher: Pusher, outcome: PushOutcome): Promise<boolean> {
     return audit.transaction(async (db, record) => {
-      const { numDeletedRows } = await db
+      const [open] = await db
         .deleteFrom('push_intents')
         .where('id', '=', id)
-        .executeTakeFirstOrThrow()
-      const wasOpen = numDeletedRows > 0n
-      if ((wasOpen || !outcome.interrupted) && isEvent(outcome))
-        await record(await eventOf(db, pusher, outcome))
-      return wasOpen
+        .returning('started_at')
+        .execute()
+      if (!open && outcome.interrupted) return false
+
+      const repository = await nameOf(db, pusher)
+      const own =
+        open && outcome.interrupted
+          ? await withoutRecorded(db, repository, open.started_at, outcome)
+          : outcome
+      if (isEvent(own)) await record(eventOf(pusher.by, repository, own))
+      return open !== undefined
     })
   }
 
@@ -178,7 +188,7 @@ export async function settleAsUnknown(db: Kysely<Tables>): Promise<void> {
   const rows = await db.deleteFrom('push_intents').returning(['pusher', 'commands']).execute()
   for (const { pusher, commands } of rows.map(readIntent)) {
     const outcome: PushOutcome = { updates: [], unknown: commands, interrupted: true }
-    await recordEvent(db, await eventOf(db, pusher, outcome))
+    await recordEvent(db, eventOf(pusher.by, await nameOf(db, pusher), outcome))
   }
 }
 
@@ -192,11 +202,51 @@ function isEvent({ updates, unknown = [], interrupted }: PushOutcome): boolean {
   return interrupted === true || updates.length > 0 || unknown.length > 0
 }
 
-async function eventOf(
+/** Returns the name of a repository, also if it has been deleted. */
+async function nameOf(db: Kysely<Tables>, { repositoryId, repositoryName }: Pusher): Promise<string> {
+  return (await repositoryNameOf(db, repositoryId)) ?? repositoryName
+}
+
+/**
+ * Returns the outcome of an interrupted push. Of equal updates git makes one and refuses the others,
+ * and the refs do not tell which: what an event since `start` lists already becomes unknown.
+ */
+async function withoutRecorded(
   db: Kysely<Tables>,
-  { by, repositoryId, repositoryName }: Pusher,
+  repository: string,
+  start: number,
+  { updates, unknown = [], ...outcome }: PushOutcome,
+): Promise<PushOutcome> {
+  const events = await db
+    .selectFrom('audit_events')
+    .select('details')
+    .where('repository_key', '=', nameKey(repository))
+    .where('time', '>=', start)
+    .where('action', '=', 'push')
+    .execute()
+  // Only `eventOf` returns events of pushes; details that are too long are omitted.
+  const recorded = new Set(
+    events.flatMap(({ details }) =>
+      (readDetails(details) as Partial<PushDetails> | null)?.updates?.map(textOf),
+    ),
+  )
+  const isRecorded = (update: RefUpdate) => recorded.has(textOf(decodeName(update)))
+  return {
+    ...outcome,
+    updates: updates.filter((update) => !isRecorded(update)),
+    unknown: [...unknown, ...updates.filter(isRecorded)],
+  }
+}
+
+function textOf({ ref, old, new: id }: RefUpdate): string {
+  return `${ref} ${old} ${id}`
+}
+
+function eventOf(
+  by: Pusher['by'],
+  repository: string,
   { updates, unknown = [], unreported, interrupted }: PushOutcome,
-): Promise<AuditEvent> {
+): AuditEvent {
   const listedUpdates = updates.slice(0, MAX_UPDATES).map(decodeName)
   const undecided = unknown.slice(0, MAX_UPDATES - listedUpdates.length).map(decodeName)
   const more = updates.length + unknown.length - listedUpdates.length - undecided.length
@@ -207,7 +257,6 @@ async function eventOf(
     ...(unreported && { unreported }),
     ...(interrupted && { interrupted }),
   }
-  const repository = (await repositoryNameOf(db, repositoryId)) ?? repositoryName
   return { by, action: 'push', repository, details }
 }
 

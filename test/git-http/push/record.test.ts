@@ -74,33 +74,47 @@ for (const database of databases) {
     await settle(t, store)
     t.same((await listPushes(store))[1]?.details, { updates: [], interrupted: true }, 'nothing was updated')
 
+    const equal = [move('made', first, second), move('\xc3\xbc', NONE, third)]
+    git(repository.path, 'update-ref', 'refs/heads/\u00fc', third)
+    for (let push = 0; push < 2; push++) await store.pushes.begin(pusher, equal)
+    await settle(t, store)
+    const shown = [move('made', first, second), move('\u00fc', NONE, third)]
+    t.same(
+      (await listPushes(store)).slice(2).map(({ details }) => details),
+      [
+        { updates: shown, interrupted: true },
+        { updates: [], unknown: shown, interrupted: true },
+      ],
+      'of equal updates git makes one',
+    )
+
     const many = Array.from({ length: 70 }, (_, index) => move(`x${index}`, NONE, first))
     await store.pushes.begin(pusher, many)
     await store.repositories.delete('owner', 'demo')
     await settle(t, store)
-    t.match((await listPushes(store))[2]?.details, { updates: [], more: 20, interrupted: true })
-    t.equal((await listPushes(store))[2]?.object, 'owner/demo', 'the name that the push used')
+    t.match((await listPushes(store))[4]?.details, { updates: [], more: 20, interrupted: true })
+    t.equal((await listPushes(store))[4]?.object, 'owner/demo', 'the name that the push used')
 
     const some = many.slice(0, 30)
     await store.pushes.settle(await store.pushes.begin(pusher, some), pusher, {
       updates: some,
       unknown: some,
     })
-    const { updates, unknown, more } = (await listPushes(store))[3]?.details ?? {}
+    const { updates, unknown, more } = (await listPushes(store))[5]?.details ?? {}
     t.same([updates?.length, unknown?.length, more], [30, 20, 10], 'fifty are listed in all')
 
     const early = await store.pushes.begin(pusher, [move('made', first, second)])
     await settle(t, another)
     await store.pushes.settle(early, pusher, { updates: [move('made', first, second)] })
     t.same(
-      (await listPushes(store))[5]?.details,
+      (await listPushes(store))[7]?.details,
       { updates: [move('made', first, second)] },
       'a push that another instance has settled too early is recorded by its own',
     )
 
     await store.pushes.begin(pusher, [move('made', first, second)])
     await settleAsUnknown(store.engine.kysely)
-    t.match((await listPushes(store))[6]?.details, { updates: [], unknown: [move('made', first, second)] })
+    t.match((await listPushes(store))[8]?.details, { updates: [], unknown: [move('made', first, second)] })
     t.same(await store.pushes.listOpen(0), [])
   })
 }
