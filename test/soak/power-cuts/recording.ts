@@ -68,15 +68,16 @@ export class Recording {
   }
 
   /**
-   * A moment after an answer and before the next request that changes files; often the first such
-   * moment.
+   * A moment after an answer, and those to requests beside it, and before the next request that
+   * changes files; often the first such moment.
    */
   afterAnswer(random: Random): number {
     const { answeredAt } = random.pick(this.steps) ?? { answeredAt: 0 }
-    const first = answeredAt + 1
+    let first = answeredAt + 1
+    while (this.#busy[first]) first++
     let end = first
     while (end < this.length && !this.#busy[end]) end++
-    return random.onceIn(2) ? first : first + random.below(end - answeredAt)
+    return random.onceIn(2) ? first : first + random.below(end - first + 1)
   }
 
   describe({ at, names }: Cut): string {
