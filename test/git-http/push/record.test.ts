@@ -34,7 +34,8 @@ for (const database of databases) {
     const { store, options } = await openTestStore(t, database)
     const another = await openStore(options)
     t.teardown(() => another.close())
-    const repository = await addRepository(store, 'owner/demo', { commits: 3 })
+    const repository = await addRepository(store, 'owner/Demo', { commits: 3 })
+    const other = await addRepository(store, 'owner/other')
     const [first = '', second = '', third = ''] = repository.commits
     const pusher: Pusher = {
       by: {
@@ -44,7 +45,7 @@ for (const database of databases) {
         address: '192.0.2.1',
       },
       repositoryId: repository.id,
-      repositoryName: 'owner/demo',
+      repositoryName: 'owner/Demo',
     }
     for (const [name, id] of Object.entries({ made: second, kept: first, moved: third, same: first }))
       git(repository.path, 'update-ref', `refs/heads/${name}`, id)
@@ -63,7 +64,7 @@ for (const database of databases) {
     await settle(t, store, another)
     const [event, ...others] = await listPushes(store)
     t.same(others, [])
-    t.match(event, { user: 'ann', token_name: 'ci', address: '192.0.2.1', object: 'owner/demo' })
+    t.match(event, { user: 'ann', token_name: 'ci', address: '192.0.2.1', object: 'owner/Demo' })
     t.same(event?.details, {
       updates: [move('made', first, second), move('deleted', first, NONE)],
       unknown: [move('moved', first, second)],
@@ -76,45 +77,57 @@ for (const database of databases) {
 
     const equal = [move('made', first, second), move('\xc3\xbc', NONE, third)]
     git(repository.path, 'update-ref', 'refs/heads/\u00fc', third)
+    const elsewhere = { ...pusher, repositoryId: other.id, repositoryName: 'owner/other' }
     for (let push = 0; push < 2; push++) await store.pushes.begin(pusher, equal)
+    await store.pushes.begin(pusher, [move('made', third, second)])
+    await store.pushes.settle(await store.pushes.begin(elsewhere, equal), elsewhere, { updates: equal })
     await settle(t, store)
+    const reported = [await store.pushes.begin(pusher, equal), await store.pushes.begin(pusher, equal)]
+    for (const id of reported) {
+      t.equal(await store.pushes.settle(id, pusher, { updates: equal }), true)
+      t.equal(await store.pushes.settle(id, pusher, { updates: [], interrupted: true }), false)
+    }
     const shown = [move('made', first, second), move('\u00fc', NONE, third)]
     t.same(
       (await listPushes(store)).slice(2).map(({ details }) => details),
       [
+        { updates: shown },
         { updates: shown, interrupted: true },
         { updates: [], unknown: shown, interrupted: true },
+        { updates: [move('made', third, second)], interrupted: true },
+        { updates: shown },
+        { updates: shown },
       ],
-      'of equal updates git makes one',
+      'of equal updates git makes one, unless it reports both',
     )
 
     const many = Array.from({ length: 70 }, (_, index) => move(`x${index}`, NONE, first))
     await store.pushes.begin(pusher, many)
-    await store.repositories.delete('owner', 'demo')
+    await store.repositories.delete('owner', 'Demo')
     await settle(t, store)
-    t.match((await listPushes(store))[4]?.details, { updates: [], more: 20, interrupted: true })
-    t.equal((await listPushes(store))[4]?.object, 'owner/demo', 'the name that the push used')
+    t.match((await listPushes(store))[8]?.details, { updates: [], more: 20, interrupted: true })
+    t.equal((await listPushes(store))[8]?.object, 'owner/Demo', 'the name that the push used')
 
     const some = many.slice(0, 30)
     await store.pushes.settle(await store.pushes.begin(pusher, some), pusher, {
       updates: some,
       unknown: some,
     })
-    const { updates, unknown, more } = (await listPushes(store))[5]?.details ?? {}
+    const { updates, unknown, more } = (await listPushes(store))[9]?.details ?? {}
     t.same([updates?.length, unknown?.length, more], [30, 20, 10], 'fifty are listed in all')
 
     const early = await store.pushes.begin(pusher, [move('made', first, second)])
     await settle(t, another)
     await store.pushes.settle(early, pusher, { updates: [move('made', first, second)] })
     t.same(
-      (await listPushes(store))[7]?.details,
+      (await listPushes(store))[11]?.details,
       { updates: [move('made', first, second)] },
       'a push that another instance has settled too early is recorded by its own',
     )
 
     await store.pushes.begin(pusher, [move('made', first, second)])
     await settleAsUnknown(store.engine.kysely)
-    t.match((await listPushes(store))[8]?.details, { updates: [], unknown: [move('made', first, second)] })
+    t.match((await listPushes(store))[12]?.details, { updates: [], unknown: [move('made', first, second)] })
     t.same(await store.pushes.listOpen(0), [])
   })
 }
