@@ -223,6 +223,10 @@ t.test('repositories whose configuration other accounts can write', async (t) =>
   t.match(await cli('check'), { code: 1, stdout: found }, 'since the import')
   await done('repo', 'import', 'acme/ours', ours, '--trust-owner')
   t.match(await cli('check'), { code: 0, stdout: '', stderr: found })
+
+  const managed = await done('repo', 'create', 'acme/managed')
+  chmodSync(join(managed, 'config'), 0o664)
+  t.match(await cli('check'), { code: 0, stdout: '' }, 'a created repository is trusted')
 })
 
 t.test('nobody inherits repositories by a name', async (t) => {
