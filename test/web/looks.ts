@@ -22,6 +22,12 @@ export async function checkLooks(t: Test, page: Page, what: string): Promise<voi
     "[...document.querySelectorAll('[id]:not(#docs *)')].map(({ id }) => id).filter((id, index, ids) => ids.indexOf(id) !== index)",
   )
   t.same(repeated, [], `${what}: each id belongs to one element`)
+  const missing = await page.evaluate<string[]>(
+    `['aria-describedby', 'aria-labelledby'].flatMap((name) =>
+      [...document.querySelectorAll('[' + name + ']:not(#docs *)')].flatMap((element) =>
+        element.getAttribute(name).split(' '))).filter((id) => !document.getElementById(id))`,
+  )
+  t.same(missing, [], `${what}: what names and describes elements is there`)
   const own = page.viewportSize() ?? WIDE
   await page.setViewportSize(WIDE)
   await checkWidth(t, page, what)
