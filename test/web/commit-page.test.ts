@@ -33,6 +33,7 @@ t.test('short ids, branches and tags redirect to the full id', async (t) => {
   const [first = '', second = '', third = ''] = commits
   git(path, 'branch', 'feature/x-1', first)
   git(path, 'branch', 'größe', second)
+  git(path, 'branch', '50%25', first)
   git(path, 'tag', '-a', 'v1', '-m', 'x', second)
   git(path, 'tag', '-a', 'v1-again', '-m', 'x', 'v1')
   git(path, 'tag', 'both', first)
@@ -46,6 +47,7 @@ t.test('short ids, branches and tags redirect to the full id', async (t) => {
     'feature/x-1': first,
     'feature%2Fx-1': first,
     'gr%C3%B6%C3%9Fe': second,
+    '50%2525': first,
     v1: second,
     'v1-again': second,
     both: second,
@@ -410,7 +412,9 @@ t.test('a verdict is a sentence beside the combined state, where a rule still ap
   const release = await read(`/alice/${name}?ref=${encodeURIComponent('release/0\u202e')}`)
   t.match(release, /release\/0\[U\+202E]<\/bdi><\/strong>: <bdi>e2e has not reported/)
   git(path, 'tag', 'v1', middle)
-  t.notMatch(await read(`/alice/${name}?ref=v1`), 'has not reported')
+  git(path, 'branch', 'past', middle)
+  for (const ref of ['v1', 'past'])
+    t.notMatch(await read(`/alice/${name}?ref=${ref}`), 'has not reported', ref)
 })
 
 t.test('polling does not extend a session', async (t) => {
