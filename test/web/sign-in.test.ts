@@ -1,12 +1,15 @@
 import { createHook } from 'node:async_hooks'
+import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import { createToken } from '../../src/auth/token.ts'
 import { parseCidr } from '../../src/http/address.ts'
 import { sqlite } from '../helpers/databases.ts'
+import { signInForm } from '../helpers/held-request.ts'
 import { startInstance } from '../helpers/instance.ts'
 import { createAccount, csrfOf, openPageClient, PASSWORD } from '../helpers/page-client.ts'
 import { addToken } from '../helpers/records.ts'
 import { startServer } from '../helpers/server.ts'
+import { dial } from '../http/connections.ts'
 
 async function setUp(t: Test, options: Parameters<typeof startServer>[1] = {}) {
   const server = await startServer(t, options)
@@ -46,6 +49,21 @@ t.test('a user signs in, continues to the requested page, and signs out', async 
 
   await server.store.users.link('Alice', { issuer: 'https://id.example.org', subject: 'alice' })
   t.equal((await client.signIn('alice')).status, 303, 'a linked user, since the server has no provider')
+})
+
+t.test('a client that has disconnected does not wait to sign in', async (t) => {
+  const budget = { limit: 1, window: 300 }
+  const { server, client } = await setUp(t, { budget })
+  const csrf = csrfOf((await client.get('/login')).body)
+  const { headers, body } = signInForm({ cookie: client.cookieHeader(), csrf }, 'alice', 'wrong horse')
+  const attempt = await server.store.failures.reserve('127.0.0.1', budget)
+  const first = client.send('POST', '/login', { form: { csrf, name: 'alice', password: PASSWORD } })
+  const socket = await dial(t, server.url)
+  const lines = Object.entries({ host: 'test', 'content-length': body.length, ...headers })
+  socket.end(`POST /login HTTP/1.1\r\n${lines.map((line) => `${line.join(': ')}\r\n`).join('')}\r\n${body}`)
+  t.match(await text(socket), 'HTTP/1.1 400 ')
+  await attempt?.release()
+  t.equal((await first).status, 303, 'one that waits for the attempt before it')
 })
 
 t.test('signing in starts a session with a new secret and ends the previous one', async (t) => {
