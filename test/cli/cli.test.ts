@@ -356,9 +356,9 @@ t.test('required checks of branches', async (t) => {
 
 t.test('limited tokens, and who reported', async (t) => {
   const { server, cli, done, refused, list } = await setUp(t)
-  const path = await done('repo', 'create', 'ada/rocket')
+  const path = await done('repo', 'create', 'Ada/rocket')
   const [sha = ''] = createCommits(path, 1)
-  await done('repo', 'create', 'ada/probe', '--private')
+  await done('repo', 'create', 'Ada/probe', '--private')
   await done('user', 'create', 'ada', '--own-existing')
   const create = ['token', 'create', 'ada', '--name', 'CI'] as const
   const limits = [
@@ -373,9 +373,9 @@ t.test('limited tokens, and who reported', async (t) => {
   ] as const
   const token = await done(...create, ...limits, '--no-push')
   t.match(await list('token', 'list', 'ada'), [
-    { repositories: ['ada/probe', 'ada/rocket'], contexts: ['ci/*', 'a\u001bb'], push: false },
+    { repositories: ['Ada/probe', 'Ada/rocket'], contexts: ['ci/*', 'a\u001bb'], push: false },
   ])
-  t.match(await done('token', 'list', 'ada'), /PUSH\n.* ada\/probe ada\/rocket +ci\/\* a\ufffdb +no$/)
+  t.match(await done('token', 'list', 'ada'), /PUSH\n.* Ada\/probe Ada\/rocket +ci\/\* a\ufffdb +no$/)
   for (const name of ['probe', 'rocket']) {
     if (name === 'rocket') {
       t.equal(
