@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { chmodSync, chownSync, rmSync, statSync } from 'node:fs'
+import { chmodSync, chownSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { explainOwnerProblem, findOwnerProblem } from '../../src/git/repository-owner.ts'
@@ -13,12 +13,15 @@ const OTHER = 4711
 t.test('the configuration is writable by the account itself and root alone', async (t) => {
   const { path } = await createSample(t)
   const config = join(path, 'config')
+  const worktree = join(path, 'config.worktree')
+  writeFileSync(worktree, '', { mode: 0o600 })
   t.equal(await findOwnerProblem(path), null)
   if (self === 0) t.equal(await findOwnerProblem(path, NOBODY), null, 'root owns it')
 
   for (const [file, mode] of [
     [config, 0o664],
     [config, 0o646],
+    [worktree, 0o664],
     [path, 0o775],
   ] as const) {
     const before = statSync(file).mode & 0o777
