@@ -227,6 +227,7 @@ t.test('repositories whose configuration other accounts can write', async (t) =>
   const managed = await done('repo', 'create', 'acme/managed')
   chmodSync(join(managed, 'config'), 0o664)
   t.match(await cli('check'), { code: 0, stdout: '' }, 'a created repository is trusted')
+  await refused(3, /already a repository/, 'repo', 'import', 'acme/managed', managed, '--trust-owner')
 })
 
 t.test('nobody inherits repositories by a name', async (t) => {
@@ -410,7 +411,7 @@ t.test('usage', async (t) => {
   await refused(2, /^Usage: /, 'user')
   await refused(2, /unknown command 'users'/, 'users')
   await refused(2, /unknown option '--x'/, 'user', 'list', '--x')
-  await refused(2, /missing required argument/, 'user', 'delete')
+  for (const command of ['delete', 'password']) await refused(2, /missing required argument/, 'user', command)
   await refused(2, /too many arguments/, 'user', 'delete', 'a', 'b')
   t.match(await cli('--help'), { code: 0, stdout: /^Usage: /, stderr: '' }, 'help that was asked for')
   t.match(await cli('migrate'), { code: 0, stdout: '', stderr: /up to date/ })
