@@ -3,7 +3,7 @@ import { unavailable } from '../git/errors.ts'
 import type { OpenedRepository } from '../git/opened-repository.ts'
 import { decodeLatin1 } from '../git/run-git.ts'
 import { listRefs, type RefList } from '../git/transfer.ts'
-import type { AuditEvent, AuditLine } from '../store/audit/audit.ts'
+import type { AuditLine, PushDetails } from '../store/audit/audit.ts'
 import type { Repository } from '../store/repositories/repositories.ts'
 import type { Store } from '../store/store.ts'
 import type { RepositoryContent, RepositoryCopy } from './backup/generations.ts'
@@ -17,8 +17,6 @@ interface History {
   /** Refs that pushes under way name, by the id of the repository. */
   open: Map<number, Set<string>>
 }
-
-type PushDetails = Extract<AuditEvent, { action: 'push' }>['details']
 
 interface PushRecord extends Partial<PushDetails> {
   time: string

@@ -86,7 +86,7 @@ export function readersOf(path: string): number[] {
 /** Returns whether the process is running; a zombie is not, nor a thread of the kernel. */
 export function isRunning(pid: number): boolean {
   try {
-    // What is neither has memory of its own.
+    // These have no memory of their own.
     return /^VmSize:/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'))
   } catch {
     return false

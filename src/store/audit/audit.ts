@@ -325,6 +325,9 @@ export function readDetails(text: string): AuditLine['details'] | null {
   }
 }
 
+/** What an event tells about a push. */
+export type PushDetails = RepositoryActions['push']
+
 /** Stores an event in a transaction. */
 export type Recorder = (event: AuditEvent) => Promise<void>
 

@@ -3,6 +3,7 @@ import { nameKey } from '../../domain/names.ts'
 import {
   type Audit,
   type AuditEvent,
+  type PushDetails,
   type Pusher,
   type RefUpdate,
   readDetails,
@@ -40,8 +41,6 @@ export interface OpenPush {
   /** Whether git has ended in any case. */
   isOverdue: boolean
 }
-
-type PushDetails = Extract<AuditEvent, { action: 'push' }>['details']
 
 /** Maximum number of updates that an event lists. */
 const MAX_UPDATES = 50
@@ -87,15 +86,16 @@ export function createPushStore(engine: Engine, repositories: string, audit: Aud
         .where('id', '=', id)
         .returning('started_at')
         .execute()
-      if (!open && outcome.interrupted) return false
+      const wasOpen = open !== undefined
+      if (!isEvent(outcome) || (outcome.interrupted && !wasOpen)) return wasOpen
 
       const repository = await nameOf(db, pusher)
       const own =
-        open && outcome.interrupted
+        outcome.interrupted && open
           ? await withoutRecorded(db, repository, open.started_at, outcome)
           : outcome
-      if (isEvent(own)) await record(eventOf(pusher.by, repository, own))
-      return open !== undefined
+      await record(eventOf(pusher.by, repository, own))
+      return wasOpen
     })
   }
 
@@ -209,7 +209,7 @@ async function nameOf(db: Kysely<Tables>, { repositoryId, repositoryName }: Push
 
 /**
  * Returns the outcome of an interrupted push. Of equal updates git makes one and refuses the others,
- * and the refs do not tell which: what an event since `start` lists already becomes unknown.
+ * and the refs do not tell which: an update that an event since `start` lists becomes unknown.
  */
 async function withoutRecorded(
   db: Kysely<Tables>,

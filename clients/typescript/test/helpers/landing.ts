@@ -114,7 +114,7 @@ function readRefs(path: string): Map<string, string> {
   return new Map([...packed].map(([, id = '', name = '']) => [name, id] as const).concat(loose))
 }
 
-/** Returns the text of a file; empty if it is none, or git has just removed it. */
+/** Returns the text of a file; empty if it is a folder, or git has just removed it. */
 function readIfThere(file: string): string {
   try {
     return readFileSync(file, 'utf8')
