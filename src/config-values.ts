@@ -1,11 +1,11 @@
 import { parse } from 'pg-connection-string'
 import type { OidcOptions } from './auth/oidc.ts'
-import { Expected, isSystemError } from './errors.ts'
+import { ExpectedError, isSystemError } from './errors.ts'
 import { parseCidr, type TrustedProxies } from './http/address.ts'
 import { parseDuration } from './util/duration.ts'
 
 /** A variable has an invalid value; the message names the variable. */
-export class ConfigError extends Expected {
+export class ConfigError extends ExpectedError {
   override readonly name = 'ConfigError'
 }
 

@@ -79,12 +79,12 @@ export type ErrorCode = keyof typeof table
 /**
  * An error that people can act on. Its message says what is wrong, and its stack would not help.
  */
-export abstract class Expected extends Error {}
+export abstract class ExpectedError extends Error {}
 
 /**
  * The database, a repository or a queue cannot serve a request now. Trying again later may help.
  */
-export abstract class Unavailable extends Expected {}
+export abstract class Unavailable extends ExpectedError {}
 
 /** Returns what to print about an error that ends a program: its message, or the stack of a bug. */
 export function describeFailure(error: unknown): string {
@@ -94,7 +94,7 @@ export function describeFailure(error: unknown): string {
 
 /** Returns whether people can act on an error: those of the system are expected too. */
 export function isExpected(error: unknown): error is Error {
-  return error instanceof Expected || isSystemError(error)
+  return error instanceof ExpectedError || isSystemError(error)
 }
 
 /** Returns whether an error is a failed call of the operating system, as opposed to a bug. */
@@ -133,7 +133,7 @@ export function insteadOf<T>(expected: abstract new (...values: never[]) => Erro
 }
 
 /** An error to answer a request with, identified by its row in the table. */
-export class ServiceError extends Expected {
+export class ServiceError extends ExpectedError {
   override readonly name = 'ServiceError'
   readonly code: ErrorCode
 

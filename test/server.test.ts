@@ -206,7 +206,7 @@ t.test('exits with an error on start', async (t) => {
     await openStore({ dataDir })
   }
   for (const [what, dataDir, message] of unusable)
-    await t.rejects(open(dataDir), { name: /^(StoreUnavailable|RuleViolation)$/, message }, what)
+    await t.rejects(open(dataDir), { name: /^(StoreUnavailable|Refusal)$/, message }, what)
 })
 
 t.test('a full disk stops the start with one sentence, and so every command', async (t) => {

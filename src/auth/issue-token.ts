@@ -1,4 +1,4 @@
-import { RuleViolation } from '../domain/rule-violation.ts'
+import { Refusal } from '../domain/refusal.ts'
 import type { NewToken, TokenInfo } from '../store/accounts/tokens.ts'
 import type { Actor } from '../store/audit/audit.ts'
 import type { Store } from '../store/store.ts'
@@ -24,7 +24,7 @@ export async function issueToken(
  *
  * @param expiresAt what was asked for
  * @param maxLifetime milliseconds; null: it may live for ever
- * @throws RuleViolation if it would live longer
+ * @throws Refusal if it would live longer
  */
 export function boundExpiry(
   expiresAt: number | null,
@@ -34,7 +34,7 @@ export function boundExpiry(
   if (maxLifetime === null) return expiresAt
   const latest = now + maxLifetime
   if (expiresAt === null || expiresAt <= latest) return expiresAt ?? latest
-  throw new RuleViolation(`a token may expire at ${new Date(latest).toISOString()} at the latest`)
+  throw new Refusal(`a token may expire at ${new Date(latest).toISOString()} at the latest`)
 }
 
 /**
@@ -43,7 +43,7 @@ export function boundExpiry(
  * @param overlap milliseconds for which the old secret still works
  * @returns the only copy of the secret, and when the two expire, in milliseconds since the epoch;
  * null: never
- * @throws RuleViolation if there is no such token, or it has expired
+ * @throws Refusal if there is no such token, or it has expired
  */
 export async function rotateToken(
   tokens: Store['tokens'],

@@ -1,4 +1,4 @@
-import { RuleViolation } from '../domain/rule-violation.ts'
+import { Refusal } from '../domain/refusal.ts'
 import { MAX_PASSWORD_BYTES } from './password.ts'
 
 export const MIN_PASSWORD_LENGTH = 8
@@ -14,23 +14,23 @@ let common: Promise<ReadonlySet<string>> | undefined
  * first.
  *
  * @param userName the user whose password it will be
- * @throws RuleViolation with the reason
+ * @throws Refusal with the reason
  */
 export async function checkNewPassword(password: string, userName: string): Promise<void> {
   const length = [...password].length
   if (length < MIN_PASSWORD_LENGTH)
-    throw new RuleViolation(
+    throw new Refusal(
       `the password is ${length} characters long; at least ${MIN_PASSWORD_LENGTH} are required`,
     )
   const bytes = Buffer.byteLength(password)
   if (bytes > MAX_PASSWORD_BYTES)
-    throw new RuleViolation(`the password is ${bytes} bytes long; at most ${MAX_PASSWORD_BYTES} are allowed`)
+    throw new Refusal(`the password is ${bytes} bytes long; at most ${MAX_PASSWORD_BYTES} are allowed`)
   const lower = password.toLowerCase()
   if (userName.length >= MIN_NAME_LENGTH && lower.includes(userName.toLowerCase()))
-    throw new RuleViolation(`the password contains the user name "${userName}"; choose another one`)
+    throw new Refusal(`the password contains the user name "${userName}"; choose another one`)
   common ??= loadCommonPasswords()
   if ((await common).has(lower))
-    throw new RuleViolation(
+    throw new Refusal(
       `the password is one of the ${COMMON_PASSWORDS.toLocaleString('en')} most common ones, which attackers try first; choose another one`,
     )
 }

@@ -1,5 +1,5 @@
 import { CommanderError } from 'commander'
-import { AlreadyExists } from '../domain/rule-violation.ts'
+import { AlreadyExists } from '../domain/refusal.ts'
 import { describeFailure } from '../errors.ts'
 import { NoDatabase } from '../store/store.ts'
 import { replaceHiddenInLines } from '../util/replace-characters.ts'

@@ -1,6 +1,6 @@
 import { schemas } from '../../generated/schemas.ts'
 import { checkPattern, checkPatterns, patternMatcher } from './patterns.ts'
-import { RuleViolation } from './rule-violation.ts'
+import { Refusal } from './refusal.ts'
 
 /** What the full names of branches begin with. */
 export const BRANCHES = 'refs/heads/'
@@ -53,10 +53,10 @@ export function isBypassedBy(rules: readonly BranchRule[], userId: number): bool
   return rules.length > 0 && rules.every(({ bypass }) => bypass.some(({ id }) => id === userId))
 }
 
-/** Returns the rule without duplicates. @throws RuleViolation if it breaks a limit */
+/** Returns the rule without duplicates. @throws Refusal if it breaks a limit */
 export function validateRule({ branchPattern, required, bypass }: BranchRule): BranchRule {
   if (branchPattern.startsWith(BRANCHES))
-    throw new RuleViolation(`branch pattern "${branchPattern}": leave out "${BRANCHES}"`)
+    throw new Refusal(`branch pattern "${branchPattern}": leave out "${BRANCHES}"`)
   const rule = {
     branchPattern,
     required: [...new Set(required)],
@@ -65,16 +65,16 @@ export function validateRule({ branchPattern, required, bypass }: BranchRule): B
   // No name of a branch in the contract is longer.
   checkPattern('branch pattern', branchPattern, schemas.Branch)
   checkPatterns('required pattern', rule.required)
-  if (rule.required.length === 0) throw new RuleViolation('a rule requires at least one pattern')
+  if (rule.required.length === 0) throw new Refusal('a rule requires at least one pattern')
   if (isMetByFirstMatch(rule.required)) {
     const patterns = rule.required.map((pattern) => JSON.stringify(pattern)).join(', ')
-    throw new RuleViolation(
+    throw new Refusal(
       `all required patterns contain "*" (${patterns}): the first match meets them, whatever has not reported yet; ` +
         'also name a context exactly, such as the one that reports last',
     )
   }
   if (rule.bypass.length > MAX_BYPASSES)
-    throw new RuleViolation(`${rule.bypass.length} users who may bypass; at most ${MAX_BYPASSES} are allowed`)
+    throw new Refusal(`${rule.bypass.length} users who may bypass; at most ${MAX_BYPASSES} are allowed`)
   return rule
 }
 
@@ -82,12 +82,12 @@ export function validateRule({ branchPattern, required, bypass }: BranchRule): B
  * Checks how many patterns the rules of a repository require in all. Repositories may have more
  * from before there was a maximum: then a change must not add any.
  *
- * @throws RuleViolation if there would be too many
+ * @throws Refusal if there would be too many
  */
 export function checkPatternTotal(before: number, after: number): void {
   if (after <= Math.max(before, MAX_REPOSITORY_PATTERNS)) return
   const existing = before > MAX_REPOSITORY_PATTERNS ? ` The ${before} that it has keep working.` : ''
-  throw new RuleViolation(
+  throw new Refusal(
     `the rules of the repository would together require ${after} patterns; at most ${MAX_REPOSITORY_PATTERNS} are allowed.` +
       `${existing} Remove a rule or require fewer patterns`,
   )

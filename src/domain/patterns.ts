@@ -1,5 +1,5 @@
 import { schemas } from '../../generated/schemas.ts'
-import { RuleViolation } from './rule-violation.ts'
+import { Refusal } from './refusal.ts'
 
 /**
  * Returns a function that tests whether a pattern matches a whole text. `*` matches any number of
@@ -36,21 +36,21 @@ export function matchesPattern(pattern: string, text: string): boolean {
 /** Maximum number of context patterns in one list. */
 export const MAX_PATTERNS = 20
 
-/** Checks a list of context patterns. @throws RuleViolation for too many or an invalid one */
+/** Checks a list of context patterns. @throws Refusal for too many or an invalid one */
 export function checkPatterns(what: string, patterns: readonly string[]): void {
   if (patterns.length > MAX_PATTERNS)
-    throw new RuleViolation(`${patterns.length} ${what}s; at most ${MAX_PATTERNS} are allowed`)
+    throw new Refusal(`${patterns.length} ${what}s; at most ${MAX_PATTERNS} are allowed`)
   for (const pattern of patterns) checkPattern(what, pattern, schemas.ContextPattern)
 }
 
-/** Checks a pattern, counted in code points. @throws RuleViolation if it is invalid */
+/** Checks a pattern, counted in code points. @throws Refusal if it is invalid */
 export function checkPattern(what: string, pattern: string, { maxLength }: { maxLength: number }): void {
   const length = [...pattern].length
-  if (length === 0) throw new RuleViolation(`the ${what} is empty`)
+  if (length === 0) throw new Refusal(`the ${what} is empty`)
   if (length > maxLength)
-    throw new RuleViolation(`the ${what} is ${length} characters long; at most ${maxLength} are allowed`)
+    throw new Refusal(`the ${what} is ${length} characters long; at most ${maxLength} are allowed`)
   if (!pattern.isWellFormed() || pattern.includes('\0'))
-    throw new RuleViolation(`the ${what} must not contain U+0000 or a lone surrogate`)
+    throw new Refusal(`the ${what} must not contain U+0000 or a lone surrogate`)
 }
 
 /** Returns the patterns in a stored JSON array; null if it is not one, or empty. */

@@ -1,4 +1,4 @@
-import { Expected, isSystemError, Unavailable } from '../errors.ts'
+import { ExpectedError, isSystemError, Unavailable } from '../errors.ts'
 
 /** The repository cannot be opened, so its content is unknown. */
 export class RepositoryUnavailable extends Unavailable {
@@ -9,12 +9,12 @@ export class RepositoryUnavailable extends Unavailable {
 export class GitTimeout extends RepositoryUnavailable {}
 
 /** No repository can be opened at a path; the message names the path and the reason. */
-export class NotARepository extends Expected {
+export class NotARepository extends ExpectedError {
   override readonly name = 'NotARepository'
 }
 
 /** git did not succeed. The message is the end of its standard error, or says how git ended. */
-export class GitFailed extends Expected {
+export class GitFailed extends ExpectedError {
   override readonly name = 'GitFailed'
   /** null if git was killed or could not be started. */
   readonly code: number | null

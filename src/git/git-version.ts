@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
-import { Expected } from '../errors.ts'
+import { ExpectedError } from '../errors.ts'
 import { gitEnvironment } from './environment.ts'
 import { RepositoryUnavailable } from './errors.ts'
 
@@ -12,7 +12,7 @@ const TIMEOUT = 5_000
 export const OLDEST_GIT = { major: 2, minor: 36 }
 
 /** git is too old to sync to disk what it acknowledges. */
-export class GitTooOld extends Expected {}
+export class GitTooOld extends ExpectedError {}
 
 /** Checks git. @throws RepositoryUnavailable if it is missing or does not answer; GitTooOld */
 export async function checkGit(): Promise<void> {

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
-import { checkExpected, RuleViolation } from '../domain/rule-violation.ts'
+import { checkUnchanged, Refusal } from '../domain/refusal.ts'
 import { type Actor, ADMINISTRATOR } from '../store/audit/audit.ts'
 import { StoreUnavailable } from '../store/engine.ts'
 import type { NewRepository, Repository } from '../store/repositories/repositories.ts'
@@ -72,7 +72,7 @@ export async function deleteRepository(
  * @param branch a valid name; one that does not exist is for a repository without branches
  * @param expected what it is before, as far as the caller knows, or an empty text; default:
  * anything
- * @throws RuleViolation if others exist, or it is something else; RepositoryUnavailable;
+ * @throws Refusal if others exist, or it is something else; RepositoryUnavailable;
  * ServiceError as `checkRepositoryAdmin`
  */
 export async function chooseDefaultBranch(
@@ -89,9 +89,9 @@ export async function chooseDefaultBranch(
   const { branches, defaultBranch } = await readRefs(opened, { count: LISTED_BRANCHES, timeout: GIT_TIMEOUT })
   if (!exists && branches.length > 0) {
     const names = branches.map(({ name }) => name).join(', ')
-    throw new RuleViolation(`${owner}/${name} has no branch "${branch}". Its newest branches: ${names}`)
+    throw new Refusal(`${owner}/${name} has no branch "${branch}". Its newest branches: ${names}`)
   }
-  if (branch !== defaultBranch) checkExpected('the default branch', defaultBranch ?? '', expected)
+  if (branch !== defaultBranch) checkUnchanged('the default branch', defaultBranch ?? '', expected)
   // The first push may be one to another branch.
   const change = () => setDefaultBranch(opened, branch, managed && !exists)
   await repositories.setDefaultBranch(repository, { from: defaultBranch, to: branch }, change, by)

@@ -1,5 +1,5 @@
 import { accessSync, constants, realpathSync, statSync } from 'node:fs'
-import { RuleViolation } from '../domain/rule-violation.ts'
+import { Refusal } from '../domain/refusal.ts'
 import { isSystemError } from '../errors.ts'
 import { accountName } from '../util/account-name.ts'
 import { shellQuote } from '../util/shell-quote.ts'
@@ -13,7 +13,7 @@ const ANY_ACCESS = 0o077
  *
  * @param command to run as the other account, for the message
  * @param self id of the account that this process runs as
- * @throws RuleViolation that names the account to use
+ * @throws Refusal that names the account to use
  */
 export function checkAccount(dataDir: string, command: string, self = process.geteuid?.()): void {
   const stats = statSync(dataDir, { throwIfNoEntry: false })
@@ -24,7 +24,7 @@ export function checkAccount(dataDir: string, command: string, self = process.ge
     self === 0
       ? 'root would leave files there that the service cannot write'
       : 'this account cannot write there'
-  throw new RuleViolation(
+  throw new Refusal(
     `${dataDir} belongs to the account ${name ?? stats.uid}, and ${problem}. ` +
       `Run the command as that account: sudo -u ${name ?? `'#${stats.uid}'`} ${command}`,
   )

@@ -1,5 +1,5 @@
 import { type Kysely, sql, type TableMetadata } from 'kysely'
-import { Expected } from '../errors.ts'
+import { ExpectedError } from '../errors.ts'
 import type { DialectSql, Engine } from './engine.ts'
 import { primaryKeys, type Tables } from './tables.ts'
 
@@ -243,7 +243,7 @@ const migrations: Record<string, (dialect: DialectSql) => string[]> = {
 }
 
 /** The database has a schema that this version cannot use. The message says why, and what to do. */
-export class UnknownSchema extends Expected {
+export class UnknownSchema extends ExpectedError {
   override readonly name = 'UnknownSchema'
 }
 

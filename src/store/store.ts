@@ -2,8 +2,8 @@ import { existsSync, statSync } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parse } from 'pg-connection-string'
-import { RuleViolation } from '../domain/rule-violation.ts'
-import { Expected } from '../errors.ts'
+import { Refusal } from '../domain/refusal.ts'
+import { ExpectedError } from '../errors.ts'
 import { createAccessStore } from './access/access.ts'
 import { createFailureStore } from './access/failures.ts'
 import { createRepositoryListing } from './access/repository-listing.ts'
@@ -66,7 +66,7 @@ export interface StoreOptions {
 export const MAX_CONTEXTS = 1_000
 
 /** There is no database, and it should not be created. The message says where. */
-export class NoDatabase extends Expected {
+export class NoDatabase extends ExpectedError {
   override readonly name = 'NoDatabase'
 }
 
@@ -74,7 +74,7 @@ export class NoDatabase extends Expected {
  * Opens the database and applies pending migrations.
  *
  * @throws StoreUnavailable if it cannot be opened or written; UnknownSchema as `migrate`;
- * NoDatabase; RuleViolation if there is no database of the repositories that are there. All name
+ * NoDatabase; Refusal if there is no database of the repositories that are there. All name
  * the database
  */
 export async function openStore(options: StoreOptions): Promise<Store> {
@@ -116,8 +116,8 @@ async function openAndMigrate(options: StoreOptions, place: string): Promise<Sto
   }
 }
 
-function databaseLost(place: string, folder: string): RuleViolation {
-  return new RuleViolation(
+function databaseLost(place: string, folder: string): Refusal {
+  return new Refusal(
     `${place} has no users and no repositories, but ${folder} has repositories of an earlier database. ` +
       'Restore a backup of it with "restore" or, if an empty database is meant, run "migrate"',
   )

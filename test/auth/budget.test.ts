@@ -214,7 +214,7 @@ for (const database of databases) {
         AUTH_FAILURE_LIMIT: String(LIMIT),
       }
       const cli = (...args: string[]) => createProgram(environment).parseAsync(args, { from: 'user' })
-      await t.rejects(cli('blocked', 'lift', '192.0.2.7'), { name: 'RuleViolation' })
+      await t.rejects(cli('blocked', 'lift', '192.0.2.7'), { name: 'Refusal' })
       await cli('blocked', 'lift', '127.0.0.1')
       t.equal(await ask(good.headers), 200, 'from the next request on')
       t.equal((await fetch(other + path, good)).status, 200, 'in every process')

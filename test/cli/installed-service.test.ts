@@ -202,7 +202,7 @@ t.test("root does not write into another account's data directory", async (t) =>
   if (isRoot) chownSync(folder, 65_533, 65_533)
   const owner = statSync(folder).uid
   t.throws(() => checkAccount(folder, 'it', 0), {
-    name: 'RuleViolation',
+    name: 'Refusal',
     message: /^\/\S+ belongs to the account \S+, and root would .*: sudo -u \S+ it$/,
   })
   t.doesNotThrow(() => checkAccount(folder, 'it', owner), 'its own')

@@ -1,6 +1,6 @@
 import { nameKey } from '../../src/domain/names.ts'
 import { PERMISSIONS, type Permission } from '../../src/domain/permissions.ts'
-import { RuleViolation } from '../../src/domain/rule-violation.ts'
+import { Refusal } from '../../src/domain/refusal.ts'
 import type { Store } from '../../src/store/store.ts'
 import { createRandom, type Random } from './random.ts'
 
@@ -224,7 +224,7 @@ async function ifAllowed<T>(isAllowed: boolean, change: () => Promise<T>): Promi
     if (!isAllowed) throw new Error('a change should have been refused')
     return done
   } catch (error) {
-    if (isAllowed || !(error instanceof RuleViolation)) throw error
+    if (isAllowed || !(error instanceof Refusal)) throw error
     return undefined
   }
 }

@@ -4,7 +4,7 @@ import t from 'tap'
 import { isHttpUrl } from '../../src/api/validator.ts'
 import { parseCidr } from '../../src/http/address.ts'
 import { redactLine } from '../../src/ops/redact.ts'
-import { localPath } from '../../src/web/pages/sign-in/page.ts'
+import { localPath } from '../../src/web/pages/sign-in/sign-in-page.ts'
 import { readTokenForm } from '../../src/web/pages/tokens/form.ts'
 import { startServer } from '../helpers/server.ts'
 

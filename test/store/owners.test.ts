@@ -33,9 +33,9 @@ for (const database of databases) {
       await store.groups.create('Acme')
       for (const name of ['acme', 'ALICE'])
         await t.rejects(store.groups.create(name), { name: 'AlreadyExists' })
-      await t.rejects(store.users.create('acme'), { name: 'RuleViolation', message: /"acme" is a group/ })
+      await t.rejects(store.users.create('acme'), { name: 'Refusal', message: /"acme" is a group/ })
       const identity = { issuer: 'https://id.example.org', subject: '1' }
-      await t.rejects(store.users.findOrCreate(identity, 'acme', '192.0.2.1'), { name: 'RuleViolation' })
+      await t.rejects(store.users.findOrCreate(identity, 'acme', '192.0.2.1'), { name: 'Refusal' })
       await store.groups.setMember('acme', alice.user.id, 'read')
       const view = { name: 'Acme', isGroup: true, permission: 'read' }
       t.match(await store.groups.find('ACME', alice.user.id), view, 'whatever its case')
@@ -253,7 +253,7 @@ for (const database of databases) {
       t.equal(await store.repositories.find('alice', 'one'), undefined)
       t.match(await store.moves.listReserved('ALICE'), [{ name: 'alice/one', repository: 'acme/One' }])
 
-      const reserved = { name: 'RuleViolation', message: /alice\/one is reserved/ }
+      const reserved = { name: 'Refusal', message: /alice\/one is reserved/ }
       await t.rejects(store.repositories.create({ ...old, ...kind }), reserved)
       await store.repositories.create({ owner: 'bob', name: 'one', ...kind })
       await t.rejects(store.moves.rename({ owner: 'bob', name: 'one' }, old), reserved)
@@ -288,7 +288,7 @@ for (const database of databases) {
       await store.users.delete('alice', 'bob')
       t.match(await store.moves.listReserved('alice'), [{ name: 'alice/one', repository: 'bob/one' }])
       const identity = { issuer: 'https://id.example.org', subject: '1' }
-      await t.rejects(store.users.findOrCreate(identity, 'alice', '192.0.2.1'), { name: 'RuleViolation' })
+      await t.rejects(store.users.findOrCreate(identity, 'alice', '192.0.2.1'), { name: 'Refusal' })
       await t.rejects(store.repositories.create({ owner: 'alice', name: 'one', ...kind }), {
         message: /alice\/one is reserved/,
       })

@@ -72,7 +72,7 @@ for (const database of databases) {
           events.filter(({ action }) => action === 'status.deleted'),
           [{ actor: 'administrator', object: 'acme/repo', details: { sha, context: 'c' } }],
         )
-      await t.rejects(store.statuses.delete(id, sha, 'c'), { name: 'RuleViolation', message: /"c"/ })
+      await t.rejects(store.statuses.delete(id, sha, 'c'), { name: 'Refusal', message: /"c"/ })
       for (const context of ['a', 'b', 'd']) await store.statuses.delete(id, sha, context)
       t.same(
         (await tags()).map(([state, length]) => [state, length]),

@@ -28,7 +28,7 @@ for (const database of databases) {
         message: 'there is already a repository Acme/ONE',
       })
       await t.rejects(store.repositories.get('acme', 'two'), {
-        name: 'RuleViolation',
+        name: 'Refusal',
         message: 'there is no repository acme/two',
       })
     })
@@ -36,10 +36,10 @@ for (const database of databases) {
     t.test('rejects invalid names', async (t) => {
       const { store } = await openTestStore(t, database)
       for (const owner of ['', '..', 'docs', 'Login', 'a/b', 'a.git']) {
-        await t.rejects(store.repositories.create({ ...one, owner }), { name: 'RuleViolation' }, owner)
+        await t.rejects(store.repositories.create({ ...one, owner }), { name: 'Refusal' }, owner)
       }
       for (const name of ['', '.', 'a.lock', 'a b', 'ß']) {
-        await t.rejects(store.repositories.create({ ...one, name }), { name: 'RuleViolation' }, name)
+        await t.rejects(store.repositories.create({ ...one, name }), { name: 'Refusal' }, name)
       }
       await store.repositories.create({ ...one, name: 'docs' })
     })
@@ -152,7 +152,7 @@ for (const database of databases) {
       const first = await store.repositories.create(one)
       t.same(await store.repositories.delete('ACME', 'one'), first)
       t.ok((await store.repositories.create(one)).id > first.id)
-      await t.rejects(store.repositories.delete('acme', 'two'), { name: 'RuleViolation' })
+      await t.rejects(store.repositories.delete('acme', 'two'), { name: 'Refusal' })
     })
 
     t.test('changes visibility and access', async (t) => {

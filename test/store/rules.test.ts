@@ -4,7 +4,7 @@ import type { User } from '../../src/store/accounts/users.ts'
 import { databases, openTestStore, sqlite } from '../helpers/databases.ts'
 import { listEvents } from '../helpers/events.ts'
 
-const violation = (message: string | RegExp) => ({ name: 'RuleViolation', message })
+const violation = (message: string | RegExp) => ({ name: 'Refusal', message })
 
 for (const database of databases) {
   test(database.name, async (t) => {

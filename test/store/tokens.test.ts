@@ -51,12 +51,12 @@ for (const database of databases) {
       const token = { userId: alice.id, name: '', prefix: '', scopes: [], expiresAt: null }
       const { id } = await store.tokens.create({ ...token, hash: 'hash' })
       await t.rejects(store.tokens.revoke(id, { kind: 'user', user: bob, address: '192.0.2.1' }), {
-        name: 'RuleViolation',
+        name: 'Refusal',
       })
       t.match(await store.access.find(null, 'hash', 'a', 'b'), { token: { id } })
       await store.tokens.revoke(id, { kind: 'user', user: alice, address: '192.0.2.1' })
       t.match(await store.access.find(null, 'hash', 'a', 'b'), { token: null })
-      await t.rejects(store.tokens.revoke(id), { name: 'RuleViolation', message: `there is no token ${id}` })
+      await t.rejects(store.tokens.revoke(id), { name: 'Refusal', message: `there is no token ${id}` })
       t.same(await store.tokens.list(alice.id), [])
     })
 
@@ -75,7 +75,7 @@ for (const database of databases) {
         t.match(await store.access.find(null, hash, 'a', 'b'), { token: { expiresAt } }, hash)
       const again = { ...rotation, hash: 'newer', oldExpiresAt: soon - 1 }
       t.same(await store.tokens.rotate(id, again), { expiresAt: null, oldExpiresAt: soon - 1 })
-      await t.rejects(store.tokens.rotate('none', again), { name: 'RuleViolation' })
+      await t.rejects(store.tokens.rotate('none', again), { name: 'Refusal' })
     })
 
     t.test('every secret of rotations at once works', async (t) => {

@@ -45,10 +45,10 @@ for (const database of databases) {
         visibility: 'public',
         objectFormat: 'sha1',
       })
-      await t.rejects(store.users.create('acme'), { name: 'RuleViolation', message: /--own-existing/ })
+      await t.rejects(store.users.create('acme'), { name: 'Refusal', message: /--own-existing/ })
       t.equal(await store.users.find('acme'), undefined)
       await store.users.create('acme', { ownExisting: true })
-      await t.rejects(store.users.delete('acme'), { name: 'RuleViolation', message: /owns repositories/ })
+      await t.rejects(store.users.delete('acme'), { name: 'Refusal', message: /owns repositories/ })
       await store.repositories.delete('acme', 'one')
       await store.users.delete('acme')
     })
@@ -76,7 +76,7 @@ for (const database of databases) {
         token: { userId: again.id },
         repository: null,
       })
-      await t.rejects(store.users.delete('bob'), { name: 'RuleViolation', message: 'there is no user "bob"' })
+      await t.rejects(store.users.delete('bob'), { name: 'Refusal', message: 'there is no user "bob"' })
     })
 
     // The rest does not depend on the database.
@@ -97,7 +97,7 @@ for (const database of databases) {
         'API',
         'settings',
       ]) {
-        await t.rejects(store.users.create(name), { name: 'RuleViolation' }, name)
+        await t.rejects(store.users.create(name), { name: 'Refusal' }, name)
       }
       await store.users.create('a'.repeat(100))
     })

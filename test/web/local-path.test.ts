@@ -1,5 +1,5 @@
 import t from 'tap'
-import { localPath } from '../../src/web/pages/sign-in/page.ts'
+import { localPath } from '../../src/web/pages/sign-in/sign-in-page.ts'
 
 const LOCAL = {
   '/': '/',

@@ -1,6 +1,6 @@
 import { statSync } from 'node:fs'
 import { type Command, Option } from 'commander'
-import { RuleViolation } from '../../domain/rule-violation.ts'
+import { Refusal } from '../../domain/refusal.ts'
 import { checkGit } from '../../git/git-version.ts'
 import { backUp } from '../../maintenance/backup/back-up.ts'
 import { findBackup, restoreAll } from '../../maintenance/backup/restore.ts'
@@ -41,7 +41,7 @@ Backups in one folder share objects. A backup that does not end leaves those bef
         for (const name of left) say(`not included: ${name} is imported (--imported includes it)`)
         for (const problem of problems) say(problem)
         if (problems.length > 0)
-          throw new RuleViolation(
+          throw new Refusal(
             `${count(problems.length, 'repository', 'repositories')} could not be read; the new backup has the state of the backup before, if that had it`,
           )
       }),

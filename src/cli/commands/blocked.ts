@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { RuleViolation } from '../../domain/rule-violation.ts'
+import { Refusal } from '../../domain/refusal.ts'
 import { addressKey, UNKNOWN_ADDRESS } from '../../http/address.ts'
 import { UsageError } from '../parts/arguments.ts'
 import { printList } from '../parts/output.ts'
@@ -36,7 +36,7 @@ export function addBlockedCommands(program: Command, settings: Settings): void {
             `"${address}" is not an IP address (expected for example 192.0.2.1 or 2001:db8::1)`,
           )
         if (!(await store.failures.lift(key)))
-          throw new RuleViolation(`no failed attempts are counted for ${address}`)
+          throw new Refusal(`no failed attempts are counted for ${address}`)
       }),
     )
 }

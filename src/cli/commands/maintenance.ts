@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { RuleViolation } from '../../domain/rule-violation.ts'
+import { Refusal } from '../../domain/refusal.ts'
 import { checkGit } from '../../git/git-version.ts'
 import { CommitLookup } from '../../git/objects/commit-lookup.ts'
 import { findBackup } from '../../maintenance/backup/restore.ts'
@@ -45,7 +45,7 @@ export function addMaintenanceCommands(program: Command, settings: Settings): vo
           for (const repository of trusted) say(repository)
           if (tokenMaxLifetime !== null) await sayWhichOutlive(store, tokenMaxLifetime)
           if (findings.length > 0)
-            throw new RuleViolation(`found ${count(findings.length, 'problem')}${damaged ? DAMAGED : ''}`)
+            throw new Refusal(`found ${count(findings.length, 'problem')}${damaged ? DAMAGED : ''}`)
         } finally {
           await lookup.close()
         }

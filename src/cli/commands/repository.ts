@@ -3,7 +3,7 @@ import { Argument, type Command, Option } from 'commander'
 import type { Config } from '../../config.ts'
 import { OBJECT_FORMATS, type ObjectFormat } from '../../domain/commit-id.ts'
 import type { Permission } from '../../domain/permissions.ts'
-import { RuleViolation } from '../../domain/rule-violation.ts'
+import { Refusal } from '../../domain/refusal.ts'
 import { checkGit } from '../../git/git-version.ts'
 import { chooseDefaultBranch, createRepositories, deleteRepository } from '../../git/manage.ts'
 import { isRefName } from '../../git/refs/read-refs.ts'
@@ -91,7 +91,7 @@ export function addRepositoryCommands(program: Command, settings: Settings): voi
         await checkGit()
         const checkOwners = async (folder: string) => {
           const problem = trustOwner ? null : await findOwnerProblem(folder)
-          if (problem) throw new RuleViolation(explainOwnerProblem(problem, fullName, folder))
+          if (problem) throw new Refusal(explainOwnerProblem(problem, fullName, folder))
         }
         // Before git reads its configuration. It may be a checkout.
         for (const name of ['.', '.git']) await checkOwners(join(callerPath(path), name))
@@ -101,7 +101,7 @@ export function addRepositoryCommands(program: Command, settings: Settings): voi
         if (trustOwner && existing?.path === inspected.path && !existing.managed)
           return store.repositories.trustOwner(existing.id)
         if (await isShallowClone(inspected.path))
-          throw new RuleViolation(
+          throw new Refusal(
             `${inspected.path} is a shallow clone, without older commits. Fetch those with: git fetch --unshallow`,
           )
         const repository = await store.repositories.create({

@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import { hashPassword } from '../../auth/password.ts'
-import { RuleViolation } from '../../domain/rule-violation.ts'
+import { Refusal } from '../../domain/refusal.ts'
 import type { NewUser } from '../../store/accounts/users.ts'
 import { ADMINISTRATOR } from '../../store/audit/audit.ts'
 import { formatTime } from '../../store/time.ts'
@@ -75,7 +75,7 @@ export function addUserCommands(program: Command, settings: Settings): void {
         const passwordHash = await hashPassword(await readNewPassword(account.name))
         const change = await store.users.setPassword(account, passwordHash, ADMINISTRATOR)
         if (!change)
-          throw new RuleViolation(`the password of "${name}" was changed meanwhile; run the command again`)
+          throw new Refusal(`the password of "${name}" was changed meanwhile; run the command again`)
         const { sessions, tokens } = change
         const work = tokens === 1 ? 'works' : 'work'
         const when = account.lockedAt === null ? `still ${work}` : `${work} again after "user unlock"`
@@ -114,7 +114,7 @@ export function addUserCommands(program: Command, settings: Settings): void {
     .requiredOption('--subject <subject>', 'the id that the provider gives the account, the claim "sub"')
     .action((name: string, { subject }: { subject: string }) =>
       withStore(settings, async (store, { oidc }) => {
-        if (!oidc) throw new RuleViolation('OIDC_ISSUER is not set, so there is no account to link')
+        if (!oidc) throw new Refusal('OIDC_ISSUER is not set, so there is no account to link')
         const sessions = await store.users.link(name, { issuer: oidc.issuer, subject })
         say(`Ended ${count(sessions, 'session')}.`)
       }),

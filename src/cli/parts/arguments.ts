@@ -1,6 +1,6 @@
 import { resolve } from 'node:path'
 import { PERMISSIONS, type Permission } from '../../domain/permissions.ts'
-import { Expected } from '../../errors.ts'
+import { ExpectedError } from '../../errors.ts'
 import type { Repository } from '../../store/repositories/repositories.ts'
 import type { Store } from '../../store/store.ts'
 import { parseDuration } from '../../util/duration.ts'
@@ -9,7 +9,7 @@ const DATE = /^\d{4}-\d{2}-\d{2}$/
 const DATE_TIME = /^(\d{4}-\d{2}-\d{2})[Tt ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|z|[+-]\d{2}:?\d{2})$/
 
 /** The command line is invalid: exit code 2. */
-export class UsageError extends Expected {
+export class UsageError extends ExpectedError {
   override readonly name = 'UsageError'
 }
 
@@ -44,7 +44,7 @@ export function splitFullName(fullName: string): { owner: string; name: string }
   return { owner, name }
 }
 
-/** Returns the repository OWNER/NAME. @throws UsageError; RuleViolation if there is none */
+/** Returns the repository OWNER/NAME. @throws UsageError; Refusal if there is none */
 export async function findRepository({ repositories }: Store, fullName: string): Promise<Repository> {
   const { owner, name } = splitFullName(fullName)
   return repositories.get(owner, name)

@@ -2,13 +2,13 @@ import { createInterface, type Interface } from 'node:readline'
 import { Writable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { checkNewPassword } from '../../auth/password-rules.ts'
-import { RuleViolation } from '../../domain/rule-violation.ts'
+import { Refusal } from '../../domain/refusal.ts'
 
 /**
  * Reads a password from standard input. At a terminal, asks for it twice and does not show it.
  * Otherwise takes the first line, so that `echo` and a file with a final line end both work.
  *
- * @throws RuleViolation if it breaks the rules for passwords, or if the two differ
+ * @throws Refusal if it breaks the rules for passwords, or if the two differ
  */
 export async function readNewPassword(userName: string): Promise<string> {
   const password = process.stdin.isTTY ? await askTwice() : await readFirstLine()
@@ -28,7 +28,7 @@ async function askTwice(): Promise<string> {
   try {
     const password = await ask(terminal, 'Password: ')
     if ((await ask(terminal, 'The same password again: ')) === password) return password
-    throw new RuleViolation('the two passwords differ; run the command again')
+    throw new Refusal('the two passwords differ; run the command again')
   } finally {
     terminal.close()
   }
@@ -37,7 +37,7 @@ async function askTwice(): Promise<string> {
 async function ask(terminal: Interface, prompt: string): Promise<string> {
   process.stderr.write(prompt)
   const answer = await new Promise<string>((resolve, reject) => {
-    const cancel = () => reject(new RuleViolation('no password was entered'))
+    const cancel = () => reject(new Refusal('no password was entered'))
     terminal.once('SIGINT', cancel)
     terminal.once('close', cancel)
     terminal.question('', resolve)

@@ -1,6 +1,6 @@
 import { readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { RuleViolation } from '../../domain/rule-violation.ts'
+import { Refusal } from '../../domain/refusal.ts'
 import { insteadOf, isExpected, isSystemError } from '../../errors.ts'
 import { GitFailed } from '../../git/errors.ts'
 import { type OpenedRepository, openRepository } from '../../git/opened-repository.ts'
@@ -75,7 +75,7 @@ interface Run {
  * this ends, earlier backups remain complete. Of a repository that cannot be read, the new backup
  * has the content of the previous one.
  *
- * @throws RuleViolation if another backup to the folder is running; the system's error;
+ * @throws Refusal if another backup to the folder is running; the system's error;
  * StoreUnavailable
  */
 export async function backUp(
@@ -86,7 +86,7 @@ export async function backUp(
 ): Promise<BackupReport> {
   await createFolder(join(folder, 'repositories'), 0o700)
   const unlock = lockFile(join(folder, 'lock'))
-  if (!unlock) throw new RuleViolation(`another backup to ${folder} is running`)
+  if (!unlock) throw new Refusal(`another backup to ${folder} is running`)
   try {
     return await addGeneration(store, folder, options, onProgress)
   } catch (error) {
@@ -258,9 +258,7 @@ async function copyContent(
 
   for (const pack of (await packsIn(objects.path)).filter((pack) => !verified.includes(pack)))
     if (!(await verifyPack({ path: objects.path, format: objectFormat }, pack, verification)))
-      throw new RuleViolation(
-        `${pack} in ${objects.path} is damaged just after it was written: check the disk`,
-      )
+      throw new Refusal(`${pack} in ${objects.path} is damaged just after it was written: check the disk`)
   const config = managed ? await readFile(join(path, 'config'), 'utf8') : null
   return { ...list, copied_at, commits, config }
 }
@@ -342,7 +340,7 @@ function tipsOf({ commits, ...list }: generations.RepositoryContent): string[] {
 
 /** Ignores that an earlier backup cannot be read, is damaged or was made by a newer version. */
 function ignoreUnreadable(error: unknown): null {
-  if (error instanceof RuleViolation || isSystemError(error)) return null
+  if (error instanceof Refusal || isSystemError(error)) return null
   throw error
 }
 

@@ -1,4 +1,4 @@
-import { RuleViolation } from '../../domain/rule-violation.ts'
+import { Refusal } from '../../domain/refusal.ts'
 
 /**
  * The first line of a backup.
@@ -32,19 +32,19 @@ export interface BackupEnd {
 export const FORMAT = 'commit-status-backup'
 export const VERSION = 1
 
-/** Parses the first line. @throws RuleViolation unless this version can restore the backup */
+/** Parses the first line. @throws Refusal unless this version can restore the backup */
 export function readHeader(line: string): BackupHeader {
   const { format, version, created_at, migrations } = parseBackupLine<BackupHeader>(line)
-  if (format !== FORMAT) throw new RuleViolation('it is not a backup of a commit status server')
+  if (format !== FORMAT) throw new Refusal('it is not a backup of a commit status server')
   if (version !== VERSION || !migrations || !created_at)
-    throw new RuleViolation(`the backup has the format version ${version}, but this server reads ${VERSION}`)
+    throw new Refusal(`the backup has the format version ${version}, but this server reads ${VERSION}`)
   return { format, version, created_at, migrations }
 }
 
 /**
  * Parses rows of a table, or the last line of the backup.
  *
- * @throws RuleViolation for anything else
+ * @throws Refusal for anything else
  */
 export function readPart(line: string): BackupRows | BackupEnd {
   const { table, columns, rows, counts, last_ids, sha256 } = parseBackupLine<BackupRows & BackupEnd>(line)
@@ -54,8 +54,8 @@ export function readPart(line: string): BackupRows | BackupEnd {
 }
 
 /** Returns the error for a backup whose content is not what was written. */
-export function damagedBackup(cause?: unknown): RuleViolation {
-  return new RuleViolation('the backup is damaged or incomplete', { cause })
+export function damagedBackup(cause?: unknown): Refusal {
+  return new Refusal('the backup is damaged or incomplete', { cause })
 }
 
 /**

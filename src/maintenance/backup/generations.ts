@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import { readdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { ObjectFormat } from '../../domain/commit-id.ts'
-import { RuleViolation } from '../../domain/rule-violation.ts'
+import { Refusal } from '../../domain/refusal.ts'
 import type { RefList } from '../../git/transfer.ts'
 import { version } from '../../runtime.ts'
 import { syncPath, writeDurably } from '../../util/durable.ts'
@@ -93,17 +93,15 @@ export function writeManifest(
   return writeDurably(join(folder, `${name}.manifest`), `${json}\n${hash('sha256', json)}\n`)
 }
 
-/** @throws RuleViolation if it is damaged or of a newer version; the system's error */
+/** @throws Refusal if it is damaged or of a newer version; the system's error */
 export async function readManifest(folder: string, name: string): Promise<Manifest> {
   const file = join(folder, `${name}.manifest`)
   const [json = '', sha256] = (await readFile(file, 'utf8')).split('\n')
-  if (sha256 !== hash('sha256', json)) throw new RuleViolation(`${file}: ${damagedBackup().message}`)
+  if (sha256 !== hash('sha256', json)) throw new Refusal(`${file}: ${damagedBackup().message}`)
   // The digest proves that `writeManifest` wrote it.
   const manifest = JSON.parse(json) as Manifest
   if (manifest.version === VERSION) return manifest
-  throw new RuleViolation(
-    `${file} has the format version ${manifest.version}, but this server reads ${VERSION}`,
-  )
+  throw new Refusal(`${file} has the format version ${manifest.version}, but this server reads ${VERSION}`)
 }
 
 /** Removes what interrupted backups have left, and all backups except the newest `keep`. */

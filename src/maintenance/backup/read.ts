@@ -3,7 +3,7 @@ import { createReadStream } from 'node:fs'
 import { pipeline } from 'node:stream/promises'
 import { getSystemErrorMessage } from 'node:util'
 import { createGunzip } from 'node:zlib'
-import { RuleViolation } from '../../domain/rule-violation.ts'
+import { Refusal } from '../../domain/refusal.ts'
 import {
   type BackupEnd,
   type BackupHeader,
@@ -24,7 +24,7 @@ export interface BackupReader {
  * resolves, what the reader received may be damaged.
  *
  * @returns its last line
- * @throws RuleViolation, which names the file, if it cannot be read, is not a backup, damaged or
+ * @throws Refusal, which names the file, if it cannot be read, is not a backup, damaged or
  * incomplete
  */
 export async function readBackup(file: string, reader: BackupReader): Promise<BackupEnd> {
@@ -67,12 +67,12 @@ export async function readBackup(file: string, reader: BackupReader): Promise<Ba
  * are.
  */
 function withFile(file: string, error: unknown): unknown {
-  if (error instanceof RuleViolation) return new RuleViolation(`${file}: ${error.message}`, { cause: error })
+  if (error instanceof Refusal) return new Refusal(`${file}: ${error.message}`, { cause: error })
   if (!(error instanceof Error && 'code' in error)) return error
   if (String(error.code).startsWith('Z_')) return withFile(file, damagedBackup(error))
   if (!('syscall' in error && (error.syscall === 'open' || error.syscall === 'read'))) return error
   const reason = 'errno' in error ? getSystemErrorMessage(Number(error.errno)) : error.message
-  return new RuleViolation(`${file} cannot be read: ${reason}`, { cause: error })
+  return new Refusal(`${file} cannot be read: ${reason}`, { cause: error })
 }
 
 /** Yields lines that end with LF. Other line separators are valid within JSON strings. */

@@ -2,7 +2,7 @@ import { existsSync, rmSync, statSync } from 'node:fs'
 import { readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Kysely, sql } from 'kysely'
-import { RuleViolation } from '../../domain/rule-violation.ts'
+import { Refusal } from '../../domain/refusal.ts'
 import { emptyWhenMissing } from '../../errors.ts'
 import { openRepository } from '../../git/opened-repository.ts'
 import { createBareRepository } from '../../git/repository.ts'
@@ -44,7 +44,7 @@ const DRAFT = '.restore'
  *
  * @param time the beginning of the time of the wanted backup, or its name; empty for the newest
  * complete one
- * @throws RuleViolation if there is none, or if its manifest is damaged or of a newer version; the
+ * @throws Refusal if there is none, or if its manifest is damaged or of a newer version; the
  * system's error
  */
 export async function findBackup(path: string, time = ''): Promise<RestoreSource> {
@@ -55,7 +55,7 @@ export async function findBackup(path: string, time = ''): Promise<RestoreSource
   const name = names.findLast((name) => name === time || name.includes(`-${digits}`))
   if (!name) {
     const others = time && ` of "${time}" (it contains: ${names.join(', ') || 'none'})`
-    throw new RuleViolation(`${path} contains no complete backup${others}`)
+    throw new Refusal(`${path} contains no complete backup${others}`)
   }
   const { database, repositories } = await readManifest(path, name)
   return { file: databaseOf(path, name), sha256: database.sha256, folder: path, repositories }
@@ -67,7 +67,7 @@ export async function findBackup(path: string, time = ''): Promise<RestoreSource
  * with a part. A restore that was killed in between finds the repositories in place, as does one
  * into another database: those stay that have exactly the refs of the backup.
  *
- * @throws RuleViolation if the place is not empty, or if something is missing or damaged
+ * @throws Refusal if the place is not empty, or if something is missing or damaged
  */
 export async function restoreAll(
   options: RestoreOptions,
@@ -81,7 +81,7 @@ export async function restoreAll(
   const isNew = !databaseUrl && !existsSync(file)
   // SQLite would add its content to the new database.
   if (isNew && existsSync(`${file}-wal`))
-    throw new RuleViolation(`${file}-wal is in the way: it belongs to a database that is gone. Move it away`)
+    throw new Refusal(`${file}-wal is in the way: it belongs to a database that is gone. Move it away`)
 
   await createFolder(dataDir, 0o700)
   const draft = join(dataDir, DRAFT)
@@ -99,7 +99,7 @@ export async function restoreAll(
 async function withDrafts<T>(dataDir: string, drafts: string[], restore: () => Promise<T>): Promise<T> {
   const lock = join(dataDir, `${DRAFT}.lock`)
   const unlock = lockFile(lock)
-  if (!unlock) throw new RuleViolation(`another restore into ${dataDir} is running`)
+  if (!unlock) throw new Refusal(`another restore into ${dataDir} is running`)
   const remove = (paths: string[]) => {
     for (const path of paths) rmSync(path, { recursive: true, force: true, maxRetries: 3 })
   }
@@ -163,14 +163,14 @@ async function removeUnnamed(db: Kysely<Tables>, copies: readonly RepositoryCopy
     if (!copiedIds.has(id)) await db.deleteFrom('repositories').where('id', '=', id).execute()
 }
 
-/** Returns the repositories that are not in place. @throws RuleViolation if anything else is */
+/** Returns the repositories that are not in place. @throws Refusal if anything else is */
 async function findMissing(folder: string, copies: readonly RepositoryCopy[]): Promise<RepositoryCopy[]> {
   if (copies.length === 0) return []
   const present: string[] = await readdir(folder).catch(emptyWhenMissing)
   for (const name of present.filter((name) => !name.startsWith('.') && name !== 'lost+found')) {
     const content = copies.find(({ id }) => name === `${id}.git`)?.content
     if (content && (await hasRefs({ path: join(folder, name), ownerTrust: 'trusted' }, content))) continue
-    throw new RuleViolation(
+    throw new Refusal(
       `${join(folder, name)} is in the way: it is not what the backup contains. Move ${folder} away to restore all of the backup, ` +
         'or restore only its database: give the file instead of the folder',
     )
@@ -194,7 +194,7 @@ async function restoreRepository(folder: string, copy: RepositoryCopy, path: str
     if (!(await hasRefs(files, content))) throw new Error('its refs are not those of the backup')
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)
-    throw new RuleViolation(`repository ${name} cannot be restored: ${reason}`, { cause: error })
+    throw new Refusal(`repository ${name} cannot be restored: ${reason}`, { cause: error })
   }
 }
 
@@ -202,7 +202,7 @@ async function restoreRepository(folder: string, copy: RepositoryCopy, path: str
  * Restores a backup of either kind of database into an empty database, in one transaction.
  *
  * @param finish runs at the end of the transaction
- * @throws RuleViolation if the database is not empty, or if the file cannot be read, is not a
+ * @throws Refusal if the database is not empty, or if the file cannot be read, is not a
  * backup, damaged or written by a newer version; StoreUnavailable
  */
 export async function restoreBackup(
@@ -218,7 +218,7 @@ export async function restoreBackup(
   const header = async (header: BackupHeader) => {
     const unknown = header.migrations.find((name) => !applied.has(name))
     if (unknown)
-      throw new RuleViolation(
+      throw new Refusal(
         `the backup was made by a newer version: unknown migration "${unknown}". Upgrade the server to restore it`,
       )
     created_at = header.created_at
@@ -247,11 +247,11 @@ export async function restoreBackup(
   })
 }
 
-/** @throws RuleViolation if a table has rows */
+/** @throws Refusal if a table has rows */
 async function checkEmpty(db: Kysely<Tables>): Promise<void> {
   for (const { name } of durableTables) {
     const { rows } = await sql`select 1 from ${sql.table(name)} limit 1`.execute(db)
-    if (rows.length > 0) throw new RuleViolation(`the database is not empty: it contains ${name}`)
+    if (rows.length > 0) throw new Refusal(`the database is not empty: it contains ${name}`)
   }
 }
 

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { type Kysely, type Selectable, sql } from 'kysely'
 import { checkPatterns } from '../../domain/patterns.ts'
-import { RuleViolation } from '../../domain/rule-violation.ts'
+import { Refusal } from '../../domain/refusal.ts'
 import {
   limitColumns,
   NO_LIMITS,
@@ -79,7 +79,7 @@ export interface Rotation extends Pick<NewToken, 'prefix' | 'hash'> {
  */
 export function createTokenStore({ kysely, dialect }: Engine, audit: Audit, signInEvery: number) {
   return {
-    /** @throws RuleViolation if a pattern is invalid, or if there is no such user */
+    /** @throws Refusal if a pattern is invalid, or if there is no such user */
     async create(token: NewToken, by: Actor = ADMINISTRATOR): Promise<TokenInfo> {
       const limits = token.limits ?? NO_LIMITS
       checkPatterns('context pattern', limits.contexts ?? [])
@@ -130,7 +130,7 @@ export function createTokenStore({ kysely, dialect }: Engine, audit: Audit, sign
      * time.
      *
      * @returns when the two secrets expire, in milliseconds since the epoch; null: never
-     * @throws RuleViolation if there is no such token, or it has expired
+     * @throws Refusal if there is no such token, or it has expired
      */
     rotate(
       id: string,
@@ -143,9 +143,9 @@ export function createTokenStore({ kysely, dialect }: Engine, audit: Audit, sign
           .where('id', '=', id)
           .$if(!dialect.serialWrites, (query) => query.forUpdate())
           .executeTakeFirst()
-        if (!old) throw new RuleViolation(`there is no token ${id}`)
+        if (!old) throw new Refusal(`there is no token ${id}`)
         if (old.expires_at !== null && old.expires_at <= Date.now())
-          throw new RuleViolation(`the token ${id} has expired; create another one`)
+          throw new Refusal(`the token ${id} has expired; create another one`)
 
         const lifetime = old.expires_at === null ? null : old.expires_at - old.created_at * 1000
         const fresh = {
@@ -195,14 +195,14 @@ export function createTokenStore({ kysely, dialect }: Engine, audit: Audit, sign
      * Deletes a token. Takes effect at the next request, in every process.
      *
      * @param by a user can only revoke own tokens
-     * @throws RuleViolation if there is no such token
+     * @throws Refusal if there is no such token
      */
     revoke(id: string, by: Actor = ADMINISTRATOR): Promise<void> {
       return audit.transaction(async (db, record) => {
         let query = db.deleteFrom('tokens').where('id', '=', id)
         if (by.kind === 'user') query = query.where('user_id', '=', by.user.id)
         const token = await query.returning(['name', 'user_id']).executeTakeFirst()
-        if (!token) throw new RuleViolation(`there is no token ${id}`)
+        if (!token) throw new Refusal(`there is no token ${id}`)
         const user = await getUserById(db, token.user_id)
         await record({ by, action: 'token.revoked', token: token.name, subject: user, details: { id } })
       })
@@ -212,7 +212,7 @@ export function createTokenStore({ kysely, dialect }: Engine, audit: Audit, sign
      * Deletes all tokens of a user, as `revoke`.
      *
      * @returns how many
-     * @throws RuleViolation if there is no such user
+     * @throws Refusal if there is no such user
      */
     revokeAll(userId: number): Promise<number> {
       return audit.transaction(async (db, record) => {

@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely'
 import { isOwnerName, nameKey, OWNER_NAME_RULE } from '../../domain/names.ts'
-import { AlreadyExists, RuleViolation } from '../../domain/rule-violation.ts'
+import { AlreadyExists, Refusal } from '../../domain/refusal.ts'
 import { type AccessChange, compareAccess, listAccess } from '../access/access-list.ts'
 import { type Actor, ADMINISTRATOR, type Audit, type Recorder } from '../audit/audit.ts'
 import type { Engine } from '../engine.ts'
@@ -70,7 +70,7 @@ export function createUserStore({ kysely }: Engine, audit: Audit) {
      * Returns the user of an account, who may be locked, or creates one.
      *
      * @param name of a new user
-     * @throws RuleViolation as `create`: nobody gets a user, or the rights of a name, by having
+     * @throws Refusal as `create`: nobody gets a user, or the rights of a name, by having
      * that name elsewhere
      */
     async findOrCreate(identity: Identity, name: string, address: string): Promise<User> {
@@ -88,19 +88,17 @@ export function createUserStore({ kysely }: Engine, audit: Audit) {
      *
      * @param identity null removes the link, and with it the limit of the user's tokens
      * @returns how many sessions
-     * @throws RuleViolation if there is no such user, it is linked already or not linked, or the
+     * @throws Refusal if there is no such user, it is linked already or not linked, or the
      * account is another user's
      */
     link(name: string, identity: Identity | null): Promise<number> {
       return audit.transaction(async (db, record) => {
         const user = await getUser(db, name)
         if ((identity === null) === (user.issuer === null))
-          throw new RuleViolation(
-            `"${name}" is ${identity ? 'linked already; unlink it first' : 'not linked'}`,
-          )
+          throw new Refusal(`"${name}" is ${identity ? 'linked already; unlink it first' : 'not linked'}`)
         const holder = identity && (await findLinked(db, identity))
         if (holder)
-          throw new RuleViolation(`the account is linked to the user "${holder.name}"; unlink that one first`)
+          throw new Refusal(`the account is linked to the user "${holder.name}"; unlink that one first`)
         await db.updateTable('users').set(linkTo(identity)).where('id', '=', user.id).execute()
         const sessions = await deleteSessions(db, user.id)
         const details = { issuer: identity?.issuer ?? user.issuer, sessions }
@@ -114,7 +112,7 @@ export function createUserStore({ kysely }: Engine, audit: Audit) {
      * Creates a user.
      *
      * @throws AlreadyExists if the name is taken
-     * @throws RuleViolation if the name is invalid or reserved, or that of a group, unless it has
+     * @throws Refusal if the name is invalid or reserved, or that of a group, unless it has
      * no members and `ownExisting` is set
      */
     create: (name: string, options: Omit<NewUser, 'name'> = {}): Promise<User> =>
@@ -193,7 +191,7 @@ export function createUserStore({ kysely }: Engine, audit: Audit) {
      *
      * @returns how many sessions it ended, and how many tokens the user has; null if the user is
      * already locked, or not locked
-     * @throws RuleViolation if there is no such user
+     * @throws Refusal if there is no such user
      */
     setLocked(name: string, isLocked: boolean) {
       return audit.transaction(async (db, record) => {
@@ -220,7 +218,7 @@ export function createUserStore({ kysely }: Engine, audit: Audit) {
      *
      * @param transferTo the user or group who gets the repositories
      * @returns how many repositories were transferred, and the access that changed by all of it
-     * @throws RuleViolation, and changes nothing, if there is no such user; while the user owns
+     * @throws Refusal, and changes nothing, if there is no such user; while the user owns
      * repositories without `transferTo`; if that owner already has one of the same name
      */
     delete(name: string, transferTo?: string): Promise<{ moved: number; changes: AccessChange[] }> {
@@ -230,9 +228,9 @@ export function createUserStore({ kysely }: Engine, audit: Audit) {
         const owner = await lockOwner(db, name)
         const newOwner = transferTo === undefined ? undefined : await lockOwner(db, transferTo)
         if (transferTo !== undefined && !newOwner)
-          throw new RuleViolation(`there is no user or group "${transferTo}"`)
+          throw new Refusal(`there is no user or group "${transferTo}"`)
         if (newOwner && newOwner.id === owner?.id)
-          throw new RuleViolation(`"${name}" is the user to be deleted; its repositories need another owner`)
+          throw new Refusal(`"${name}" is the user to be deleted; its repositories need another owner`)
 
         const moves = owner && newOwner ? await moveRepositories(db, owner, newOwner) : []
         const subject = newOwner && (await findByName(db, newOwner.name))
@@ -245,7 +243,7 @@ export function createUserStore({ kysely }: Engine, audit: Audit) {
             details: { from },
           })
         if (owner && (await ownsRepositories(db, owner.id))) {
-          throw new RuleViolation(
+          throw new Refusal(
             `"${name}" owns repositories; delete those first, or give them to another owner with --transfer-to`,
           )
         }
@@ -273,7 +271,7 @@ async function createUser(
   record: Recorder,
   { name, passwordHash, ownExisting = false, isLocked = false, identity = null, address }: NewUser,
 ): Promise<User> {
-  if (!isOwnerName(name)) throw new RuleViolation(`"${name}" is not a valid user name: ${OWNER_NAME_RULE}`)
+  if (!isOwnerName(name)) throw new Refusal(`"${name}" is not a valid user name: ${OWNER_NAME_RULE}`)
   const now = nowInSeconds()
   const user = await db
     .insertInto('users')
@@ -312,10 +310,10 @@ function findLinked(db: Kysely<Tables>, { issuer, subject }: Identity): Promise<
   return users.where('oidc_subject', '=', subject).executeTakeFirst()
 }
 
-/** Returns a user. @throws RuleViolation if there is none of this name */
+/** Returns a user. @throws Refusal if there is none of this name */
 async function getUser(db: Kysely<Tables>, name: string): Promise<User> {
   const user = await findByName(db, name)
-  if (!user) throw new RuleViolation(`there is no user "${name}"`)
+  if (!user) throw new Refusal(`there is no user "${name}"`)
   return user
 }
 

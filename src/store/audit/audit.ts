@@ -1,7 +1,7 @@
 import type { Kysely, Selectable, Transaction } from 'kysely'
 import type { Json } from '../../domain/event-details.ts'
 import { nameKey } from '../../domain/names.ts'
-import { RuleViolation } from '../../domain/rule-violation.ts'
+import { Refusal } from '../../domain/refusal.ts'
 import { truncate } from '../../util/truncate.ts'
 import type { Engine } from '../engine.ts'
 import type { Tables } from '../tables.ts'
@@ -253,10 +253,10 @@ export async function recordEvent(db: Kysely<Tables>, event: AuditEvent, operato
   return lineOf({ id, ...row })
 }
 
-/** Returns a user who was found before. @throws RuleViolation if the user was deleted since then */
+/** Returns a user who was found before. @throws Refusal if the user was deleted since then */
 export async function getUserById(db: Kysely<Tables>, id: number): Promise<NamedUser> {
   const user = await db.selectFrom('users').select(['id', 'name']).where('id', '=', id).executeTakeFirst()
-  if (!user) throw new RuleViolation('the user was deleted in the meantime; nothing was changed')
+  if (!user) throw new Refusal('the user was deleted in the meantime; nothing was changed')
   return user
 }
 

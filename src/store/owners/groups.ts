@@ -1,7 +1,7 @@
 import type { Kysely } from 'kysely'
 import { isOwnerName, nameKey, OWNER_NAME_RULE } from '../../domain/names.ts'
 import type { Permission } from '../../domain/permissions.ts'
-import { AlreadyExists, checkExpected, RuleViolation } from '../../domain/rule-violation.ts'
+import { AlreadyExists, checkUnchanged, Refusal } from '../../domain/refusal.ts'
 import { checkOwnerAdmin } from '../access/administration.ts'
 import { type Actor, ADMINISTRATOR, type Audit, getUserById, type Recorder } from '../audit/audit.ts'
 import type { Engine } from '../engine.ts'
@@ -33,12 +33,12 @@ export function createGroupStore({ kysely }: Engine, audit: Audit) {
   /**
    * Returns a group, locked like `lockOwner`.
    *
-   * @throws RuleViolation if there is none of this name
+   * @throws Refusal if there is none of this name
    */
   const lockGroup = async (db: Kysely<Tables>, name: string): Promise<Owner> => {
     const owner = await lockOwner(db, name)
-    if (await isUser(db, name)) throw new RuleViolation(`"${name}" is a user, not a group`)
-    if (!owner) throw new RuleViolation(`there is no group "${name}"`)
+    if (await isUser(db, name)) throw new Refusal(`"${name}" is a user, not a group`)
+    if (!owner) throw new Refusal(`there is no group "${name}"`)
     return owner
   }
 
@@ -46,11 +46,10 @@ export function createGroupStore({ kysely }: Engine, audit: Audit) {
     /**
      * Creates a group.
      *
-     * @throws AlreadyExists if the name is taken; RuleViolation if it is invalid
+     * @throws AlreadyExists if the name is taken; Refusal if it is invalid
      */
     create(name: string): Promise<void> {
-      if (!isOwnerName(name))
-        throw new RuleViolation(`"${name}" is not a valid group name: ${OWNER_NAME_RULE}`)
+      if (!isOwnerName(name)) throw new Refusal(`"${name}" is not a valid group name: ${OWNER_NAME_RULE}`)
       return audit.transaction(async (db, record) => {
         if (await isUser(db, name)) throw new AlreadyExists(`there is already a user "${name}"`)
         const owner = await insertOwner(db, name)
@@ -81,11 +80,11 @@ export function createGroupStore({ kysely }: Engine, audit: Audit) {
         .execute()
     },
 
-    /** Returns the members of a group by their names. @throws RuleViolation if there is none */
+    /** Returns the members of a group by their names. @throws Refusal if there is none */
     async members(name: string): Promise<Member[]> {
       const owner = kysely.selectFrom('owners').select('id').where('name_key', '=', nameKey(name))
       const group = await owner.executeTakeFirst()
-      if (!group || (await isUser(kysely, name))) throw new RuleViolation(`there is no group "${name}"`)
+      if (!group || (await isUser(kysely, name))) throw new Refusal(`there is no group "${name}"`)
       return membersOf(kysely, group.id)
     },
 
@@ -112,7 +111,7 @@ export function createGroupStore({ kysely }: Engine, audit: Audit) {
      *
      * @param permission null removes the member
      * @param expected what it may do before, as far as the caller knows; default: anything
-     * @throws RuleViolation if nobody could administer the group from then on, unless an
+     * @throws Refusal if nobody could administer the group from then on, unless an
      * administrator of the server does it; ServiceError as `checkOwnerAdmin`
      */
     setMember(
@@ -129,7 +128,7 @@ export function createGroupStore({ kysely }: Engine, audit: Audit) {
         await checkOwnerAdmin(db, by, group.id)
         await setMember(db, record, by, group, userId, permission, expected)
         if (by.kind !== 'administrator' && !(await hasAdmin(db, group.id)))
-          throw new RuleViolation(
+          throw new Refusal(
             `nobody could administer ${group.name} then: give someone else the permission "admin" first`,
           )
       })
@@ -165,15 +164,13 @@ export function createGroupStore({ kysely }: Engine, audit: Audit) {
      * Deletes a group with its members and reserved names.
      *
      * @returns the members it had
-     * @throws RuleViolation if there is none, or while it owns repositories
+     * @throws Refusal if there is none, or while it owns repositories
      */
     delete(name: string): Promise<Member[]> {
       return audit.transaction(async (db, record) => {
         const group = await lockGroup(db, name)
         if (await ownsRepositories(db, group.id))
-          throw new RuleViolation(
-            `"${group.name}" owns repositories; delete them, or rename them to another owner`,
-          )
+          throw new Refusal(`"${group.name}" owns repositories; delete them, or rename them to another owner`)
         const members = await membersOf(db, group.id)
         await db.deleteFrom('owners').where('id', '=', group.id).execute()
         await record({ by: ADMINISTRATOR, action: 'group.deleted', group: group.name, details: {} })
@@ -226,7 +223,7 @@ async function setMember(
   const from = before?.permission ?? null
   if (from === permission) return false
   const user = await getUserById(db, userId)
-  checkExpected(`the access of ${user.name}`, from ?? 'none', expected)
+  checkUnchanged(`the access of ${user.name}`, from ?? 'none', expected)
   if (permission === null)
     await db.deleteFrom('members').where('owner_id', '=', group.id).where('user_id', '=', user.id).execute()
   else

@@ -1,6 +1,6 @@
 import type { Kysely, Selectable } from 'kysely'
 import { nameKey } from '../../domain/names.ts'
-import { RuleViolation } from '../../domain/rule-violation.ts'
+import { Refusal } from '../../domain/refusal.ts'
 import type { Recorder } from '../audit/audit.ts'
 import { ADMINISTRATOR } from '../audit/audit.ts'
 import type { Tables } from '../tables.ts'
@@ -50,7 +50,7 @@ export function insertOwner(db: Kysely<Tables>, name: string): Promise<Owner | u
  * Makes a new user the owner of its name.
  *
  * @param ownExisting allows the name of a group without members, whose repositories the user gets
- * @throws RuleViolation if there is an owner of that name
+ * @throws Refusal if there is an owner of that name
  */
 export async function claimOwner(
   db: Kysely<Tables>,
@@ -64,11 +64,11 @@ export async function claimOwner(
     const problem = (await ownsRepositories(db, owner.id))
       ? 'already owns repositories, which the user could administer'
       : 'is a group'
-    throw new RuleViolation(`"${user.name}" ${problem}; allow this with --own-existing`)
+    throw new Refusal(`"${user.name}" ${problem}; allow this with --own-existing`)
   }
   const members = db.selectFrom('members').select('user_id').where('owner_id', '=', owner.id).limit(1)
   if (!newOwner && (await members.executeTakeFirst()))
-    throw new RuleViolation(`"${owner.name}" is a group with members; remove them first`)
+    throw new Refusal(`"${owner.name}" is a group with members; remove them first`)
   await db
     .insertInto('members')
     .values({ owner_id: owner.id, user_id: user.id, permission: 'admin' })

@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely'
 import type { Permission } from '../../domain/permissions.ts'
-import { checkExpected } from '../../domain/rule-violation.ts'
+import { checkUnchanged } from '../../domain/refusal.ts'
 import { type AccessEntry, listAccess } from '../access/access-list.ts'
 import { checkRepositoryAdmin } from '../access/administration.ts'
 import { type Actor, ADMINISTRATOR, type Audit, getUserById, type Recorder } from '../audit/audit.ts'
@@ -32,7 +32,7 @@ export function createCollaboratorStore(
      * @param permission null to remove it
      * @param expected what the user is granted before, as far as the caller knows; default:
      * anything
-     * @throws ServiceError as `checkRepositoryAdmin`; RuleViolation, also if it is something else
+     * @throws ServiceError as `checkRepositoryAdmin`; Refusal, also if it is something else
      */
     set(
       owner: string,
@@ -54,7 +54,7 @@ export function createCollaboratorStore(
      * after it was interrupted.
      *
      * @returns how many changed something
-     * @throws RuleViolation, before anything is changed, if there is no such repository
+     * @throws Refusal, before anything is changed, if there is no such repository
      */
     async setAll(grants: readonly Grant[]): Promise<number> {
       const names = new Map(grants.map((grant) => [fullNameOf(grant), grant]))
@@ -108,7 +108,7 @@ async function grant(
   if (from === permission) return false
 
   const user = await getUserById(db, userId)
-  checkExpected(`the access of ${user.name}`, from ?? 'none', expected)
+  checkUnchanged(`the access of ${user.name}`, from ?? 'none', expected)
 
   if (permission === null) {
     await db

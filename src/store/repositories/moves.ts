@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely'
 import { isName, isOwnerName, NAME_RULE, nameKey, OWNER_NAME_RULE } from '../../domain/names.ts'
-import { AlreadyExists, RuleViolation } from '../../domain/rule-violation.ts'
+import { AlreadyExists, Refusal } from '../../domain/refusal.ts'
 import { checkOwnerAdmin, checkRepositoryAdmin } from '../access/administration.ts'
 import { type Actor, ADMINISTRATOR, type Audit } from '../audit/audit.ts'
 import type { Engine } from '../engine.ts'
@@ -36,7 +36,7 @@ export function createRepositoryMoves({ kysely }: Engine, audit: Audit) {
      * Renames a repository, or moves it to another owner. It keeps its id, and so its statuses,
      * rules, access and the tokens limited to it. The name before stays reserved.
      *
-     * @throws RuleViolation if a name is invalid or reserved, if too many are reserved, or if a
+     * @throws Refusal if a name is invalid or reserved, if too many are reserved, or if a
      * user moves it to an owner with too many repositories; AlreadyExists if it is taken;
      * ServiceError as `checkRepositoryAdmin`, also for another owner
      */
@@ -57,10 +57,10 @@ export function createRepositoryMoves({ kysely }: Engine, audit: Audit) {
           .where('owner_key', '=', nameKey(from.owner))
           .where('name_key', '=', nameKey(from.name))
           .executeTakeFirst()
-        if (!row || !oldOwner) throw new RuleViolation(`there is no repository ${from.owner}/${from.name}`)
+        if (!row || !oldOwner) throw new Refusal(`there is no repository ${from.owner}/${from.name}`)
         await checkRepositoryAdmin(db, by, row.id)
         if (newOwner?.id !== oldOwner.id) await checkOwnerAdmin(db, by, newOwner?.id ?? -1)
-        if (!newOwner) throw new RuleViolation(`there is no user or group "${to.owner}"`)
+        if (!newOwner) throw new Refusal(`there is no user or group "${to.owner}"`)
 
         const before = `${row.owner}/${row.name}`
         const target = { owner: newOwner.id === oldOwner.id ? row.owner : newOwner.name, name: to.name }
@@ -110,7 +110,7 @@ export function createRepositoryMoves({ kysely }: Engine, audit: Audit) {
     /**
      * Releases a reserved name, which another repository may get from then on.
      *
-     * @throws RuleViolation if it is not reserved; ServiceError as `checkOwnerAdmin`
+     * @throws Refusal if it is not reserved; ServiceError as `checkOwnerAdmin`
      */
     releaseName({ owner, name }: Name, by: Actor = ADMINISTRATOR): Promise<void> {
       return audit.transaction(async (db, record) => {
@@ -122,7 +122,7 @@ export function createRepositoryMoves({ kysely }: Engine, audit: Audit) {
           .where('name_key', '=', isName(name) ? nameKey(name) : '')
           .returning('name')
           .executeTakeFirst()
-        if (!row || !released) throw new RuleViolation(`${owner}/${name} is not a reserved name`)
+        if (!row || !released) throw new Refusal(`${owner}/${name} is not a reserved name`)
         const repository = `${row.name}/${released.name}`
         await record({ by, action: 'repository.name-released', repository, details: {} })
       })
@@ -130,17 +130,17 @@ export function createRepositoryMoves({ kysely }: Engine, audit: Audit) {
   }
 }
 
-/** @throws RuleViolation if a name of a repository is invalid */
+/** @throws Refusal if a name of a repository is invalid */
 export function checkName({ owner, name }: Name): void {
-  if (!isOwnerName(owner)) throw new RuleViolation(`"${owner}" is not a valid owner name: ${OWNER_NAME_RULE}`)
-  if (!isName(name)) throw new RuleViolation(`"${name}" is not a valid repository name: ${NAME_RULE}`)
+  if (!isOwnerName(owner)) throw new Refusal(`"${owner}" is not a valid owner name: ${OWNER_NAME_RULE}`)
+  if (!isName(name)) throw new Refusal(`"${name}" is not a valid repository name: ${NAME_RULE}`)
 }
 
 /**
  * Checks that a repository may get a name, of an owner that is locked. One that had it may have it
  * again.
  *
- * @throws AlreadyExists; RuleViolation if the name is reserved
+ * @throws AlreadyExists; Refusal if the name is reserved
  */
 export async function checkFree(
   db: Kysely<Tables>,
@@ -163,7 +163,7 @@ export async function checkFree(
     .executeTakeFirst()
   if (!row) return
   if (row.repository_id !== repositoryId)
-    throw new RuleViolation(
+    throw new Refusal(
       `${owner.name}/${name} is reserved: clients of the repository that had this name may still use it. ` +
         `Release the name first, on the page of ${owner.name} or with "repo release"`,
     )
@@ -174,7 +174,7 @@ export async function checkFree(
     .execute()
 }
 
-/** @throws RuleViolation if an owner has too many repositories */
+/** @throws Refusal if an owner has too many repositories */
 export async function checkCount(db: Kysely<Tables>, owner: Owner): Promise<void> {
   const { count } = await db
     .selectFrom('repositories')
@@ -182,12 +182,10 @@ export async function checkCount(db: Kysely<Tables>, owner: Owner): Promise<void
     .where('owner_id', '=', owner.id)
     .executeTakeFirstOrThrow()
   if (count >= MAX_REPOSITORIES)
-    throw new RuleViolation(
-      `${owner.name} has ${count} repositories; at most ${MAX_REPOSITORIES} are allowed`,
-    )
+    throw new Refusal(`${owner.name} has ${count} repositories; at most ${MAX_REPOSITORIES} are allowed`)
 }
 
-/** @throws RuleViolation if an owner has too many reserved names */
+/** @throws Refusal if an owner has too many reserved names */
 async function checkReserved(db: Kysely<Tables>, owner: Owner): Promise<void> {
   const { names } = await db
     .selectFrom('reserved_names')
@@ -195,7 +193,7 @@ async function checkReserved(db: Kysely<Tables>, owner: Owner): Promise<void> {
     .where('owner_id', '=', owner.id)
     .executeTakeFirstOrThrow()
   if (names >= MAX_RESERVED_NAMES)
-    throw new RuleViolation(
+    throw new Refusal(
       `${owner.name} has ${names} reserved names, and at most ${MAX_RESERVED_NAMES} are allowed. ` +
         'Release some first, on the page of the owner or with "repo release"',
     )
@@ -219,7 +217,7 @@ async function reserve(
  * reserved, however many they are.
  *
  * @returns the names before and since
- * @throws RuleViolation if the new owner has repositories of the same names, which it lists
+ * @throws Refusal if the new owner has repositories of the same names, which it lists
  */
 export async function moveRepositories(
   db: Kysely<Tables>,
@@ -240,9 +238,7 @@ export async function moveRepositories(
       .map(({ owner, name }) => `${owner}/${name}`)
       .join(', ')
     const more = takenNames.length > MAX_LISTED ? ` and ${takenNames.length - MAX_LISTED} more` : ''
-    throw new RuleViolation(
-      `"${to.name}" already owns ${names}${more}; delete those first. Nothing was changed`,
-    )
+    throw new Refusal(`"${to.name}" already owns ${names}${more}; delete those first. Nothing was changed`)
   }
 
   const moving = await db

@@ -1,7 +1,7 @@
 import { lstatSync } from 'node:fs'
 import type { Kysely, Selectable } from 'kysely'
 import { nameKey } from '../../domain/names.ts'
-import { checkExpected, RuleViolation } from '../../domain/rule-violation.ts'
+import { checkUnchanged, Refusal } from '../../domain/refusal.ts'
 import type { ReadableRepository } from '../access/access.ts'
 import { checkOwnerAdmin, checkRepositoryAdmin } from '../access/administration.ts'
 import { type Actor, ADMINISTRATOR, type Audit, type AuditEvent, type Recorder } from '../audit/audit.ts'
@@ -50,10 +50,10 @@ export function createRepositoryStore({ kysely }: Engine, folder: string, audit:
     return row && read(row)
   }
 
-  /** Returns a repository. @throws RuleViolation if it does not exist */
+  /** Returns a repository. @throws Refusal if it does not exist */
   const get = async (owner: string, name: string, db: Kysely<Tables> = kysely): Promise<Repository> => {
     const repository = await find(owner, name, db)
-    if (!repository) throw new RuleViolation(`there is no repository ${owner}/${name}`)
+    if (!repository) throw new Refusal(`there is no repository ${owner}/${name}`)
     return repository
   }
 
@@ -72,7 +72,7 @@ export function createRepositoryStore({ kysely }: Engine, folder: string, audit:
     const row =
       by.kind === 'administrator' ? await ensureOwner(db, record, owner) : await lockOwner(db, owner)
     await checkOwnerAdmin(db, by, row?.id ?? -1)
-    if (!row) throw new RuleViolation(`there is no user or group "${owner}"`)
+    if (!row) throw new Refusal(`there is no user or group "${owner}"`)
     if (by.kind !== 'administrator') await checkCount(db, row)
     await checkFree(db, row, name)
     const values = {
@@ -112,7 +112,7 @@ export function createRepositoryStore({ kysely }: Engine, folder: string, audit:
      * @param place moves the files to their folder before the row is visible; if it fails, there is
      * no row. It must be quick, because the database is locked meanwhile.
      * @throws AlreadyExists if the name is taken
-     * @throws RuleViolation if a name is invalid or reserved, or a user's owner has too many
+     * @throws Refusal if a name is invalid or reserved, or a user's owner has too many
      * @throws ServiceError as `checkOwnerAdmin`
      */
     async create(
@@ -156,7 +156,7 @@ export function createRepositoryStore({ kysely }: Engine, folder: string, audit:
           .where('id', '=', id)
           .returningAll()
           .executeTakeFirst()
-        if (!row) throw new RuleViolation('the repository was deleted in the meantime; nothing was changed')
+        if (!row) throw new Refusal('the repository was deleted in the meantime; nothing was changed')
         await record(creationOf(read(row), ADMINISTRATOR))
       })
     },
@@ -199,7 +199,7 @@ export function createRepositoryStore({ kysely }: Engine, folder: string, audit:
     /**
      * Deletes a repository with its statuses and collaborators. The caller removes the files.
      *
-     * @throws RuleViolation if it does not exist; ServiceError as `checkRepositoryAdmin`
+     * @throws Refusal if it does not exist; ServiceError as `checkRepositoryAdmin`
      */
     delete(owner: string, name: string, by: Actor = ADMINISTRATOR): Promise<Repository> {
       return audit.transaction(async (db, record) => {
@@ -218,7 +218,7 @@ export function createRepositoryStore({ kysely }: Engine, folder: string, audit:
 
     /**
      * @param expected what it is before, as far as the caller knows; default: anything
-     * @throws RuleViolation if it does not exist, or is something else; ServiceError as
+     * @throws Refusal if it does not exist, or is something else; ServiceError as
      * `checkRepositoryAdmin`
      */
     setVisibility(
@@ -232,7 +232,7 @@ export function createRepositoryStore({ kysely }: Engine, folder: string, audit:
         const repository = await get(owner, name, db)
         await checkRepositoryAdmin(db, by, repository.id)
         if (repository.visibility === visibility) return
-        checkExpected('the visibility', repository.visibility, expected)
+        checkUnchanged('the visibility', repository.visibility, expected)
         await db.updateTable('repositories').set({ visibility }).where('id', '=', repository.id).execute()
         await record({
           by,

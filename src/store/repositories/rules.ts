@@ -9,7 +9,7 @@ import {
 } from '../../domain/branch-rules.ts'
 import { nameKey } from '../../domain/names.ts'
 import { checkPattern, readPatterns } from '../../domain/patterns.ts'
-import { RuleViolation } from '../../domain/rule-violation.ts'
+import { Refusal } from '../../domain/refusal.ts'
 import { memoizeByObject } from '../../util/memoize.ts'
 import { checkRepositoryAdmin } from '../access/administration.ts'
 import {
@@ -58,7 +58,7 @@ export function createRuleStore(engine: Engine, audit: Audit) {
      *
      * @param expected `ruleState` of the rule before, as far as the caller knows; default: any
      * @returns the number of patterns that all rules of the repository require
-     * @throws RuleViolation if it exceeds a limit, a pattern is invalid, or the rule before is
+     * @throws Refusal if it exceeds a limit, a pattern is invalid, or the rule before is
      * another one; ServiceError as `checkRepositoryAdmin`
      */
     async set(
@@ -72,7 +72,7 @@ export function createRuleStore(engine: Engine, audit: Audit) {
         await checkRepositoryAdmin(db, by, id)
         const rows = await rowsOf(db, id).execute()
         const from = detailsOf(rows, branchPattern)
-        checkExpected(from, expected)
+        checkUnchangedRule(from, expected)
         const others = rows.filter((row) => row.branch_pattern !== branchPattern)
         const total = countPatterns(others) + required.length
         checkPatternTotal(countPatterns(rows), total)
@@ -109,7 +109,7 @@ export function createRuleStore(engine: Engine, audit: Audit) {
       })
     },
 
-    /** Removes a rule. Throws as `set`, and RuleViolation if no rule has the branch pattern. */
+    /** Removes a rule. Throws as `set`, and Refusal if no rule has the branch pattern. */
     async remove(
       { id, owner, name }: Pick<Repository, 'id' | 'owner' | 'name'>,
       branchPattern: string,
@@ -120,7 +120,7 @@ export function createRuleStore(engine: Engine, audit: Audit) {
       await audit.transaction(async (db, record) => {
         await checkRepositoryAdmin(db, by, id)
         const from = detailsOf(await rowsOf(db, id).execute(), branchPattern)
-        checkExpected(from, expected)
+        checkUnchangedRule(from, expected)
         const deletedRule = await db
           .deleteFrom('branch_rules')
           .where('repository_id', '=', id)
@@ -128,7 +128,7 @@ export function createRuleStore(engine: Engine, audit: Audit) {
           .returning('id')
           .executeTakeFirst()
         if (!deletedRule || !from)
-          throw new RuleViolation(`there is no rule for the branch pattern "${branchPattern}"`)
+          throw new Refusal(`there is no rule for the branch pattern "${branchPattern}"`)
         const details = { branches: branchPattern, from }
         await record({ by, action: 'rule.removed', repository: `${owner}/${name}`, details })
       })
@@ -164,9 +164,9 @@ export function ruleState(rule: Pick<BranchRule, 'required' | 'bypass'> | null):
   return JSON.stringify(rule && { required: rule.required, bypass: rule.bypass.map(({ name }) => name) })
 }
 
-function checkExpected(stored: { required: string[]; bypass: string[] } | null, expected?: string): void {
+function checkUnchangedRule(stored: { required: string[]; bypass: string[] } | null, expected?: string): void {
   if (expected !== undefined && JSON.stringify(stored) !== expected)
-    throw new RuleViolation(
+    throw new Refusal(
       'the rule for these branches is another one by now, which somebody else has set. Nothing was changed',
     )
 }

@@ -1,5 +1,5 @@
 import type { Kysely } from 'kysely'
-import { RuleViolation } from '../../domain/rule-violation.ts'
+import { Refusal } from '../../domain/refusal.ts'
 import { ServiceError } from '../../errors.ts'
 import { ADMINISTRATOR, type Audit, repositoryNameOf } from '../audit/audit.ts'
 import { type Engine, ForeignKeyViolation } from '../engine.ts'
@@ -129,7 +129,7 @@ export function createStatusStore(engine: Engine, audit: Audit, maxContexts: num
     /**
      * Removes the status of a context. The next read in every process is without it.
      *
-     * @throws RuleViolation if nothing was reported for the context
+     * @throws Refusal if nothing was reported for the context
      */
     async delete(repositoryId: number, sha: string, context: string): Promise<void> {
       // On Kysely's connection, whose commits clear the caches, since `hasAny` and the number of
@@ -144,7 +144,7 @@ export function createStatusStore(engine: Engine, audit: Audit, maxContexts: num
           .executeTakeFirst()
         const repository = await repositoryNameOf(db, repositoryId)
         if (!deletedStatus || !repository)
-          throw new RuleViolation(`the commit ${sha} has no status of the context "${context}"`)
+          throw new Refusal(`the commit ${sha} has no status of the context "${context}"`)
         await record({
           by: ADMINISTRATOR,
           action: 'status.deleted',

@@ -1,5 +1,5 @@
 import type { Session } from '../../auth/session.ts'
-import { RuleViolation } from '../../domain/rule-violation.ts'
+import { Refusal } from '../../domain/refusal.ts'
 import { type Html, html } from '../parts/html.ts'
 import { csrfField } from '../parts/layout.ts'
 import { sentence } from '../parts/text.ts'
@@ -66,7 +66,7 @@ export async function problemOf(work: () => Promise<unknown>): Promise<string | 
     await work()
     return undefined
   } catch (error) {
-    if (!(error instanceof RuleViolation)) throw error
+    if (!(error instanceof Refusal)) throw error
     return sentence(error.message)
   }
 }

@@ -1,6 +1,6 @@
 import type { Session } from '../../auth/session.ts'
 import { PERMISSIONS, type Permission } from '../../domain/permissions.ts'
-import { RuleViolation } from '../../domain/rule-violation.ts'
+import { Refusal } from '../../domain/refusal.ts'
 import type { FindUser } from '../parts/find-user.ts'
 import { type Html, html } from '../parts/html.ts'
 import { csrfField } from '../parts/layout.ts'
@@ -63,12 +63,12 @@ function choices({ admin }: PermissionForms): Choice[] {
  *
  * @param by the id of the user who sends it
  * @returns the user, the permission or null for none, and what it was when the form was made
- * @throws RuleViolation as `FindUser`, or if no permission was chosen
+ * @throws Refusal as `FindUser`, or if no permission was chosen
  */
 export async function readPermission(form: URLSearchParams, findUser: FindUser, by: number) {
   const user = await findUser(by, (form.get('user') ?? '').trim())
   const access = form.get('access')
   const permission = PERMISSIONS.find((permission) => permission === access) ?? null
-  if (permission === null && access !== 'none') throw new RuleViolation('choose what is allowed')
+  if (permission === null && access !== 'none') throw new Refusal('choose what is allowed')
   return { user, permission, expected: form.get('from') ?? '' }
 }

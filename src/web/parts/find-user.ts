@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import { isOwnerName } from '../../domain/names.ts'
-import { RuleViolation } from '../../domain/rule-violation.ts'
+import { Refusal } from '../../domain/refusal.ts'
 import type { Store } from '../../store/store.ts'
 
 export type FindUser = ReturnType<typeof createUserFinder>
@@ -16,12 +16,12 @@ export function createUserFinder({ users }: Pick<Store, 'users'>) {
 
   /**
    * @param by the id of the user who asks
-   * @throws RuleViolation if there is no such user, or the user who asks has sent too many such
+   * @throws Refusal if there is no such user, or the user who asks has sent too many such
    * names
    */
   return async (by: number, name: string): Promise<{ id: number; name: string }> => {
     if ((unknownNames.get(by) ?? 0) >= UNKNOWN_NAMES)
-      throw new RuleViolation('you have sent many names that no user has; try again in an hour')
+      throw new Refusal('you have sent many names that no user has; try again in an hour')
     // Counted before the answer, so that names which are sent at the same time are limited as well.
     unknownNames.set(by, (unknownNames.get(by) ?? 0) + 1)
     const user = isOwnerName(name) ? await users.find(name) : undefined
@@ -29,6 +29,6 @@ export function createUserFinder({ users }: Pick<Store, 'users'>) {
       unknownNames.set(by, (unknownNames.get(by) ?? 1) - 1)
       return { id: user.id, name: user.name }
     }
-    throw new RuleViolation(`there is no user "${name}"`)
+    throw new Refusal(`there is no user "${name}"`)
   }
 }

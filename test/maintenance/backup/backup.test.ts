@@ -268,15 +268,15 @@ t.test('rejects files that are not complete backups, and leaves the database emp
   const damagedFile = join(temporaryFolder(t), 'damaged')
   for (const [name, bytes, message] of wrong) {
     writeFileSync(damagedFile, bytes)
-    await t.rejects(restoreBackup(empty.engine, damagedFile, quiet), { name: 'RuleViolation', message }, name)
+    await t.rejects(restoreBackup(empty.engine, damagedFile, quiet), { name: 'Refusal', message }, name)
     t.equal(await empty.users.any(), false, `${name}: still empty`)
   }
   await t.rejects(restoreBackup(empty.engine, '/nonexistent/file', quiet), {
-    name: 'RuleViolation',
+    name: 'Refusal',
     message: '/nonexistent/file cannot be read: no such file or directory',
   })
   await t.rejects(restoreBackup(empty.engine, '/tmp', quiet), {
-    name: 'RuleViolation',
+    name: 'Refusal',
     message: /^\/tmp cannot be read: illegal operation on a directory$/,
   })
   await t.rejects(writeBackup(store.engine, '/nonexistent/file', quiet), { code: 'ENOENT' })

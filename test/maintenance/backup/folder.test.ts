@@ -265,7 +265,7 @@ t.test('a restore that is refused or interrupted leaves the place as it was', as
   const options = { dataDir: join(place, 'data') }
   const refuse = (message: RegExp) =>
     t.rejects(async () => restoreAll(options, await findBackup(folder), quiet), {
-      name: 'RuleViolation',
+      name: 'Refusal',
       message,
     })
 

@@ -40,7 +40,7 @@ t.test('objects stay while a backup cannot be read that may name them', async (t
   const manifest = join(folder, `${NAMES[0]}.manifest`)
   const text = readFileSync(manifest, 'utf8')
   writeFileSync(manifest, text.replace('owner/1', 'owner/x'))
-  await t.rejects(removeObjects(folder), { name: 'RuleViolation' })
+  await t.rejects(removeObjects(folder), { name: 'Refusal' })
   t.same(objects(), ['1.sha1.git', '2.sha1.git', '3.sha1.git'])
   writeFileSync(manifest, text)
   await removeObjects(folder)

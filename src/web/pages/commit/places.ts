@@ -1,5 +1,5 @@
 import { setTimeout } from 'node:timers/promises'
-import { Expected, insteadOf } from '../../../errors.ts'
+import { ExpectedError, insteadOf } from '../../../errors.ts'
 import type { GitClient } from '../../../git/history/cached-reads.ts'
 import type { Ref, Refs } from '../../../git/refs/read-refs.ts'
 import type { ReadableRepository } from '../../../store/access/access.ts'
@@ -28,7 +28,7 @@ export async function findPlaces(
 ): Promise<Places> {
   const all = await refs.list(repository, client)
   // git may have lost the commit, or the repository may be unavailable.
-  const currentBranches = refs.containing(repository, all, sha, client).catch(insteadOf(Expected, null))
+  const currentBranches = refs.containing(repository, all, sha, client).catch(insteadOf(ExpectedError, null))
   const timeLimit = setTimeout(TIME_LIMIT, null, { ref: false })
   // The former branches, so that none vanishes from an open page after a push, while git is asked.
   const branches = (await Promise.race([currentBranches, timeLimit])) ?? refs.contained(repository, all, sha)

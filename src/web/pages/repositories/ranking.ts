@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache'
-import { Expected, insteadOf } from '../../../errors.ts'
+import { ExpectedError, insteadOf } from '../../../errors.ts'
 import type { GitClient } from '../../../git/history/cached-reads.ts'
 import type { CommitLog } from '../../../git/history/log.ts'
 import { readHeadId } from '../../../git/refs/head.ts'
@@ -41,7 +41,9 @@ export class Ranking {
       unknown.map(async (repository) => {
         const head = async () => (await this.#heads.newest(repository, client))[0]?.sha ?? null
         // A row that is shown says why it has no commit.
-        return (await readHeadId(repository.path)) ?? (await head().catch(insteadOf(Expected, undefined)))
+        return (
+          (await readHeadId(repository.path)) ?? (await head().catch(insteadOf(ExpectedError, undefined)))
+        )
       }),
     )
     const commits = unknown.flatMap(({ id: repositoryId }, index) => {

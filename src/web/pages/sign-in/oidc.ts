@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import type { Oidc } from '../../../auth/oidc.ts'
-import { RuleViolation } from '../../../domain/rule-violation.ts'
+import { Refusal } from '../../../domain/refusal.ts'
 import { insteadOf, ServiceError } from '../../../errors.ts'
 import { connectionSignal } from '../../../http/connection-signal.ts'
 import { truncate } from '../../../util/truncate.ts'
@@ -10,8 +10,8 @@ import type { PageContext } from '../../parts/page-context.ts'
 import { firstOf, type Query } from '../../parts/query.ts'
 import { sentence } from '../../parts/text.ts'
 import { sessionOf } from '../../session/session-auth.ts'
-import { localPath, sendSignIn } from './page.ts'
-import { refusedView, signedOutView } from './view.ts'
+import { localPath, sendSignIn } from './sign-in-page.ts'
+import { refusedView, signedOutView } from './sign-in-view.ts'
 
 /** Seconds that people may take at the provider. */
 const LIFETIME = 600
@@ -58,7 +58,7 @@ export async function oidcPages(app: FastifyInstance, options: PageContext & { o
         else if (user.lockedAt !== null)
           refusal = { reason: 'locked', message: 'Your user is locked. Ask an administrator to unlock it.' }
       } catch (error) {
-        if (!(error instanceof RuleViolation)) throw error
+        if (!(error instanceof Refusal)) throw error
         const message =
           name === ''
             ? `${oidc.name} does not tell your name.`

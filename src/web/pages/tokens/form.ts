@@ -1,7 +1,7 @@
 import { scopes } from '../../../../generated/operations.ts'
 import { boundExpiry } from '../../../auth/issue-token.ts'
 import { checkPatterns } from '../../../domain/patterns.ts'
-import { RuleViolation } from '../../../domain/rule-violation.ts'
+import { Refusal } from '../../../domain/refusal.ts'
 import type { TokenLimits } from '../../../store/access/token-limits.ts'
 import { linesOf } from '../../forms/form.ts'
 import { sentence } from '../../parts/text.ts'
@@ -85,7 +85,7 @@ function limitsFromForm(form: TokenForm, choices: readonly { id: number }[]): To
   try {
     checkPatterns('context pattern', contexts)
   } catch (error) {
-    if (!(error instanceof RuleViolation)) throw error
+    if (!(error instanceof Refusal)) throw error
     errors.contexts = sentence(error.message)
   }
   return {
@@ -101,7 +101,7 @@ function readExpiry(form: TokenForm, now: number, maxLifetime: number | null): n
   try {
     return boundExpiry(expiresAt, maxLifetime, now)
   } catch (error) {
-    if (!(error instanceof RuleViolation)) throw error
+    if (!(error instanceof Refusal)) throw error
     form.errors[form.expiry === 'date' ? 'date' : 'expiry'] = sentence(error.message)
     return null
   }

@@ -14,7 +14,7 @@ import { headOf } from '../../parts/ref-chooser.ts'
 import { visibleText } from '../../parts/text.ts'
 import { tabOf } from '../../statuses/state-summary.ts'
 import { requiredContexts, tipVerdicts } from '../../statuses/verdicts.ts'
-import { repositoryView } from './view.ts'
+import { repositoryView } from './repository-view.ts'
 
 interface Route extends RepositoryRoute {
   Querystring: Query<'find' | 'ref' | 'after'>

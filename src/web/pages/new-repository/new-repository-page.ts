@@ -7,7 +7,7 @@ import { sendPage } from '../../parts/layout.ts'
 import type { PageContext } from '../../parts/page-context.ts'
 import { firstOf, formOf, type Query } from '../../parts/query.ts'
 import { actorOf, requireSignIn, sessionOf, userOf } from '../../session/session-auth.ts'
-import { type NewRepositoryForm, newRepositoryView } from './view.ts'
+import { type NewRepositoryForm, newRepositoryView } from './new-repository-view.ts'
 
 const PATH = '/settings/repositories/new'
 

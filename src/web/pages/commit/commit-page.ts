@@ -18,9 +18,9 @@ import { tabOf } from '../../statuses/state-summary.ts'
 import { type FilterQuery, readFilter } from '../../statuses/status-filter.ts'
 import type { StatusList } from '../../statuses/status-sections.ts'
 import { requiredContexts, verdictsOn } from '../../statuses/verdicts.ts'
+import { commitView, sinceView } from './commit-view.ts'
 import { type BranchHistory, findPlaces, readHistories } from './places.ts'
 import { resolveCommit } from './resolve-commit.ts'
-import { commitView, sinceView } from './view.ts'
 
 interface Route {
   Params: { owner: string; repo: string; '*': string }

@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { RuleViolation } from '../../../domain/rule-violation.ts'
+import { Refusal } from '../../../domain/refusal.ts'
 import { chooseDefaultBranch, deleteRepository } from '../../../git/manage.ts'
 import { isRefName } from '../../../git/refs/read-refs.ts'
 import type { ReadableRepository } from '../../../store/access/access.ts'
@@ -11,7 +11,7 @@ import { sendPage } from '../../parts/layout.ts'
 import type { PageContext } from '../../parts/page-context.ts'
 import { formOf } from '../../parts/query.ts'
 import { actorOf, sessionOf, userOf } from '../../session/session-auth.ts'
-import { type SettingsErrors, settingsView } from './view.ts'
+import { type SettingsErrors, settingsView } from './settings-view.ts'
 
 /** What a change has done: the page that comes next, and a sentence that it shows. */
 interface Done {
@@ -65,7 +65,7 @@ export async function settingsPage(app: FastifyInstance, context: PageContext): 
     return sessionAuth.redirect(request, reply, done.path, done.text)
   })
 
-  /** Makes one change. @throws RuleViolation */
+  /** Makes one change. @throws Refusal */
   async function apply(
     request: FastifyRequest,
     repository: ReadableRepository,
@@ -81,13 +81,13 @@ export async function settingsPage(app: FastifyInstance, context: PageContext): 
     switch (change) {
       case 'visibility': {
         const visibility = VISIBILITIES.find((value) => value === form.get('visibility'))
-        if (!visibility) throw new RuleViolation('choose who can see it')
+        if (!visibility) throw new Refusal('choose who can see it')
         await store.repositories.setVisibility(owner, name, visibility, by, expected)
         return { path, text: `${fullName} is ${visibility} now.` }
       }
       case 'branch': {
         const branch = form.get('branch') ?? ''
-        if (!isRefName(branch)) throw new RuleViolation('choose a branch')
+        if (!isRefName(branch)) throw new Refusal('choose a branch')
         const storedRepository = await store.repositories.get(owner, name)
         await chooseDefaultBranch(store, storedRepository, branch, by, expected)
         return { path, text: `${branch} is the default branch of ${fullName} now.` }
@@ -99,7 +99,7 @@ export async function settingsPage(app: FastifyInstance, context: PageContext): 
         return { path, text: `${fullName} is ${to.owner}/${to.name} now. The name before is reserved.` }
       }
       case 'delete': {
-        if (form.get('confirm') !== fullName) throw new RuleViolation(`type ${fullName}`)
+        if (form.get('confirm') !== fullName) throw new Refusal(`type ${fullName}`)
         await deleteRepository(store, owner, name, by)
         return { path: '/', text: `${fullName} was deleted.` }
       }

@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import { sendPage } from '../../parts/layout.ts'
+import { docsHead, docsView } from './docs-view.ts'
 import { referenceView } from './reference.ts'
-import { docsHead, docsView } from './view.ts'
 
 /**
  * Registers `/docs`, which renders the contract within the layout of the site, and what belongs to

@@ -7,7 +7,7 @@ import { sendPage } from '../../parts/layout.ts'
 import type { PageContext } from '../../parts/page-context.ts'
 import { firstOf, formOf, type Query } from '../../parts/query.ts'
 import { sessionOf } from '../../session/session-auth.ts'
-import { type SignInView, signInView } from './view.ts'
+import { type SignInView, signInView } from './sign-in-view.ts'
 
 /** Registers `/login` and `/logout`. */
 export async function signInPages(app: FastifyInstance, options: PageContext): Promise<void> {

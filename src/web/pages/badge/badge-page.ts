@@ -7,7 +7,7 @@ import { gitClient, type RepositoryRoute } from '../../parts/find-repository.ts'
 import type { PageContext } from '../../parts/page-context.ts'
 import { firstOf, type Query } from '../../parts/query.ts'
 import { stateOfSummary } from '../../statuses/commit-row.ts'
-import { badgeView, type Message } from './view.ts'
+import { badgeView, type Message } from './badge-view.ts'
 
 interface Route extends RepositoryRoute {
   Querystring: Query<'ref' | 'context'>

@@ -15,7 +15,7 @@ import type { PageContext } from '../../parts/page-context.ts'
 import { firstOf, formOf, type Query } from '../../parts/query.ts'
 import { actorOf, requireSignIn, sessionOf, userOf } from '../../session/session-auth.ts'
 import { EMPTY_FORM, readTokenForm } from './form.ts'
-import { revokeView, type TokensView, tokensView } from './view.ts'
+import { revokeView, type TokensView, tokensView } from './tokens-view.ts'
 
 interface Route {
   Querystring: Query<'repository'>

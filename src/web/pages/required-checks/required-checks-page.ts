@@ -13,7 +13,7 @@ import type { PageContext } from '../../parts/page-context.ts'
 import { firstOf, formOf, type Query } from '../../parts/query.ts'
 import { headOf } from '../../parts/ref-chooser.ts'
 import { actorOf, sessionOf, userOf } from '../../session/session-auth.ts'
-import { type Preview, type RuleForm, requiredChecksView } from './view.ts'
+import { type Preview, type RuleForm, requiredChecksView } from './required-checks-view.ts'
 
 interface Route extends RepositoryRoute {
   Querystring: Query<'rule'>

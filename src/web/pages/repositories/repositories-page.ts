@@ -21,7 +21,12 @@ import { stateOfSummary } from '../../statuses/commit-row.ts'
 import { type BranchVerdict, verdictsOn } from '../../statuses/verdicts.ts'
 import { membersView, ownerFormPath } from './members.ts'
 import { type Candidate, type Condition, placeOf, Ranking } from './ranking.ts'
-import { type Problem, type RepositoriesView, type RepositoryRow, repositoriesView } from './view.ts'
+import {
+  type Problem,
+  type RepositoriesView,
+  type RepositoryRow,
+  repositoriesView,
+} from './repositories-view.ts'
 
 interface Route {
   Querystring: Query<'after' | 'q'>

@@ -8,7 +8,7 @@ import { sendPage } from '../../parts/layout.ts'
 import type { PageContext } from '../../parts/page-context.ts'
 import { firstOf, formOf, type Query } from '../../parts/query.ts'
 import { actorOf, requireSignIn, sessionOf, userOf } from '../../session/session-auth.ts'
-import { type AccountView, accountView, type PasswordErrors } from './view.ts'
+import { type AccountView, accountView, type PasswordErrors } from './account-view.ts'
 
 /** Maximum number of sessions on a page. */
 const SESSIONS = 100

@@ -8,7 +8,7 @@ import { sendPage } from '../../parts/layout.ts'
 import type { PageContext } from '../../parts/page-context.ts'
 import { formOf } from '../../parts/query.ts'
 import { actorOf, sessionOf, userOf } from '../../session/session-auth.ts'
-import { accessView } from './view.ts'
+import { accessView } from './access-view.ts'
 
 /** Registers `/{owner}/{repo}/settings/access`: who has access to a repository, and why. */
 export async function accessPage(app: FastifyInstance, context: PageContext): Promise<void> {

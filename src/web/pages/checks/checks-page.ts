@@ -12,7 +12,7 @@ import { tabOf } from '../../statuses/state-summary.ts'
 import { type FilteredCheck, type FilterQuery, matches, readFilter } from '../../statuses/status-filter.ts'
 import { isStalled } from '../../statuses/status-sections.ts'
 import { requiredContexts, tipVerdicts } from '../../statuses/verdicts.ts'
-import { checksView } from './view.ts'
+import { checksView } from './checks-view.ts'
 
 interface Route extends RepositoryRoute {
   Querystring: Query<'ref'> & FilterQuery
