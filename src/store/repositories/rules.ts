@@ -164,7 +164,10 @@ export function ruleState(rule: Pick<BranchRule, 'required' | 'bypass'> | null):
   return JSON.stringify(rule && { required: rule.required, bypass: rule.bypass.map(({ name }) => name) })
 }
 
-function checkUnchangedRule(stored: { required: string[]; bypass: string[] } | null, expected?: string): void {
+function checkUnchangedRule(
+  stored: { required: string[]; bypass: string[] } | null,
+  expected?: string,
+): void {
   if (expected !== undefined && JSON.stringify(stored) !== expected)
     throw new Refusal(
       'the rule for these branches is another one by now, which somebody else has set. Nothing was changed',
