@@ -1,5 +1,7 @@
 #!/usr/bin/env node
 import '../runtime.ts'
+import { enableCompileCache } from '../util/compile-cache.ts'
 
-// Imported after the check above, since an older Node.js cannot load it.
+enableCompileCache()
+// Imported after the check of the version, since an older Node.js cannot load it.
 await import('../cli/main.ts')
