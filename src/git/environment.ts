@@ -4,6 +4,19 @@ const HOOK_EVENTS = [
   ...['pre-auto-gc', 'post-index-change'],
 ]
 
+/** Flaws of objects that git accepts in a push: its names for them (git-fsck(1)). */
+const IGNORED_FLAWS = ['badTimezone', 'missingSpaceBeforeDate', 'zeroPaddedFilemode']
+
+/** Filters of objects that a fetch may ask for, and those that an imported repository could allow. */
+const FILTERS = {
+  'blob:none': true,
+  'blob:limit': true,
+  tree: true,
+  'object:type': true,
+  'sparse:oid': false,
+  combine: false,
+}
+
 /**
  * Settings of every call. They override a repository's own: those of an imported repository are its
  * owner's, but these are about what clients of the server cause, or what the server promises them.
@@ -35,9 +48,26 @@ export const FIXED_SETTINGS: Readonly<Record<string, string>> = {
 
   // Only git's smart protocol is served.
   'http.getanyfile': 'false',
-  // Pushed objects are always checked.
+  // Pushed objects are always checked, since they are passed on to other users of the repository:
+  // for example a tree that contains `.git`. Histories of earlier tools have what is ignored, which
+  // harms nobody and could only be mended by new ids.
   'transfer.fsckObjects': 'true',
   'receive.fsckObjects': 'true',
+  ...Object.fromEntries(IGNORED_FLAWS.map((flaw) => [`receive.fsck.${flaw}`, 'ignore'])),
+  // It has no meaning here, but clients that send one would fail otherwise.
+  'receive.advertisePushOptions': 'true',
+  // With version 2 of the protocol git sends any object of a repository, whatever the settings say.
+  'uploadpack.allowAnySHA1InWant': 'true',
+  // Partial clones. `sparse:oid` makes git read any blob as a list of patterns, and `combine` repeats
+  // filters without a limit.
+  'uploadpack.allowFilter': 'true',
+  'uploadpackfilter.allow': 'false',
+  ...Object.fromEntries(
+    Object.entries(FILTERS).map(([filter, isAllowed]) => [
+      `uploadpackfilter.${filter}.allow`,
+      String(isAllowed),
+    ]),
+  ),
   // A replacement ref could make a blob appear under the id of a commit. This overrides
   // `GIT_NO_REPLACE_OBJECTS`.
   'core.useReplaceRefs': 'false',

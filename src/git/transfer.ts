@@ -24,9 +24,7 @@ export interface RefList {
 /** For the `upload-pack` of a path git drops the environment's settings, and all that is fixed. */
 const UPLOAD_PACK = [
   'git',
-  ...Object.entries({ ...FIXED_SETTINGS, 'uploadpack.allowAnySHA1InWant': 'true' }).map(
-    ([key, value]) => `-c ${shellQuote(`${key}=${value}`)}`,
-  ),
+  ...Object.entries(FIXED_SETTINGS).map(([key, value]) => `-c ${shellQuote(`${key}=${value}`)}`),
   'upload-pack --strict',
 ].join(' ')
 const SETTINGS = {
