@@ -10,6 +10,8 @@ export interface GitOutput {
   push(chunk: Buffer): void
   /** Whether nothing more is wanted; then git is stopped. */
   readonly isFull?: boolean
+  /** Receives the end of standard error if git succeeded. */
+  warn?(text: string): void
 }
 
 const STDERR_LENGTH = 2000
@@ -84,12 +86,13 @@ export async function runGit(
     output.push(chunk)
     if (output.isFull) child.kill('SIGKILL')
   })
-  const { code, reason } = await ended
+  const { code, stderr, reason } = await ended
   signal?.throwIfAborted()
   if (deadline.aborted) {
     const command = args.find((arg) => !arg.startsWith('-'))
     throw new GitTimeout(`git ${command} did not answer in time for ${repository.path}`)
   }
+  if (code === 0) output.warn?.(stderr)
   return code === 0 || output.isFull ? undefined : new GitFailed(reason, code)
 }
 

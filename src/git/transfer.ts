@@ -8,7 +8,9 @@ import { shellQuote } from '../util/shell-quote.ts'
 import { FIXED_SETTINGS, gitEnvironment } from './environment.ts'
 import { GitFailed, RepositoryUnavailable, unavailable } from './errors.ts'
 import { type OpenedRepository, openRepository, type RepositoryFiles } from './opened-repository.ts'
-import { symbolicFiles, symbolicTarget } from './refs/head.ts'
+import { readHeadRefs } from './refs/head.ts'
+import { listRefs } from './refs/list-refs.ts'
+import { addSymbolicFiles } from './refs/symbolic-refs.ts'
 import { decodeLatin1, startGit } from './run-git.ts'
 
 /**
@@ -35,45 +37,38 @@ const SETTINGS = {
   'fetch.unpackLimit': '1',
   'core.logAllRefUpdates': 'false',
 }
-/** Exit code of `git symbolic-ref --quiet` for a ref that is none. */
-const NOT_SYMBOLIC = 1
 
 /**
- * Lists the refs of a repository.
+ * Reads the refs of a repository.
  *
  * @throws GitFailed, also if git ignores a ref that it cannot read
  */
-export async function listRefs(repository: OpenedRepository): Promise<RefList> {
-  const list = ['for-each-ref', '--format=%(objectname) %(refname) %(symref)']
-  const { stdout, stderr } = await runUnlimited(repository, list)
-  if (stderr) throw new GitFailed(stderr, null)
-  const lines = stdout.split('\n').slice(0, -1)
-  const refs = lines.filter((line) => line.endsWith(' ')).map((line) => line.slice(0, -1))
-  const symbolic = new Map<string, string>()
-  for (const [, name = '', target] of lines.map((line) => line.split(' ')))
-    if (target) symbolic.set(name, target)
+export async function readRefList(repository: OpenedRepository): Promise<RefList> {
+  const refs: string[] = []
+  const targets = new Map<string, string>()
+  const { warnings } = await listRefs(
+    repository,
+    ['objectname', 'refname', 'symref'],
+    {},
+    ([id, ref = '', target = '']) => {
+      targets.set(ref, target)
+      if (target === '') refs.push(`${id} ${ref}`)
+    },
+  )
+  if (warnings) throw new GitFailed(warnings, null)
+  await addSymbolicFiles(repository.path, targets)
 
-  const head = await runUnlimited(repository, ['symbolic-ref', '--quiet', 'HEAD']).catch((error: unknown) => {
-    if (error instanceof GitFailed && error.code === NOT_SYMBOLIC) return null
-    throw error
-  })
-  // git follows a chain to its end. HEAD of a reftable is a file too, which names an invalid ref.
-  const target = await symbolicTarget(join(repository.path, 'HEAD'))
-  // Not trimmed: a byte of a name may be white space in another encoding.
-  const end = head?.stdout.replace(/\n$/, '')
-  if (end !== undefined)
-    symbolic.set('HEAD', target === undefined || target === 'refs/heads/.invalid' ? end : target)
+  const [headRef] = await readHeadRefs(repository)
+  if (headRef !== undefined) targets.set('HEAD', headRef)
   else refs.push(`${(await runUnlimited(repository, ['rev-parse', '--verify', 'HEAD'])).stdout.trim()} HEAD`)
-
-  // Git lists no symbolic ref that dangles, and of a chain only its end.
-  for await (const [name, target] of symbolicFiles(repository.path)) symbolic.set(name, target)
-  return { refs, symbolic: [...symbolic].map(([name, target]) => `${name} ${target}`).sort() }
+  const symbolic = [...targets].flatMap(([name, target]) => (target === '' ? [] : [`${name} ${target}`]))
+  return { refs, symbolic: symbolic.sort() }
 }
 
 /** Returns whether a repository has exactly these refs. False if they cannot be read. */
 export async function hasRefs(repository: RepositoryFiles, { refs, symbolic }: RefList): Promise<boolean> {
   try {
-    return isDeepStrictEqual(await listRefs(await openRepository(repository)), { refs, symbolic })
+    return isDeepStrictEqual(await readRefList(await openRepository(repository)), { refs, symbolic })
   } catch (error) {
     if (unavailable(repository.path, error) instanceof RepositoryUnavailable) return false
     throw error

@@ -2,7 +2,7 @@ import { nameKey } from '../domain/names.ts'
 import { unavailable } from '../git/errors.ts'
 import type { OpenedRepository } from '../git/opened-repository.ts'
 import { decodeLatin1 } from '../git/run-git.ts'
-import { listRefs, type RefList } from '../git/transfer.ts'
+import { type RefList, readRefList } from '../git/transfer.ts'
 import type { AuditLine, PushDetails } from '../store/audit/audit.ts'
 import type { Repository } from '../store/repositories/repositories.ts'
 import type { Store } from '../store/store.ts'
@@ -68,7 +68,7 @@ export async function compareWithExpectedRefs(store: Store, copies: readonly Rep
     /** @throws RepositoryUnavailable */
     async add(repository: Repository, opened: OpenedRepository): Promise<void> {
       if (!repository.managed) return
-      const list = await listRefs(opened).catch((error: unknown) => {
+      const list = await readRefList(opened).catch((error: unknown) => {
         throw unavailable(repository.path, error)
       })
       const present = refsOf(list)

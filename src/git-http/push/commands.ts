@@ -78,6 +78,11 @@ export function hasCapability({ capabilities }: PushRequest, name: string): bool
   return capabilities.split(/[ \t\r\n]/).some((word) => word === name || word.startsWith(`${name}=`))
 }
 
+/** Returns the refs that commands name. */
+export function refsOf(commands: readonly RefUpdate[]): string[] {
+  return commands.map(({ ref }) => ref)
+}
+
 function parseCommand(line: string): RefUpdate {
   if (line === CERTIFICATE) throw malformed('signed pushes are not supported; push with --no-signed')
   const [, old, next, ref] = COMMAND.exec(line) ?? []

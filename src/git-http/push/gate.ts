@@ -9,12 +9,13 @@ import {
 import { explainVerdict } from '../../domain/verdict.ts'
 import { ServiceError } from '../../errors.ts'
 import type { OpenedRepository } from '../../git/opened-repository.ts'
+import { readSymbolicRefs } from '../../git/refs/symbolic-refs.ts'
 import type { Pusher, RefUpdate } from '../../store/audit/audit.ts'
 import type { Bypass } from '../../store/repositories/rules.ts'
 import type { Store } from '../../store/store.ts'
 import { NO_OBJECT } from './commands.ts'
 import type { PushedRefs } from './proc-receive.ts'
-import { findCommits, isAncestor, readSymbolicRefs } from './ref-graph.ts'
+import { findCommits, isAncestor } from './ref-graph.ts'
 
 /** An update of branches with rules. */
 interface RuledUpdate {
@@ -157,7 +158,7 @@ async function findBranches(
   repository: OpenedRepository,
   signal: AbortSignal,
 ): Promise<(ref: string) => string[]> {
-  const symbolic = await readSymbolicRefs(repository, signal)
+  const symbolic = await readSymbolicRefs(repository, { signal })
   const aliases = Map.groupBy(symbolic.keys(), (ref) => symbolic.get(ref))
   return (ref) => {
     const target = symbolic.get(ref) ?? ref

@@ -2,15 +2,15 @@ import type { FileHandle } from 'node:fs/promises'
 import { rulesFor } from '../../domain/branch-rules.ts'
 import type { OpenedRepository } from '../../git/opened-repository.ts'
 import { followFirstBranch } from '../../git/refs/default-branch.ts'
+import { type RefIds, readRefIds } from '../../git/refs/list-refs.ts'
 import type { ReadableRepository } from '../../store/access/access.ts'
 import type { Pusher, RefUpdate } from '../../store/audit/audit.ts'
 import type { Store } from '../../store/store.ts'
-import { NO_OBJECT, readCommands } from './commands.ts'
+import { NO_OBJECT, readCommands, refsOf } from './commands.ts'
 import { syncFolders } from './folder-sync.ts'
 import { decide, findLimit } from './gate.ts'
 import type { Decide } from './proc-receive.ts'
 import type { PushRecorder } from './record.ts'
-import { type RefIds, readRefIds } from './ref-graph.ts'
 import { PushReport, reportRefusal } from './report.ts'
 
 /** What pushes need of the server. */
@@ -69,7 +69,7 @@ export async function beginPush(
   const request = await readCommands(body)
   const { commands } = request
   await recorder.settleKilled(pusher.repositoryId)
-  const before = await readRefIds(opened, commands, signal)
+  const before = await readRefIds(opened, refsOf(commands), { signal })
   const rules = await store.rules.load(pusher.repositoryId)
   const gated =
     rules.length > 0 ? { store, pusher, repository: opened, rules, authorizeAgain, onError } : null

@@ -2,14 +2,14 @@ import { ServiceError } from '../../errors.ts'
 import { GitFailed, RepositoryUnavailable } from '../../git/errors.ts'
 import { removeInterrupted } from '../../git/leftovers.ts'
 import { openRepository, type RepositoryFiles } from '../../git/opened-repository.ts'
+import { type RefIds, readRefIds } from '../../git/refs/list-refs.ts'
 import type { Pusher, RefUpdate } from '../../store/audit/audit.ts'
 import type { OpenPush, PushOutcome } from '../../store/repositories/pushes.ts'
 import type { Store } from '../../store/store.ts'
 import { persist } from '../../util/persist.ts'
-import { NO_OBJECT } from './commands.ts'
+import { NO_OBJECT, refsOf } from './commands.ts'
 import { syncFolders } from './folder-sync.ts'
 import type { Presence, ServerState } from './presence.ts'
-import { type RefIds, readRefIds } from './ref-graph.ts'
 
 /** A push on which git may work. */
 interface BegunPush {
@@ -208,7 +208,7 @@ async function readOwnRefs(repository: RepositoryFiles, moves: readonly RefUpdat
     const opened = await openRepository(repository)
     // A power cut must not undo what the event says.
     await syncFolders(opened.path)
-    return await readRefIds(opened, moves, timeout)
+    return await readRefIds(opened, refsOf(moves), { signal: timeout })
   } catch (error) {
     if (timeout.aborted || error instanceof RepositoryUnavailable || error instanceof GitFailed) return null
     throw error

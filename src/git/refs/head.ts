@@ -1,20 +1,22 @@
-import { constants } from 'node:fs'
-import { open, readdir, readlink } from 'node:fs/promises'
-import { join, relative } from 'node:path'
+import { readdir } from 'node:fs/promises'
+import { join } from 'node:path'
 import { BRANCHES } from '../../domain/branch-rules.ts'
 import { nullOnSystemError } from '../../errors.ts'
-import { walk } from '../../util/walk.ts'
+import { GitFailed } from '../errors.ts'
 import { type FilesState, filesState } from '../file-state.ts'
-import { decodeLatin1 } from '../run-git.ts'
+import type { OpenedRepository } from '../opened-repository.ts'
+import { decodeLatin1, readGit } from '../run-git.ts'
+import type { RunLimits } from './list-refs.ts'
+import { followSymbolic, readStart, symbolicTarget } from './symbolic-refs.ts'
 
-/** git follows at most five symbolic refs. */
-const MAX_DEPTH = 5
+/** What the file `HEAD` of a repository with a reftable names. HEAD itself is in the table. */
+const IN_REFTABLE = 'refs/heads/.invalid'
+/** Exit code of `git symbolic-ref --quiet` for a ref that is none. */
+const NOT_SYMBOLIC = 1
 /**
  * Maximum number of folders below `refs`. Changes in further ones are noticed when a list expires.
  */
 const MAX_FOLDERS = 2_000
-/** Maximum number of bytes read of a symbolic ref. */
-const REF_LENGTH = 8 * 1024
 
 /**
  * Returns the state of all files that determine the commit of `HEAD`. Reading it is much cheaper
@@ -48,10 +50,34 @@ async function addFolders(folder: string, folders: string[]): Promise<void> {
     if (entry.isDirectory()) await addFolders(join(folder, entry.name), folders)
 }
 
-/** Returns the name of the branch that `HEAD` names; null if it names none. */
+/** Returns the name of the branch that `HEAD` names, by its file alone; null if it names none. */
 export async function readDefaultBranch(path: string): Promise<string | null> {
-  const target = await symbolicTarget(join(path, 'HEAD'))
-  return target?.startsWith(BRANCHES) ? decodeLatin1(target.slice(BRANCHES.length)) : null
+  return branchOf(await symbolicTarget(join(path, 'HEAD')))
+}
+
+/** Returns the name of a branch, without `refs/heads/`; null for any other ref, or none. */
+export function branchOf(ref: string | undefined): string | null {
+  return ref?.startsWith(BRANCHES) && ref !== IN_REFTABLE ? decodeLatin1(ref.slice(BRANCHES.length)) : null
+}
+
+/**
+ * Returns the ref that `HEAD` names, and those to which it leads if that is a symbolic ref too; an
+ * empty list if HEAD is no symbolic ref. The last one need not exist. Names are decoded as Latin-1.
+ *
+ * @throws GitFailed; the signal's reason
+ */
+export async function readHeadRefs(repository: OpenedRepository, limits: RunLimits = {}): Promise<string[]> {
+  const [, ...refs] = await headChain(repository.path)
+  // Also asks about what only git understands.
+  if (refs.length > 0 && refs[0] !== IN_REFTABLE) return refs
+  try {
+    // Not trimmed: a byte of a name may be white space in another encoding.
+    const end = await readGit(repository, ['symbolic-ref', '--quiet', 'HEAD'], limits)
+    return [end.replace(/\n$/, '')]
+  } catch (error) {
+    if (error instanceof GitFailed && error.code === NOT_SYMBOLIC) return []
+    throw error
+  }
 }
 
 /**
@@ -59,62 +85,21 @@ export async function readDefaultBranch(path: string): Promise<string | null> {
  * can tell.
  */
 export async function readHeadId(path: string): Promise<string | null> {
-  const files = await headPaths(path)
-  const [packed = '', file = ''] = [files[0], files.at(-1)]
-  const loose = await readStart(file).catch(nullOnSystemError)
-  const name = Buffer.from(relative(path, file)).toString('latin1')
-  const lines = (await readStart(packed).catch(nullOnSystemError))?.split('\n').slice(0, -1) ?? []
+  const name = (await headChain(path)).at(-1) ?? ''
+  const loose = await readStart(join(path, decodeLatin1(name))).catch(nullOnSystemError)
+  const packed = await readStart(join(path, 'packed-refs')).catch(nullOnSystemError)
+  const lines = packed?.split('\n').slice(0, -1) ?? []
   const line = loose ?? lines.find((line) => line.endsWith(` ${name}`))
   return /^([0-9a-f]{40,64})(?:[ \n]|$)/.exec(line ?? '')?.[1] ?? null
 }
 
-/**
- * Resolves `HEAD` to a ref and returns all files in which git looks for that ref, which is the last
- * of them.
- */
+/** Returns all files in which git looks for the ref to which `HEAD` leads, which is the last of them. */
 export async function headPaths(path: string): Promise<string[]> {
-  const files = [join(path, 'packed-refs'), join(path, 'reftable', 'tables.list')]
-  let name: string | undefined = 'HEAD'
-  for (let depth = 0; name !== undefined && depth < MAX_DEPTH; depth++) {
-    const file = join(path, name)
-    files.push(file)
-    const target = await symbolicTarget(file)
-    // git rejects such a name too. It could lead out of the repository.
-    name = target === undefined || target.includes('..') ? undefined : decodeLatin1(target)
-  }
-  return files
+  const files = ['packed-refs', 'reftable/tables.list', ...(await headChain(path))]
+  return files.map((name) => join(path, decodeLatin1(name)))
 }
 
-/**
- * Yields the files below `refs` that are symbolic refs: name, and the ref that it names, which need
- * not exist. git lists none that leads nowhere, and of a chain only the end. A reftable has no such
- * files. Names are decoded as Latin-1.
- *
- * @param isKnown returns whether a file need not be read
- */
-export async function* symbolicFiles(
-  path: string,
-  isKnown: (name: string) => boolean = () => false,
-): AsyncGenerator<[name: string, target: string]> {
-  for await (const { path: file, isFolder } of walk(join(path, 'refs'))) {
-    const name = Buffer.from(relative(path, file)).toString('latin1')
-    if (isFolder || name.endsWith('.lock') || isKnown(name)) continue
-    const target = await symbolicTarget(file)
-    if (target !== undefined) yield [name, target]
-  }
-}
-
-/** Returns the ref that a file or a symbolic link names, decoded as Latin-1; undefined if none. */
-export async function symbolicTarget(file: string): Promise<string | undefined> {
-  const link = await readlink(file, 'latin1').catch(nullOnSystemError)
-  if (link?.startsWith('refs/')) return link
-  const text = await readStart(file).catch(nullOnSystemError)
-  return /^ref:[ \t]*(refs\/[!-~\x80-\xff]+)[ \t\r\n]*$/.exec(text ?? '')?.[1]
-}
-
-/** Returns the beginning of a file. Does not block on a pipe. @throws the system's error */
-async function readStart(file: string): Promise<string> {
-  await using handle = await open(file, constants.O_RDONLY | constants.O_NONBLOCK)
-  const { buffer, bytesRead } = await handle.read({ buffer: Buffer.alloc(REF_LENGTH) })
-  return buffer.toString('latin1', 0, bytesRead)
+/** Returns `HEAD` and the refs to which it leads, decoded as Latin-1. */
+function headChain(path: string): Promise<string[]> {
+  return followSymbolic('HEAD', (ref) => symbolicTarget(join(path, decodeLatin1(ref))))
 }

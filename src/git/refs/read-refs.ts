@@ -2,8 +2,10 @@ import { BRANCHES } from '../../domain/branch-rules.ts'
 import { isFullId } from '../../domain/commit-id.ts'
 import { GitFailed, RepositoryUnavailable } from '../errors.ts'
 import type { OpenedRepository } from '../opened-repository.ts'
-import { type ListLimits, RecordParser, readDate } from '../record-parser.ts'
-import { decodeLatin1, readGit, runGit } from '../run-git.ts'
+import { type ListLimits, readDate } from '../record-parser.ts'
+import { decodeLatin1, readGit } from '../run-git.ts'
+import { branchOf, readHeadRefs } from './head.ts'
+import { listRefs } from './list-refs.ts'
 
 /** A branch, or a tag of a commit. */
 export interface Ref {
@@ -30,13 +32,13 @@ export interface Refs {
 }
 
 const TAGS = 'refs/tags/'
-const FORMAT = [
-  ...['%(objectname)', '%(objecttype)', '%(*objectname)', '%(*objecttype)'],
-  ...['%(creatordate:iso-strict)', '%(HEAD)', '%(refname)'],
-]
-  .map((field) => `${field}%00`)
-  .join('')
-const LIMITS = { fields: 7, fieldLength: 1024, outputLength: 16 * 1024 * 1024 }
+const FIELDS = [
+  ...(['objectname', 'objecttype', '*objectname', '*objecttype'] as const),
+  ...(['creatordate:iso-strict', 'refname'] as const),
+] as const
+/** Bytes of the name of a ref. Refs with a longer one are left out. */
+const NAME_LENGTH = 1024
+const MAX_BYTES = 16 * 1024 * 1024
 
 /** Reads the newest branches and tags, without those of other objects and with overlong names. */
 export async function readRefs(
@@ -45,16 +47,16 @@ export async function readRefs(
   signal?: AbortSignal,
 ): Promise<Refs> {
   const args = ['--sort=-creatordate', `--count=${limits.count + 1}`, BRANCHES, TAGS]
-  const parser = await listRefs(repository, args, limits.timeout, signal)
-  const records = parser.records.slice(0, limits.count)
-  const refs = records.map(toRef).filter((ref) => ref !== null)
-  const current = records.find((fields) => fields[5] === '*')
-  const head = current && toRef(current)
+  const { records, isCut } = await readRecords(repository, args, limits.timeout, signal)
+  const refs = records
+    .slice(0, limits.count)
+    .map(toRef)
+    .filter((ref) => ref !== null)
   return {
-    ...(head ? { defaultBranch: head.name, head: head.sha } : await readHeadOf(repository, limits, signal)),
+    ...(await readHeadOf(repository, refs, limits.timeout, signal)),
     branches: refs.filter(({ kind }) => kind === 'branch'),
     tags: refs.filter(({ kind }) => kind === 'tag'),
-    more: parser.isFull || parser.records.length > limits.count,
+    more: isCut || records.length > limits.count,
   }
 }
 
@@ -73,13 +75,13 @@ export async function readRef(
   if (!isRefName(name)) return null
   const names = [`${BRANCHES}${name}`, `${TAGS}${name}`]
   // Also lists refs in a folder of this name.
-  const { records } = await listRefs(repository, ['--count=1000', ...names], timeout, signal)
+  const { records } = await readRecords(repository, ['--count=1000', ...names], timeout, signal)
   for (const refname of names) {
-    const fields = records.find((record) => record[6] === refname)
+    const fields = records.find((record) => record.at(-1) === refname)
     if (fields === undefined) continue
     const [object = '', , ...others] = fields
     // git before 2.45 does not follow a tag of a tag here.
-    const peel = ['rev-parse', '--verify', '--quiet', '--end-of-options', `${object.trim()}^{commit}`]
+    const peel = ['rev-parse', '--verify', '--quiet', '--end-of-options', `${object}^{commit}`]
     const ref =
       toRef(fields) ?? toRef([await readLine(repository, peel, timeout, signal), 'commit', ...others])
     if (ref) return ref
@@ -92,40 +94,50 @@ export function isRefName(name: string): boolean {
   return (
     name !== '' &&
     name !== '@' &&
-    Buffer.byteLength(name) < LIMITS.fieldLength - TAGS.length &&
+    Buffer.byteLength(name) < NAME_LENGTH - TAGS.length &&
     !/[\0-\x20\x7f~^:?*[\\]|\.\.|@\{|\/\/|^[/-]|\/$|\.$/.test(name) &&
     name.split('/').every((part) => !part.startsWith('.') && !part.endsWith('.lock'))
   )
 }
 
-/** Returns git's records of refs. */
-async function listRefs(
+/** Returns git's records of refs. @throws RepositoryUnavailable */
+async function readRecords(
   repository: OpenedRepository,
   args: readonly string[],
   timeout: number,
   signal: AbortSignal | undefined,
-): Promise<RecordParser> {
-  const parser = new RecordParser(LIMITS)
-  const all = ['for-each-ref', `--format=${FORMAT}`, ...args]
-  const failure = await runGit(repository, all, parser, timeout, signal)
-  if (failure)
-    throw new RepositoryUnavailable(`git could not list the refs of ${repository.path}: ${failure.message}`)
-  return parser
+): Promise<{ records: string[][]; isCut: boolean }> {
+  const records: string[][] = []
+  try {
+    const options = { args, maxBytes: MAX_BYTES, timeout, signal }
+    const { isCut } = await listRefs(repository, FIELDS, options, (values) => {
+      records.push(values.map(decodeLatin1))
+    })
+    return { records, isCut }
+  } catch (error) {
+    if (!(error instanceof GitFailed)) throw error
+    throw new RepositoryUnavailable(`git could not list the refs of ${repository.path}: ${error.message}`)
+  }
 }
 
-/** Returns where HEAD is if that is no branch with commits among those that were read. */
+/** Returns where HEAD is. @param refs in which its branch is looked up first */
 async function readHeadOf(
   repository: OpenedRepository,
-  { timeout }: ListLimits,
+  refs: readonly Ref[],
+  timeout: number,
   signal: AbortSignal | undefined,
 ): Promise<Pick<Refs, 'defaultBranch' | 'head'>> {
-  const name = await readLine(repository, ['symbolic-ref', '--quiet', 'HEAD'], timeout, signal)
-  const commit = ['rev-parse', '--verify', '--quiet', 'HEAD^{commit}']
-  const sha = await readLine(repository, commit, timeout, signal)
-  return {
-    defaultBranch: name.startsWith(BRANCHES) ? name.slice(BRANCHES.length) : null,
-    head: isFullId(sha) ? sha : null,
-  }
+  const ref = (await readHeadRefs(repository, { timeout, signal })).at(-1)
+  const defaultBranch = branchOf(ref)
+  const branch = refs.find(({ kind, name }) => kind === 'branch' && name === defaultBranch)
+  if (branch) return { defaultBranch, head: branch.sha }
+  const sha = await readLine(
+    repository,
+    ['rev-parse', '--verify', '--quiet', 'HEAD^{commit}'],
+    timeout,
+    signal,
+  )
+  return { defaultBranch, head: isFullId(sha) ? sha : null }
 }
 
 /** Returns the line that git prints, or an empty one if git fails. */
@@ -144,11 +156,10 @@ async function readLine(
 }
 
 function toRef(fields: string[]): Ref | null {
-  const [sha = '', type = '', peeled = '', peeledType = '', date = '', , refname = ''] = fields
+  const [sha = '', type = '', peeled = '', peeledType = '', date = '', refname = ''] = fields
   const kind = refname.startsWith(BRANCHES) ? 'branch' : 'tag'
-  // git ends each record by a newline, which is the start of the next one here.
-  const commit = type === 'commit' ? sha.trim() : peeledType === 'commit' ? peeled : ''
-  if (!isFullId(commit) || Buffer.byteLength(refname) >= LIMITS.fieldLength) return null
+  const commit = type === 'commit' ? sha : peeledType === 'commit' ? peeled : ''
+  if (!isFullId(commit) || Buffer.byteLength(refname) >= NAME_LENGTH) return null
   const name = refname.slice((kind === 'branch' ? BRANCHES : TAGS).length)
   return { kind, name, sha: commit, date: readDate(date) }
 }

@@ -12,7 +12,7 @@ import {
   hasObjects,
   idsOf,
   isComplete,
-  listRefs,
+  readRefList,
   unreachedCommits,
   writeTips,
 } from '../../git/transfer.ts'
@@ -239,7 +239,7 @@ async function copyContent(
   await inspectRepository(path)
   const verified = await packsIn(objects.path)
 
-  const list = await listRefs(repository)
+  const list = await readRefList(repository)
   const ids = idsOf(list)
   await fetchObjects(repository, objects, ids)
   await writeTips(objects, ids)

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { openRepository } from '../../../src/git/opened-repository.ts'
+import { readSymbolicRefs } from '../../../src/git/refs/symbolic-refs.ts'
 import { decide } from '../../../src/git-http/push/gate.ts'
-import { readSymbolicRefs } from '../../../src/git-http/push/ref-graph.ts'
 import { openTestStore, sqlite } from '../../helpers/databases.ts'
 import { listEvents } from '../../helpers/events.ts'
 import { createCommits, git } from '../../helpers/git.ts'
@@ -50,8 +50,14 @@ t.test('a chain of symbolic refs leads to its last one, which need not exist', a
   ] as const)
     for (const depth of depths)
       git(repository.path, 'symbolic-ref', `refs/heads/${chain}${depth}`, `refs/heads/${chain}${depth + 1}`)
-  const { signal } = new AbortController()
-  const refs = await readSymbolicRefs(await openRepository(repository), signal)
+  const refs = await readSymbolicRefs(await openRepository(repository), {})
   t.equal(refs.size, 8)
   for (const [ref, target] of refs) t.equal(target, ref.replace(/\d$/, '5'), ref)
+
+  git(repository.path, 'symbolic-ref', 'refs/heads/up0', 'refs/heads/up1')
+  const [tip = ''] = createCommits(repository.path, 1, 'new')
+  const push = (ref: string) => git(repository.path, 'push', '.', `${tip}:${ref}`)
+  t.throws(() => push('refs/heads/up0'), /broken symref/, 'git follows no longer chain')
+  push('refs/heads/up1')
+  t.equal(git(repository.path, 'rev-parse', 'refs/heads/up5'), tip)
 })

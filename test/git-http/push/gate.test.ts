@@ -335,8 +335,6 @@ t.test('no hook of an imported repository runs', async (t) => {
   for (const value of ['refs/tags', '!refs/heads/main'])
     gitSync(path, 'config', '--add', 'receive.procReceiveRefs', value)
   const { push, report, tip, head, require } = await setUp('imported', 'sha1', path)
-  t.match((await push('-o', 'ci.skip', 'HEAD:main')).stderr, /does not support push options/)
-  gitSync(path, 'config', 'receive.advertisePushOptions', 'true')
   const options = ['-o', '--bypass', '-o', 'refs/heads/main', '-o', 'version=1']
   t.match((await push(...options, 'HEAD:main', 'HEAD:topic')).stderr, UNREPORTED)
   t.equal(tip('topic'), await head())

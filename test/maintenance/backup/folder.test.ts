@@ -14,7 +14,7 @@ import t, { type Test } from 'tap'
 import type { ObjectFormat } from '../../../src/domain/commit-id.ts'
 import { openRepository } from '../../../src/git/opened-repository.ts'
 import { createBareRepository } from '../../../src/git/repository.ts'
-import { listRefs } from '../../../src/git/transfer.ts'
+import { readRefList } from '../../../src/git/transfer.ts'
 import { backUp } from '../../../src/maintenance/backup/back-up.ts'
 import { lockFile } from '../../../src/maintenance/backup/file-lock.ts'
 import { listBackups } from '../../../src/maintenance/backup/generations.ts'
@@ -73,7 +73,7 @@ async function refsOf(store: Store): Promise<unknown[]> {
     const { id, path } = repository
     git(path, 'rev-list', '--objects', '--quiet', '--all')
     const head = readFileSync(join(path, 'HEAD'), 'utf8')
-    refs.push([id, git(path, 'for-each-ref'), head, await listRefs(await openRepository(repository))])
+    refs.push([id, git(path, 'for-each-ref'), head, await readRefList(await openRepository(repository))])
   }
   return refs
 }

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { openRepository } from '../../../src/git/opened-repository.ts'
-import { listRefs, type RefList } from '../../../src/git/transfer.ts'
+import { type RefList, readRefList } from '../../../src/git/transfer.ts'
 import { durableTables } from '../../../src/maintenance/backup/tables.ts'
 import { openStore, type StoreOptions } from '../../../src/store/store.ts'
 import { git } from '../../helpers/git.ts'
@@ -29,7 +29,7 @@ export async function readContent(options: StoreOptions): Promise<Content> {
     for (const repository of await store.repositories.list()) {
       const { id, path } = repository
       git(path, 'rev-list', '--objects', '--quiet', '--all', 'HEAD')
-      refs[id] = await listRefs(await openRepository(repository))
+      refs[id] = await readRefList(await openRepository(repository))
     }
     return { rows, refs }
   } finally {
