@@ -96,7 +96,8 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     requestIdHeader: false,
     // Random, so that ids do not reveal the number of requests.
     genReqId: (request) => idOfProxy(request, trustedProxies) ?? randomUUID(),
-    serverFactory: (handle) => limitConnections(createHttpServer(handle, timeouts)),
+    serverFactory: (handle) =>
+      limitConnections(createHttpServer(handle, timeouts, (address) => isTrusted(address, trustedProxies))),
     clientErrorHandler: answerParserError,
     frameworkErrors: (error, request, reply) => sendError(withCommonHeaders(request, reply), error, ''),
     routerOptions: { maxParamLength: 16 * 1024 },

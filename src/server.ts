@@ -10,6 +10,7 @@ import { CommitLookup } from './git/objects/commit-lookup.ts'
 import { explainOwnerProblem, findOwnerProblem } from './git/repository-owner.ts'
 import { openSpool } from './git-http/spool.ts'
 import { checkAccount, commandToClose } from './ops/data-directory.ts'
+import { peopleBesideProxy } from './ops/local-proxy.ts'
 import { createLogger } from './ops/logger.ts'
 import { stopServing } from './ops/stop.ts'
 import { adminCommand, version, versionText } from './runtime.ts'
@@ -68,6 +69,14 @@ async function serve(): Promise<void> {
   await hintAtFirstUser(store, logger)
   const command = commandToClose(config.dataDir)
   if (command) logger.warn({ command }, `Other accounts of this machine can open DATA_DIR. Run: ${command}`)
+  const accounts = peopleBesideProxy(config.trustedProxies)
+  if (accounts.length > 0) {
+    logger.warn(
+      { accounts },
+      'TRUSTED_PROXIES contains this machine: these accounts can connect as the proxy does, and write any client ' +
+        'into X-Forwarded-For, so that their failed authentication attempts are never blocked',
+    )
+  }
   const spool = await openSpool(config.dataDir, config.spoolBytes).catch((error: unknown) => {
     throw startError('DATA_DIR', error)
   })

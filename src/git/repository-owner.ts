@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { accountName } from '../util/account-name.ts'
+import { accountName } from '../util/accounts.ts'
 import { shellQuote } from '../util/shell-quote.ts'
 import { unavailable } from './errors.ts'
 import { statIfExists } from './file-state.ts'

@@ -38,27 +38,46 @@ export function isTrusted(address: string, proxies: TrustedProxies): boolean {
   return proxies.some(([range, bits]) => ip.kind() === range.kind() && ip.match(range, bits))
 }
 
+/** The client of a request, according to the connection and trusted proxies. */
+interface FoundClient {
+  address: string
+  /** The entry that the trusted proxy `address` wrote and that is not an address. */
+  unreadable?: string
+}
+
 /**
- * Returns the address of the client itself. Walks `X-Forwarded-For` from the right, past trusted
- * proxies; the first other address is the client. At a malformed entry, the hop before it is the
- * client.
+ * Finds the address of the client itself. Walks `X-Forwarded-For` from the right, past trusted
+ * proxies; the first other address is the client. Where an entry names nobody, as `unknown` does,
+ * or is not an address, the hop before it is the client.
  *
  * @param peer address at the other end of the connection
  */
-export function clientAddress(
+export function findClient(
   peer: string,
   forwardedFor: string | undefined,
   proxies: TrustedProxies,
-): string {
-  let client = peer
-  for (const entry of forwardedFor?.split(',').reverse() ?? []) {
+): FoundClient {
+  let address = peer
+  for (const item of forwardedFor?.split(',').reverse() ?? []) {
+    const entry = item.trim()
+    if (!isTrusted(address, proxies) || entry === '' || /^"?unknown"?$/i.test(entry)) break
     // Copy the text: V8 would keep the whole header in memory for as long as a substring of it is
     // cached.
-    const address = Buffer.from(entry.trim(), 'latin1').toString('latin1')
-    if (!isTrusted(client, proxies) || parseAddress(address) === null) break
-    client = address
+    const next = Buffer.from(withoutPort(entry), 'latin1').toString('latin1')
+    if (parseAddress(next) === null) return { address, unreadable: entry.slice(0, MAX_LENGTH) }
+    address = next
   }
-  return client
+  return { address }
+}
+
+/**
+ * Returns an entry of `X-Forwarded-For` without quotes, brackets and port, which Azure, IIS and
+ * HAProxy write: `1.2.3.4:5678`, `"[2001:db8::1]:443"`.
+ */
+function withoutPort(entry: string): string {
+  const text = entry.replace(/^"([^"]*)"$/, '$1')
+  const [, ipv6, ipv4] = /^(?:\[([^\]]*)\]|(\d+\.\d+\.\d+\.\d+))(?::\d{1,5})?$/.exec(text) ?? []
+  return ipv6 ?? ipv4 ?? text
 }
 
 /**

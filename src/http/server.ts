@@ -21,12 +21,24 @@ export interface Timeouts {
   /** Between two requests of a connection. */
   idle: number
   /**
+   * The same for a proxy. A request that it sends on a connection that is just being closed is lost
+   * or answered with 502, so it must be the proxy that closes idle connections. Of those in use,
+   * load balancers of Google Cloud keep them longest: 600 s.
+   */
+  proxyIdle: number
+  /**
    * Without progress of an unsent answer. The connection is closed after at most twice this time.
    */
   write: number
 }
 
-export const DEFAULT_TIMEOUTS: Timeouts = { headers: 10_000, body: 20_000, idle: 65_000, write: 20_000 }
+export const DEFAULT_TIMEOUTS: Timeouts = {
+  headers: 10_000,
+  body: 20_000,
+  idle: 65_000,
+  proxyIdle: 620_000,
+  write: 20_000,
+}
 
 /**
  * Milliseconds in which requests are still started after their client has ended its half of the
@@ -40,8 +52,14 @@ const MAX_HEADER_BYTES = 16 * 1024
 
 /**
  * Creates an http.Server whose built-in responses (400, 408, 417, 431, 100) follow the contract.
+ *
+ * @param isProxy returns whether an address is that of a trusted proxy; by default none is
  */
-export function createHttpServer(handle: RequestListener, timeouts: Timeouts): Server {
+export function createHttpServer(
+  handle: RequestListener,
+  timeouts: Timeouts,
+  isProxy: (address: string) => boolean = () => false,
+): Server {
   const server = createServer({
     IncomingMessage: CompactRequest,
     ServerResponse: responsesWithLingeringClose(timeouts.body),
@@ -96,7 +114,10 @@ export function createHttpServer(handle: RequestListener, timeouts: Timeouts): S
     serve(request, response)
   }
 
-  server.setTimeout(timeouts.write, (socket: Socket) => endStalled(socket, timeouts))
+  server.setTimeout(timeouts.write, (socket: Socket) => {
+    const { write, idle, proxyIdle } = timeouts
+    endStalled(socket, write, isProxy(socket.remoteAddress ?? '') ? proxyIdle : idle)
+  })
   server.on('request', listener)
   // The code that reads a body sends "100 Continue", after all checks that need no body.
   server.on('checkContinue', listener)
@@ -119,7 +140,7 @@ export function createHttpServer(handle: RequestListener, timeouts: Timeouts): S
  * | idle    | has sent all answers                       | waits until `idle` is over       |
  * | over    | is ending, or has never received a request | closed                           |
  */
-function endStalled(socket: Socket, { write, idle }: Timeouts): void {
+function endStalled(socket: Socket, write: number, idle: number): void {
   const state = stateOf(socket)
   if (state === 'unread') socket.resetAndDestroy()
   else if (state === 'working') socket.setTimeout(write)

@@ -1,7 +1,7 @@
 import { accessSync, constants, realpathSync, statSync } from 'node:fs'
 import { Refusal } from '../domain/refusal.ts'
 import { isSystemError } from '../errors.ts'
-import { accountName } from '../util/account-name.ts'
+import { accountName } from '../util/accounts.ts'
 import { shellQuote } from '../util/shell-quote.ts'
 
 const ANY_ACCESS = 0o077

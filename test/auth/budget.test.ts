@@ -201,6 +201,27 @@ for (const database of databases) {
       t.equal(lines.filter((line) => line.includes('blocked')).length, 1, 'one block is logged once')
     })
 
+    t.test('a trusted proxy may write ports; what is not an address is warned of once', async (t) => {
+      const log = new PassThrough({ encoding: 'utf8' })
+      const trustedProxies = [parseCidr('127.0.0.1'), parseCidr('10.0.0.0/8')]
+      const { ask } = await setUp(t, database, { trustedProxies, logger: pino({ level: 'warn' }, log) })
+      const from = (client: string) => ({ 'x-forwarded-for': client })
+      for (let index = 0; index < LIMIT; index++)
+        await ask({ ...bad(), ...from(`192.0.2.1:${4711 + index}`) })
+      t.equal(await ask({ ...bad(), ...from('"192.0.2.1:80"') }), 429)
+      t.equal(await ask({ ...bad(), ...from('192.0.2.2:80') }), 401, 'another client')
+      t.equal(await ask({ ...bad(), ...from('[2001:db8::1]:443') }), 401)
+      t.equal(await ask({ ...bad(), ...from('unknown') }), 401)
+      t.notMatch(log.read(), 'X-Forwarded-For')
+      for (const client of ['192.0.2.3:http, 10.0.0.7', '_hidden']) await ask(from(client))
+      const lines = String(log.read()).trim().split('\n')
+      const warnings = lines
+        .filter((line) => line.includes('X-Forwarded-For'))
+        .map((line) => JSON.parse(line))
+      t.match(warnings, [{ peer: '10.0.0.7', entry: '192.0.2.3:http' }])
+      t.equal(warnings.length, 1)
+    })
+
     t.test('all processes share the budget, it survives a restart, and it can be lifted', async (t) => {
       const { server, path, ask, token } = await setUp(t, database)
       t.equal(count(await fail(ask, LIMIT + 1), 429), 1)

@@ -114,16 +114,15 @@ test('README: its badge', async (t) => {
   for (const key of searchParams.keys()) {
     const changed = new URLSearchParams(searchParams)
     changed.set(key, 'missing')
-    t.match(await (await badge(changed)).text(), 'unknown', key)
+    t.match(await (await badge(changed)).text(), key === 'ref' ? 'unknown' : 'no status', key)
   }
   t.match(
     section,
-    'A private repository, a missing one, and an unknown `ref` or `context` all have the same badge, "unknown".',
+    'A private repository, a missing one, and an unknown `ref` all have the same badge, "unknown".',
   )
   await server.createRepository(`${owner}/hidden`, { private: true })
-  const queries = [`${name}/badge.svg?ref=none`, `${name}/badge.svg?context=none`]
   const badges = await Promise.all(
-    ['hidden/badge.svg', 'missing/badge.svg', ...queries].map(async (path) =>
+    ['hidden/badge.svg', 'missing/badge.svg', `${name}/badge.svg?ref=none`].map(async (path) =>
       (await fetch(`${server.url}/${owner}/${path}`)).text(),
     ),
   )
@@ -233,6 +232,8 @@ test('numbers in prose are those of the program', async (t) => {
     ['clients/typescript/README.md', /retried for at most (\S+) seconds/, defaultTimes.totalTimeout / 1000],
     ['src/README.md', /reads at most (\S+) KiB, strict JSON/, operations.reportStatus.bodyLimit / 1024],
     ['src/README.md', /When more than (\S+) arrive at once/, MAX_WAITING],
+    [GUIDE, /sends no request for (\S+) seconds/, DEFAULT_TIMEOUTS.idle / 1000],
+    [GUIDE, /or for (\S+) seconds if it is a trusted proxy/, DEFAULT_TIMEOUTS.proxyIdle / 1000],
     ['src/README.md', /for (\S+) seconds is reset/, DEFAULT_TIMEOUTS.write / 1000],
     ['src/README.md', /is reset, (\S+) seconds after it stalled/, (2 * DEFAULT_TIMEOUTS.write) / 1000],
     ['src/README.md', /or HEAD changes, and for (\S+) s at most/, MAX_AGE / 1000],

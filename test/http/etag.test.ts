@@ -11,4 +11,13 @@ t.test('If-None-Match: weak comparison, lists and *', async (t) => {
   for (const header of [undefined, '', 'W/', strong.slice(1, -1), 'W/"x"', '"*"', etagOf('another')])
     t.notOk(matchesEtag(header, etag), `not ${header}`)
   t.ok(matchesEtag(etag, strong), 'of a strong validator too')
+  for (const suffix of ['-gzip', ';gzip', '--gzip', '-br', '-zstd', '-deflate']) {
+    const compressed = `${strong.slice(0, -1)}${suffix}"`
+    for (const header of [compressed, `W/${compressed}`, `"x", ${compressed}`])
+      t.ok(matchesEtag(header, etag), header)
+    t.ok(matchesEtag(compressed, compressed), 'a validator that ends like that')
+    t.notOk(matchesEtag(strong, compressed))
+    t.notOk(matchesEtag(`${strong.slice(0, -1)}${suffix}${suffix}"`, etag), 'twice')
+  }
+  t.notOk(matchesEtag(`${strong.slice(0, -1)}-x"`, etag))
 })

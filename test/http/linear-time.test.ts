@@ -47,6 +47,8 @@ const units = [
   'a="',
   'W/"',
   'W/',
+  '-',
+  '-gzip',
   '@',
   '%20',
   '.',
@@ -105,7 +107,8 @@ t.test('headers and paths are processed in linear time', async (t) => {
     }
   }
   for (const unit of [...units, '127.0.0.1,']) {
-    await attempt('GET', read, { 'x-forwarded-for': fill(unit, HEADER_LENGTH) })
+    for (const start of ['', '[', '"', '1.1.1.1:'])
+      await attempt('GET', read, { 'x-forwarded-for': start + fill(unit, HEADER_LENGTH) })
     await attempt('GET', '/metrics', { authorization: `Bearer ${fill(unit, HEADER_LENGTH)}B` })
     await attempt('GET', '/alice/rocket.git/info/refs?service=git-upload-pack', {
       authorization: `Basic ${fill(unit, HEADER_LENGTH)}B`,

@@ -1,6 +1,8 @@
 import { once } from 'node:events'
+import { connect } from 'node:net'
 import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
+import { parseCidr } from '../../src/http/address.ts'
 import { basic, commit, createCheckout, git } from '../git-http/client.ts'
 import { beginRpc, workersIn } from '../git-http/raw.ts'
 import { replaceGit } from '../helpers/git.ts'
@@ -84,6 +86,26 @@ t.test('answers of git, the API and assets are subject to the timeout', async (t
   }
   await noConnections(server.app.server)
   await until(() => workersIn(path).length === 0)
+})
+
+t.test('an idle connection of a trusted proxy is kept longer', async (t) => {
+  const trustedProxies = [parseCidr('127.0.0.1')]
+  const server = await startServer(t, {
+    trustedProxies,
+    timeouts: { write: 200, idle: 300, proxyIdle: 2_000 },
+  })
+  const close = async (localAddress: string) => {
+    const { hostname: host, port } = new URL(server.url)
+    const socket = connect({ host, port: Number(port), localAddress }).resume()
+    const closed = once(socket, 'close')
+    socket.write(getBytes('/healthz'))
+    const begun = performance.now()
+    await closed
+    return performance.now() - begun
+  }
+  const [proxy, other] = await Promise.all([close('127.0.0.1'), close('127.0.0.2')])
+  t.ok(proxy > 1_900, `${proxy} ms`)
+  t.ok(other < proxy - 500, `${other} ms`)
 })
 
 t.test('an idle connection is kept for the idle time, also with a shorter timeout of writes', async (t) => {

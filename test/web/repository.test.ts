@@ -243,6 +243,10 @@ t.test('a badge shows the state to everyone, and nothing of what is private', as
   t.equal(message((await badge('?ref=main&context=ci/build')).body), 'ci/build: success')
   t.equal(message((await badge('?context=ci%2Fmac')).body), 'ci/mac: failure')
   t.equal(message((await badge('?ref=next')).body), 'checks: no status')
+  const unreported = await badge('?ref=next&context=ci/build')
+  t.equal(unreported.status, 200, 'a push comes before the reports on it')
+  t.equal(message(unreported.body), 'ci/build: no status')
+  t.equal((await badge('?ref=next&context=%00')).status, 200)
   const strange = (await badge(`?context=${encodeURIComponent(evil)}`)).body
   t.equal(message(strange), '&quot;&gt;&lt;script&gt;[U+202E]evil &amp; co\u2401\uFFFD: error')
   t.notMatch(strange, /<script|[\p{Bidi_Control}[\p{Cc}--\n]\uffff]/v)
@@ -253,11 +257,14 @@ t.test('a badge shows the state to everyone, and nothing of what is private', as
   const same = (headers: Headers) =>
     [...headers].filter(([name]) => name !== 'date' && name !== 'x-request-id')
   const others: [query: string, name: string][] = [
-    ...['?ref=none', '?context=none', '?ref=main~1', '?ref=next&context=ci/build', '?context=%00'].map(
-      (query): [string, string] => [query, 'rocket'],
-    ),
+    ...['?ref=none', '?ref=none&context=ci/build', '?ref=main~1'].map((query): [string, string] => [
+      query,
+      'rocket',
+    ]),
     ...['hidden', 'empty', '%00', '.git', 'x'.repeat(101)].map((name): [string, string] => ['', name]),
     ['?ref=main&context=ci/build', 'hidden'],
+    ['?context=none', 'hidden'],
+    ['?context=none', 'empty'],
   ]
   const cookie = client.cookieHeader()
   const authorization = `Bearer ${await server.createToken('alice')}`

@@ -58,7 +58,7 @@ export async function badgePage(app: FastifyInstance, { store, refs }: PageConte
     const refName = firstOf(request.query.ref)
     const sha = refName ? (await refs.find(repository, list, refName, client))?.sha : list.head
     if (!sha) return null
-    if (context) return (await store.summaries.findState(repository.id, sha, context)) ?? null
+    if (context) return (await store.summaries.findState(repository.id, sha, context)) ?? 'no status'
     const [summary] = await store.summaries.list([{ repositoryId: repository.id, sha }])
     return (summary && stateOfSummary(summary)) ?? 'no status'
   }
