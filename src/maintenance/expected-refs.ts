@@ -119,7 +119,7 @@ function addEvent(history: History, { time, action, object, details }: AuditLine
   if (action !== 'push' && !isRename) return
   const key = nameKey(object)
   const records = history.pushes.get(key) ?? []
-  // Only `recordEvent` writes details.
+  // Only `recordEvents` writes details.
   records.push({ ...(action === 'push' && (details as object as Partial<PushDetails>)), time })
   history.pushes.set(key, records)
 }

@@ -4,7 +4,7 @@ import { lstatSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import Sqlite from 'better-sqlite3'
-import { type AuditEvent, recordEvent } from '../../src/store/audit/audit.ts'
+import { type AuditEvent, recordEvents } from '../../src/store/audit/audit.ts'
 import { openStore, type StoreOptions } from '../../src/store/store.ts'
 import { packet, pushBody } from '../git-http/raw.ts'
 import { execute } from '../helpers/databases.ts'
@@ -225,7 +225,7 @@ async function bytesPerEvent(options: StoreOptions): Promise<number> {
           repository: 'alice/rocket',
           details: { updates: [update] },
         }
-        await recordEvent(db, event)
+        await recordEvents(db, [event])
       }
     })
     return ((await tableSize(options)) - before) / EVENTS

@@ -3,7 +3,7 @@ import t from 'tap'
 import { buildApp } from '../../src/app.ts'
 import { CommitLookup } from '../../src/git/objects/commit-lookup.ts'
 import { openSpool } from '../../src/git-http/spool.ts'
-import { ADMINISTRATOR, BACKUP, recordEvent } from '../../src/store/audit/audit.ts'
+import { ADMINISTRATOR, type AuditEvent, BACKUP, recordEvents } from '../../src/store/audit/audit.ts'
 import { openStore } from '../../src/store/store.ts'
 import { createPostgresDatabase, execute, temporaryFolder } from '../helpers/databases.ts'
 import { recordLog } from '../helpers/log.ts'
@@ -83,11 +83,11 @@ t.test('has the time, size and duration of the latest complete backup', async (t
   const server = await startServer(t, { metricsToken: TOKEN })
   const details = { repositories: 1, refs: 1, bytes: 4_096, seconds: 1.5 }
   const event = { by: ADMINISTRATOR, object: BACKUP } as const
-  const record = (event: Parameters<typeof recordEvent>[1]) => recordEvent(server.store.engine.kysely, event)
-  const { time } = await record({ ...event, action: 'backup.completed', details })
+  const record = (event: AuditEvent) => recordEvents(server.store.engine.kysely, [event])
+  const [line] = await record({ ...event, action: 'backup.completed', details })
   await record({ ...event, action: 'backup.incomplete', details: { ...details, bytes: 1, problems: ['x'] } })
   const samples = samplesOf((await server.call('GET', '/metrics', { token: TOKEN })).body)
-  t.equal(samples.get('commit_status_backup_timestamp_seconds'), Date.parse(time) / 1000)
+  t.equal(samples.get('commit_status_backup_timestamp_seconds'), Date.parse(line?.time ?? '') / 1000)
   t.equal(samples.get('commit_status_backup_size_bytes'), 4_096)
   t.equal(samples.get('commit_status_backup_duration_seconds'), 1.5)
   t.equal(samples.get('commit_status_backup_incomplete'), 1)

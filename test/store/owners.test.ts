@@ -1,9 +1,11 @@
+import { sql } from 'kysely'
 import { test } from 'tap'
 import type { Actor } from '../../src/store/audit/audit.ts'
 import { openStore, type Store } from '../../src/store/store.ts'
 import { compareWithModel } from '../helpers/access-model.ts'
 import { databases, openTestStore } from '../helpers/databases.ts'
 import { listEvents } from '../helpers/events.ts'
+import { watchTransactions } from '../helpers/transactions.ts'
 
 const GROUPS = 20
 const one = { owner: 'acme', name: 'one' }
@@ -351,6 +353,64 @@ for (const database of databases) {
         { user: 'carol', permission: 'write', reason: 'member' },
         { user: 'carol', permission: 'read', reason: 'granted' },
       ])
+    })
+
+    t.test('a deletion does not keep others from writing, however much it deletes', async (t) => {
+      const { store: opened } = await openTestStore(t, database)
+      const { kysely } = opened.engine
+      const rowsBefore: number[] = []
+      const { store, statements } = watchTransactions(opened, async () => {
+        for (const table of ['statuses', 'collaborators'] as const) {
+          const rows = kysely.selectFrom(table).select((eb) => eb.fn.countAll<number>().as('rows'))
+          rowsBefore.push((await rows.where('repository_id', '=', 1).executeTakeFirstOrThrow()).rows)
+        }
+      })
+      const insert = (table: string, columns: string, size: number, values: string) =>
+        sql
+          .raw(`with recursive numbers (i) as (select 1 union all select i + 1 from numbers where i < ${size})
+            insert into ${table} (${columns}) select ${values} from numbers`)
+          .execute(kysely)
+      const { carol } = await createUsers(opened, 'carol')
+      await opened.groups.create('acme')
+      await opened.groups.setMember('acme', carol.user.id, 'write')
+      const deleteUser = async (name: string, size: number) => {
+        const { id } = await opened.users.create(name)
+        const owner = await opened.groups.find(name, null)
+        await insert(
+          'repositories',
+          'owner_id, owner, owner_key, name, name_key, visibility, object_format, created_at',
+          size,
+          `${owner?.id}, '${name}', '${name}', '${name}' || i, '${name}' || i, 'private', 'sha1', 0`,
+        )
+        await sql`insert into collaborators (repository_id, user_id, permission, granted)
+          select id, ${sql.lit(id)}, 'write', 'write' from repositories`.execute(kysely)
+        statements.length = 0
+        const { moved, changes } = await store.users.delete(name, 'acme')
+        t.same([moved, changes.filter(({ user }) => user === 'carol').length], [size, size])
+        return [...statements]
+      }
+
+      const few = await deleteUser('few', 3)
+      const many = await deleteUser('many', 1_200)
+      t.equal(many.length, 3, 'one transaction moves at most 500 repositories')
+      t.ok(Math.max(...many) <= Math.max(...few), `with as few statements as for 3: ${many}`)
+
+      await insert('users', 'name, name_key, created_at', 6_000, `'u' || i, 'u' || i, 0`)
+      await sql`insert into collaborators (repository_id, user_id, permission, granted)
+        select 1, id, 'read', 'read' from users where name_key like 'u%'`.execute(kysely)
+      await insert(
+        'statuses',
+        'repository_id, sha, context, id, state, created_at, updated_at',
+        6_000,
+        `1, 'c' || (i / 100), 'ci/' || i, 'id' || i, 'success', 0, 0`,
+      )
+      rowsBefore.length = 0
+      await store.repositories.delete('acme', 'few1')
+      t.equal(rowsBefore.length, 2, 'one transaction')
+      t.ok(
+        rowsBefore.every((rows) => rows > 0 && rows <= 5_000),
+        `which deletes at most 5,000 rows of each kind: ${rowsBefore}`,
+      )
     })
   })
 }

@@ -1,6 +1,6 @@
 import { test } from 'tap'
 import { isBypassedBy, rulesFor } from '../../src/domain/branch-rules.ts'
-import type { User } from '../../src/store/accounts/users.ts'
+import type { User } from '../../src/store/accounts/user-rows.ts'
 import { databases, openTestStore, sqlite } from '../helpers/databases.ts'
 import { listEvents } from '../helpers/events.ts'
 

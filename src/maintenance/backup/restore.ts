@@ -7,7 +7,7 @@ import { emptyWhenMissing } from '../../errors.ts'
 import { openRepository } from '../../git/opened-repository.ts'
 import { createBareRepository } from '../../git/repository.ts'
 import { fetchObjects, hasRefs, idsOf, writeRefs } from '../../git/transfer.ts'
-import { ADMINISTRATOR, BACKUP, recordEvent } from '../../store/audit/audit.ts'
+import { ADMINISTRATOR, BACKUP, recordEvents } from '../../store/audit/audit.ts'
 import type { Engine } from '../../store/engine.ts'
 import { appliedMigrations, completeOlderRows } from '../../store/migrations.ts'
 import { settleAsUnknown } from '../../store/repositories/pushes.ts'
@@ -149,7 +149,7 @@ async function restoreInto(
       locked = Number((await users.executeTakeFirstOrThrow()).numUpdatedRows)
     }
     const event = { by: ADMINISTRATOR, action: 'backup.restored', object: BACKUP } as const
-    await recordEvent(db, { ...event, details: { created_at, locked } }, operator)
+    await recordEvents(db, [{ ...event, details: { created_at, locked } }], operator)
     await publishAll(drafts)
   })
   return { ...frame, locked }

@@ -97,23 +97,56 @@ export interface AccessChange {
   to: Permission | null
 }
 
-/** Returns which users have other permissions than before, by their names. */
-export function compareAccess(before: readonly AccessEntry[], after: readonly AccessEntry[]): AccessChange[] {
-  const keyOf = ({ repositoryId, user }: AccessEntry) => `${repositoryId} ${user}`
-  const [old, current] = [before, after].map(
-    // The first entry of a user has the greatest permission.
-    (entries) => new Map(entries.toReversed().map((entry) => [keyOf(entry), entry])),
-  )
-  const names = new Map(
-    [...before, ...after].map(({ repositoryId, repository }) => [repositoryId, repository]),
-  )
-  const changes: AccessChange[] = []
-  for (const [key, entry] of new Map([...(old ?? []), ...(current ?? [])])) {
-    const [from = null, to = null] = [old, current].map((entries) => entries?.get(key)?.permission ?? null)
-    const { user, repositoryId } = entry
-    if (user !== null && from !== to)
-      changes.push({ user, repository: names.get(repositoryId) ?? entry.repository, from, to })
-  }
+/**
+ * Returns the access that changes when a user is deleted and another owner gets the repositories
+ * that `owner`, the owner of the user's name, has. That a repository is public is no access.
+ */
+export async function listChangesOfDeletion(
+  db: Kysely<Tables>,
+  user: { id: number; name: string },
+  owner: { id: number } | undefined,
+  newOwner: { id: number; name: string } | undefined,
+): Promise<AccessChange[]> {
+  const lost = await db
+    .selectFrom('repositories')
+    .leftJoin('members', (join) =>
+      join.onRef('members.owner_id', '=', 'repositories.owner_id').on('members.user_id', '=', user.id),
+    )
+    .leftJoin('collaborators', (join) =>
+      join
+        .onRef('collaborators.repository_id', '=', 'repositories.id')
+        .on('collaborators.user_id', '=', user.id),
+    )
+    .select(['repositories.owner_id', 'repositories.owner', 'repositories.name', permission.as('permission')])
+    .where((eb) =>
+      eb.or([eb('members.user_id', 'is not', null), eb('collaborators.user_id', 'is not', null)]),
+    )
+    .execute()
+  const gained = await db
+    .selectFrom('repositories')
+    // The members that the repositories have then.
+    .innerJoin('members', (join) => join.on('members.owner_id', '=', newOwner?.id ?? -1))
+    .innerJoin('users', 'users.id', 'members.user_id')
+    .leftJoin('collaborators', (join) =>
+      join
+        .onRef('collaborators.repository_id', '=', 'repositories.id')
+        .onRef('collaborators.user_id', '=', 'users.id'),
+    )
+    .select(['repositories.name', 'users.name as user', 'collaborators.granted', permission.as('permission')])
+    .where('repositories.owner_id', '=', owner?.id ?? -1)
+    .where('users.id', '<>', user.id)
+    .where(sql<boolean>`${permission} is distinct from collaborators.granted`)
+    .execute()
+
+  const changes: AccessChange[] = [
+    ...lost.map(({ owner_id, name, permission, ...before }) => {
+      const ownerName = newOwner && owner_id === owner?.id ? newOwner.name : before.owner
+      return { user: user.name, repository: `${ownerName}/${name}`, from: permission, to: null }
+    }),
+    ...gained.map(({ user, name, granted, permission }) => {
+      return { user, repository: `${newOwner?.name}/${name}`, from: granted, to: permission }
+    }),
+  ]
   const order = ({ user, repository }: AccessChange) => `${user} ${repository}`
   return changes.sort((a, b) => (order(a) < order(b) ? -1 : 1))
 }

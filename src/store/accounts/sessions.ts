@@ -3,7 +3,7 @@ import type { Actor, Audit } from '../audit/audit.ts'
 import type { Engine } from '../engine.ts'
 import type { Tables } from '../tables.ts'
 import { nowInSeconds } from '../time.ts'
-import type { User } from './users.ts'
+import type { User } from './user-rows.ts'
 
 /** Seconds after which a session ends: without a request, and at the latest. */
 const IDLE = 7 * 24 * 3600

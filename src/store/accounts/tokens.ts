@@ -219,14 +219,8 @@ export function createTokenStore({ kysely, dialect }: Engine, audit: Audit, sign
         const user = await getUserById(db, userId)
         const query = db.deleteFrom('tokens').where('user_id', '=', userId).returning(['id', 'name'])
         const deletedTokens = await query.execute()
-        for (const { id, name } of deletedTokens)
-          await record({
-            by: ADMINISTRATOR,
-            action: 'token.revoked',
-            token: name,
-            subject: user,
-            details: { id },
-          })
+        const event = { by: ADMINISTRATOR, action: 'token.revoked', subject: user } as const
+        await record(...deletedTokens.map(({ id, name }) => ({ ...event, token: name, details: { id } })))
         return deletedTokens.length
       })
     },

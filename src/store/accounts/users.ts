@@ -1,36 +1,13 @@
 import type { Kysely } from 'kysely'
 import { isOwnerName, nameKey, OWNER_NAME_RULE } from '../../domain/names.ts'
 import { AlreadyExists, Refusal } from '../../domain/refusal.ts'
-import { type AccessChange, compareAccess, listAccess } from '../access/access-list.ts'
 import { type Actor, ADMINISTRATOR, type Audit, type Recorder } from '../audit/audit.ts'
 import type { Engine } from '../engine.ts'
-import { claimOwner, lockOwner, ownsRepositories } from '../owners/owners.ts'
-import { moveRepositories } from '../repositories/moves.ts'
+import { claimOwner } from '../owners/owners.ts'
 import type { Tables } from '../tables.ts'
 import { nowInSeconds } from '../time.ts'
-
-/** See `Tables['users']`. */
-export interface User {
-  id: number
-  name: string
-  passwordHash: string | null
-  lockedAt: number | null
-  issuer: string | null
-  subject: string | null
-  signedInAt: number | null
-  createdAt: number
-}
-
-const COLUMNS = [
-  'id',
-  'name',
-  'password_hash as passwordHash',
-  'locked_at as lockedAt',
-  'oidc_issuer as issuer',
-  'oidc_subject as subject',
-  'signed_in_at as signedInAt',
-  'created_at as createdAt',
-] as const
+import { deleteUser } from './delete-user.ts'
+import { countTokens, deleteSessions, findUser, getUser, USER_COLUMNS, type User } from './user-rows.ts'
 
 /** An account at an OpenID Connect provider. */
 export interface Identity {
@@ -61,9 +38,10 @@ export interface NewUser {
 }
 
 /** Returns functions that manage users: people and machines that own tokens. */
-export function createUserStore({ kysely }: Engine, audit: Audit) {
+export function createUserStore(engine: Engine, audit: Audit) {
+  const { kysely } = engine
   return {
-    find: (name: string) => findByName(kysely, name),
+    find: (name: string) => findUser(kysely, name),
     get: (name: string) => getUser(kysely, name),
 
     /**
@@ -129,7 +107,7 @@ export function createUserStore({ kysely }: Engine, audit: Audit) {
     },
 
     list(): Promise<User[]> {
-      return kysely.selectFrom('users').select(COLUMNS).orderBy('name_key').execute()
+      return kysely.selectFrom('users').select(USER_COLUMNS).orderBy('name_key').execute()
     },
 
     /**
@@ -212,57 +190,8 @@ export function createUserStore({ kysely }: Engine, audit: Audit) {
       })
     },
 
-    /**
-     * Deletes a user with all tokens, sessions and permissions. Statuses stay. A name of which
-     * repository names are reserved stays taken: it becomes a group's.
-     *
-     * @param transferTo the user or group who gets the repositories
-     * @returns how many repositories were transferred, and the access that changed by all of it
-     * @throws Refusal, and changes nothing, if there is no such user; while the user owns
-     * repositories without `transferTo`; if that owner already has one of the same name
-     */
-    delete(name: string, transferTo?: string): Promise<{ moved: number; changes: AccessChange[] }> {
-      return audit.transaction(async (db, record) => {
-        const user = await getUser(db, name)
-        const before = await listAccess(db)
-        const owner = await lockOwner(db, name)
-        const newOwner = transferTo === undefined ? undefined : await lockOwner(db, transferTo)
-        if (transferTo !== undefined && !newOwner)
-          throw new Refusal(`there is no user or group "${transferTo}"`)
-        if (newOwner && newOwner.id === owner?.id)
-          throw new Refusal(`"${name}" is the user to be deleted; its repositories need another owner`)
-
-        const moves = owner && newOwner ? await moveRepositories(db, owner, newOwner) : []
-        const subject = newOwner && (await findByName(db, newOwner.name))
-        for (const { from, to } of moves)
-          await record({
-            by: ADMINISTRATOR,
-            action: 'repository.transferred',
-            repository: to,
-            ...(subject && { subject }),
-            details: { from },
-          })
-        if (owner && (await ownsRepositories(db, owner.id))) {
-          throw new Refusal(
-            `"${name}" owns repositories; delete those first, or give them to another owner with --transfer-to`,
-          )
-        }
-
-        const tokens = await countTokens(db, user.id)
-        const sessions = await deleteSessions(db, user.id)
-        await db.deleteFrom('users').where('id', '=', user.id).execute()
-        if (owner)
-          await db
-            .deleteFrom('owners')
-            .where('id', '=', owner.id)
-            .where('id', 'not in', db.selectFrom('reserved_names').select('owner_id'))
-            .execute()
-
-        const details = { tokens, sessions, ...(newOwner && { transferred_to: newOwner.name }) }
-        await record({ by: ADMINISTRATOR, action: 'user.deleted', subject: user, details })
-        return { moved: moves.length, changes: compareAccess(before, await listAccess(db)) }
-      })
-    },
+    /** See `deleteUser`. */
+    delete: (name: string, transferTo?: string) => deleteUser(engine, audit, name, transferTo),
   }
 }
 
@@ -284,7 +213,7 @@ async function createUser(
       ...linkTo(identity),
     })
     .onConflict((conflict) => conflict.doNothing())
-    .returning(COLUMNS)
+    .returning(USER_COLUMNS)
     .executeTakeFirst()
   if (!user)
     throw new AlreadyExists(
@@ -299,45 +228,14 @@ async function createUser(
   return user
 }
 
-/** Returns a user by name. */
-function findByName(db: Kysely<Tables>, name: string): Promise<User | undefined> {
-  return db.selectFrom('users').select(COLUMNS).where('name_key', '=', nameKey(name)).executeTakeFirst()
-}
-
 /** Returns the user of an account. */
 function findLinked(db: Kysely<Tables>, { issuer, subject }: Identity): Promise<User | undefined> {
-  const users = db.selectFrom('users').select(COLUMNS).where('oidc_issuer', '=', issuer)
+  const users = db.selectFrom('users').select(USER_COLUMNS).where('oidc_issuer', '=', issuer)
   return users.where('oidc_subject', '=', subject).executeTakeFirst()
-}
-
-/** Returns a user. @throws Refusal if there is none of this name */
-async function getUser(db: Kysely<Tables>, name: string): Promise<User> {
-  const user = await findByName(db, name)
-  if (!user) throw new Refusal(`there is no user "${name}"`)
-  return user
 }
 
 /** Returns the columns of a user who is linked to an account now, or to none. */
 function linkTo(identity: Identity | null) {
   const { issuer = null, subject = null } = identity ?? {}
   return { oidc_issuer: issuer, oidc_subject: subject, signed_in_at: identity && nowInSeconds() }
-}
-
-/** Ends the sessions of a user. @param kept hash of one that continues @returns how many */
-async function deleteSessions(db: Kysely<Tables>, userId: number, kept = ''): Promise<number> {
-  const { numDeletedRows } = await db
-    .deleteFrom('sessions')
-    .where('user_id', '=', userId)
-    .where('hash', '<>', kept)
-    .executeTakeFirstOrThrow()
-  return Number(numDeletedRows)
-}
-
-async function countTokens(db: Kysely<Tables>, userId: number): Promise<number> {
-  const { tokens } = await db
-    .selectFrom('tokens')
-    .select((eb) => eb.fn.countAll<number>().as('tokens'))
-    .where('user_id', '=', userId)
-    .executeTakeFirstOrThrow()
-  return tokens
 }

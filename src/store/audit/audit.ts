@@ -213,26 +213,44 @@ export interface AuditLine {
 
 type Row = Selectable<Tables['audit_events']>
 
+/** Events that one statement stores; the databases limit its parameters. */
+const MAX_ROWS = 1_000
 /** Maximum length of a text in an event, in code points. */
 const MAX_TEXT = 255
 /** Maximum length of the details in JSON, in characters. */
 const MAX_DETAILS = 32 * 1024
 
 /**
- * Stores an event. Call it in the transaction of the action, so that there is one if and only if
+ * Stores events. Call it in the transaction of the actions, so that there is one if and only if
  * there is the other.
  *
  * @param operator added to the details of what an administrator did
- * @returns the event as it is to be logged once the transaction has been committed
+ * @returns the events as they are to be logged once the transaction has been committed
  */
-export async function recordEvent(db: Kysely<Tables>, event: AuditEvent, operator = {}): Promise<AuditLine> {
+export async function recordEvents(
+  db: Kysely<Tables>,
+  events: readonly AuditEvent[],
+  operator = {},
+): Promise<AuditLine[]> {
+  const lines: AuditLine[] = []
+  for (let start = 0; start < events.length; start += MAX_ROWS) {
+    const rows = events.slice(start, start + MAX_ROWS).map((event) => rowOf(event, operator))
+    const stored = await db.insertInto('audit_events').values(rows).returning('id').execute()
+    // Ids are assigned in the order of the rows, but may be returned in another one.
+    const ids = stored.map(({ id }) => id).sort((a, b) => a - b)
+    lines.push(...rows.map((row, index) => lineOf({ id: ids[index] ?? 0, ...row })))
+  }
+  return lines
+}
+
+function rowOf(event: AuditEvent, operator: object): Omit<Row, 'id'> {
   const { by, action } = event
   const subject = 'subject' in event ? event.subject : undefined
   const user = by.kind === 'user' ? by.user : subject
   const token = by.kind === 'user' ? by.token : undefined
   const repository = 'repository' in event ? event.repository : undefined
   const backup = 'object' in event && event.object === BACKUP ? BACKUP : null
-  const row = {
+  return {
     time: Date.now(),
     actor: by.kind,
     user_id: user?.id ?? null,
@@ -249,8 +267,6 @@ export async function recordEvent(db: Kysely<Tables>, event: AuditEvent, operato
     repository_key: repository === undefined ? backup : nameKey(repository),
     details: detailsOf({ ...event.details, ...(by.kind === 'administrator' && operator) }),
   }
-  const { id } = await db.insertInto('audit_events').values(row).returning('id').executeTakeFirstOrThrow()
-  return lineOf({ id, ...row })
 }
 
 /** Returns a user who was found before. @throws Refusal if the user was deleted since then */
@@ -328,13 +344,13 @@ export function readDetails(text: string): AuditLine['details'] | null {
 /** What an event tells about a push. */
 export type PushDetails = RepositoryActions['push']
 
-/** Stores an event in a transaction. */
-export type Recorder = (event: AuditEvent) => Promise<void>
+/** Stores events in a transaction. */
+export type Recorder = (...events: AuditEvent[]) => Promise<void>
 
 /** Runs actions that are recorded. */
 export interface Audit {
   /**
-   * Runs `work` in a transaction. `record` stores an event in it. Once the transaction has been
+   * Runs `work` in a transaction. `record` stores events in it. Once the transaction has been
    * committed, its events are passed to the server's log.
    */
   transaction<T>(work: (db: Transaction<Tables>, record: Recorder) => Promise<T>): Promise<T>
@@ -343,15 +359,15 @@ export interface Audit {
 /**
  * @param onEvent receives each event after it has been committed
  *
- * @param operator see `recordEvent`
+ * @param operator see `recordEvents`
  */
 export function createAudit({ kysely }: Engine, onEvent?: (line: AuditLine) => void, operator = {}): Audit {
   return {
     async transaction(work) {
       const lines: AuditLine[] = []
       const done = await kysely.transaction().execute((db) =>
-        work(db, async (event) => {
-          lines.push(await recordEvent(db, event, operator))
+        work(db, async (...events) => {
+          lines.push(...(await recordEvents(db, events, operator)))
         }),
       )
       for (const line of lines) onEvent?.(line)

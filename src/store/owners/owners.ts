@@ -8,6 +8,11 @@ import { nowInSeconds } from '../time.ts'
 
 export type Owner = Selectable<Tables['owners']>
 
+/** Returns the owner of a name. */
+export function findOwner(db: Kysely<Tables>, name: string): Promise<Owner | undefined> {
+  return db.selectFrom('owners').selectAll().where('name_key', '=', nameKey(name)).executeTakeFirst()
+}
+
 /**
  * Returns the owner of a name, locked until the end of the transaction. On SQLite, transactions
  * that write run one after the other.

@@ -5,6 +5,7 @@ import { checkOwnerAdmin, checkRepositoryAdmin } from '../access/administration.
 import { type Actor, ADMINISTRATOR, type Audit } from '../audit/audit.ts'
 import type { Engine } from '../engine.ts'
 import { ensureOwner, lockOwner, type Owner } from '../owners/owners.ts'
+import { MOVE_STEP } from '../steps.ts'
 import type { Tables } from '../tables.ts'
 import { formatTime, nowInSeconds } from '../time.ts'
 
@@ -162,16 +163,19 @@ export async function checkFree(
     .where('name_key', '=', nameKey(name))
     .executeTakeFirst()
   if (!row) return
-  if (row.repository_id !== repositoryId)
-    throw new Refusal(
-      `${owner.name}/${name} is reserved: clients of the repository that had this name may still use it. ` +
-        `Release the name first, on the page of ${owner.name} or with "repo release"`,
-    )
+  if (row.repository_id !== repositoryId) throw isReserved(owner, name)
   await db
     .deleteFrom('reserved_names')
     .where('owner_id', '=', owner.id)
     .where('name_key', '=', nameKey(name))
     .execute()
+}
+
+function isReserved(owner: Owner, name: string): Refusal {
+  return new Refusal(
+    `${owner.name}/${name} is reserved: clients of the repository that had this name may still use it. ` +
+      `Release the name first, on the page of ${owner.name} or with "repo release"`,
+  )
 }
 
 /** @throws Refusal if an owner has too many repositories */
@@ -213,23 +217,26 @@ async function reserve(
 }
 
 /**
- * Gives all repositories of an owner to another one. Both are locked. The names before stay
- * reserved, however many they are.
+ * Checks that an owner may get the repositories of another one.
  *
- * @returns the names before and since
- * @throws Refusal if the new owner has repositories of the same names, which it lists
+ * @param lastId only of those up to this id; default: all
+ * @throws Refusal if it has repositories of the same names, which it lists, or if other repositories
+ * had one of the names
  */
-export async function moveRepositories(
+export async function checkMove(
   db: Kysely<Tables>,
   from: Owner,
   to: Owner,
-): Promise<{ from: string; to: string }[]> {
-  const takenNames = await db
+  lastId = Number.MAX_SAFE_INTEGER,
+): Promise<void> {
+  const moving = db
     .selectFrom('repositories as moved')
+    .where('moved.owner_id', '=', from.id)
+    .where('moved.id', '<=', lastId)
+  const takenNames = await moving
     .innerJoin('repositories as taken', 'taken.name_key', 'moved.name_key')
     .select(['taken.owner', 'taken.name'])
-    .where('moved.owner_id', '=', from.id)
-    .where('taken.owner_id', '=', to.id)
+    .where('taken.owner_key', '=', to.name_key)
     .orderBy('taken.name_key')
     .execute()
   if (takenNames.length > 0) {
@@ -240,22 +247,62 @@ export async function moveRepositories(
     const more = takenNames.length > MAX_LISTED ? ` and ${takenNames.length - MAX_LISTED} more` : ''
     throw new Refusal(`"${to.name}" already owns ${names}${more}; delete those first. Nothing was changed`)
   }
+  const reserved = await moving
+    .innerJoin('reserved_names', 'reserved_names.name_key', 'moved.name_key')
+    .select('moved.name')
+    .where('reserved_names.owner_id', '=', to.id)
+    .whereRef('reserved_names.repository_id', '<>', 'moved.id')
+    .orderBy('moved.name_key')
+    .limit(1)
+    .executeTakeFirst()
+  if (reserved) throw isReserved(to, reserved.name)
+}
 
-  const moving = await db
+/**
+ * Gives up to `MOVE_STEP` repositories of an owner to another one. Both are locked. The names before
+ * stay reserved, however many they are.
+ *
+ * @returns the names before and since
+ * @throws Refusal as `checkMove`
+ */
+export async function moveRepositories(
+  db: Kysely<Tables>,
+  from: Owner,
+  to: Owner,
+): Promise<{ from: string; to: string }[]> {
+  const moves = await db
     .selectFrom('repositories')
     .select(['id', 'owner', 'name'])
     .where('owner_id', '=', from.id)
-    .orderBy('name_key')
+    .orderBy('id')
+    .limit(MOVE_STEP)
     .execute()
-  for (const { id, name } of moving) {
-    await checkFree(db, to, name, id)
-    await reserve(db, from, { id, name })
-  }
+  const lastId = moves.at(-1)?.id
+  if (lastId === undefined) return []
+  await checkMove(db, from, to, lastId)
 
+  const moving = db.selectFrom('repositories').where('owner_id', '=', from.id).where('id', '<=', lastId)
+  // They had these names before.
+  await db
+    .deleteFrom('reserved_names')
+    .where('owner_id', '=', to.id)
+    .where('name_key', 'in', moving.select('name_key'))
+    .execute()
+  await db
+    .insertInto('reserved_names')
+    .columns(['owner_id', 'name', 'name_key', 'repository_id', 'created_at'])
+    .expression(
+      moving
+        .select(['owner_id', 'name', 'name_key', 'id'])
+        .select(({ cast, val }) => cast<number>(val(nowInSeconds()), 'bigint').as('created_at'))
+        .$narrowType<{ owner_id: number }>(),
+    )
+    .execute()
   await db
     .updateTable('repositories')
     .set({ owner_id: to.id, owner: to.name, owner_key: to.name_key })
     .where('owner_id', '=', from.id)
+    .where('id', '<=', lastId)
     .execute()
-  return moving.map(({ owner, name }) => ({ from: `${owner}/${name}`, to: `${to.name}/${name}` }))
+  return moves.map(({ owner, name }) => ({ from: `${owner}/${name}`, to: `${to.name}/${name}` }))
 }

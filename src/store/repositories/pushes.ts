@@ -7,7 +7,7 @@ import {
   type Pusher,
   type RefUpdate,
   readDetails,
-  recordEvent,
+  recordEvents,
   repositoryNameOf,
 } from '../audit/audit.ts'
 import type { Engine } from '../engine.ts'
@@ -188,7 +188,7 @@ export async function settleAsUnknown(db: Kysely<Tables>): Promise<void> {
   const rows = await db.deleteFrom('push_intents').returning(['pusher', 'commands']).execute()
   for (const { pusher, commands } of rows.map(readIntent)) {
     const outcome: PushOutcome = { updates: [], unknown: commands, interrupted: true }
-    await recordEvent(db, eventOf(pusher.by, await nameOf(db, pusher), outcome))
+    await recordEvents(db, [eventOf(pusher.by, await nameOf(db, pusher), outcome)])
   }
 }
 

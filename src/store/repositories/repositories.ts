@@ -8,6 +8,7 @@ import { type Actor, ADMINISTRATOR, type Audit, type AuditEvent, type Recorder }
 import type { Engine } from '../engine.ts'
 import { ensureOwner, lockOwner } from '../owners/owners.ts'
 import { locate } from '../repository-files.ts'
+import { deleteMostChildren } from '../steps.ts'
 import type { Tables, Visibility } from '../tables.ts'
 import { nowInSeconds } from '../time.ts'
 import { checkCount, checkFree, checkName } from './moves.ts'
@@ -30,7 +31,8 @@ export interface NewRepository extends Pick<Repository, 'owner' | 'name' | 'visi
 export type RepositoryStore = ReturnType<typeof createRepositoryStore>
 
 /** Returns functions that manage repositories. */
-export function createRepositoryStore({ kysely }: Engine, folder: string, audit: Audit) {
+export function createRepositoryStore(engine: Engine, folder: string, audit: Audit) {
+  const { kysely } = engine
   const read = (row: Selectable<Tables['repositories']>): Repository => {
     const { id, owner, name, visibility, object_format: objectFormat, created_at: createdAt } = row
     return { id, owner, name, visibility, objectFormat, ...locate(folder, row), createdAt }
@@ -199,13 +201,28 @@ export function createRepositoryStore({ kysely }: Engine, folder: string, audit:
     /**
      * Deletes a repository with its statuses and collaborators. The caller removes the files.
      *
+     * One transaction deletes it. Of very many statuses or collaborators, most are deleted before it,
+     * in steps between which others can write; a commit keeps all of its statuses or none. If that is
+     * interrupted, the next call continues.
+     *
      * @throws Refusal if it does not exist; ServiceError as `checkRepositoryAdmin`
      */
-    delete(owner: string, name: string, by: Actor = ADMINISTRATOR): Promise<Repository> {
+    async delete(owner: string, name: string, by: Actor = ADMINISTRATOR): Promise<Repository> {
+      const { id } = await get(owner, name)
+      await checkRepositoryAdmin(kysely, by, id)
+      for (const children of [
+        { table: 'statuses', parent: 'repository_id', order: 'sha' },
+        { table: 'collaborators', parent: 'repository_id', order: 'user_id' },
+      ] as const)
+        await deleteMostChildren(engine, children, id)
+
       return audit.transaction(async (db, record) => {
-        const repository = await get(owner, name, db)
-        await checkRepositoryAdmin(db, by, repository.id)
-        await db.deleteFrom('repositories').where('id', '=', repository.id).execute()
+        // It may have another name meanwhile.
+        const row = await db.selectFrom('repositories').selectAll().where('id', '=', id).executeTakeFirst()
+        if (!row) throw new Refusal(`there is no repository ${owner}/${name}`)
+        const repository = read(row)
+        await checkRepositoryAdmin(db, by, id)
+        await db.deleteFrom('repositories').where('id', '=', id).execute()
         await record({
           by,
           action: 'repository.deleted',

@@ -151,9 +151,8 @@ export function createRuleStore(engine: Engine, audit: Audit) {
     ): Promise<void> {
       await audit.transaction(async (db, record) => {
         const repository = (await repositoryNameOf(db, repositoryId)) ?? repositoryName
-        for (const details of bypasses) {
-          await record({ by, action: 'rule.bypassed', repository, details })
-        }
+        const event = { by, action: 'rule.bypassed', repository } as const
+        await record(...bypasses.map((details) => ({ ...event, details })))
       })
     },
   }

@@ -5,7 +5,7 @@ import { gunzipSync, gzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
 import { restoreBackup } from '../../../src/maintenance/backup/restore.ts'
 import { writeBackup } from '../../../src/maintenance/backup/write.ts'
-import { ADMINISTRATOR, recordEvent } from '../../../src/store/audit/audit.ts'
+import { ADMINISTRATOR, recordEvents } from '../../../src/store/audit/audit.ts'
 import { openStore, type Store } from '../../../src/store/store.ts'
 import { databases, openTestStore, sqlite, temporaryFolder } from '../../helpers/databases.ts'
 import { listEvents } from '../../helpers/events.ts'
@@ -61,12 +61,9 @@ async function fill(store: Store): Promise<number> {
   })
   await insertSession(store, 'session', alice.id)
   await store.failures.count('192.0.2.1', { limit: 30, window: 60 })
-  await recordEvent(store.engine.kysely, {
-    by: ADMINISTRATOR,
-    action: 'user.locked',
-    subject: alice,
-    details: { sessions: 1 },
-  })
+  await recordEvents(store.engine.kysely, [
+    { by: ADMINISTRATOR, action: 'user.locked', subject: alice, details: { sessions: 1 } },
+  ])
   await Promise.all(
     Array.from({ length: 634 }, (_, index) => report(store, id, { context: `context ${index}` })),
   )

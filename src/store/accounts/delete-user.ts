@@ -1,0 +1,111 @@
+import type { Kysely } from 'kysely'
+import { Refusal } from '../../domain/refusal.ts'
+import { type AccessChange, listChangesOfDeletion } from '../access/access-list.ts'
+import { ADMINISTRATOR, type Audit, type Recorder } from '../audit/audit.ts'
+import type { Engine } from '../engine.ts'
+import { findOwner, lockOwner, type Owner, ownsRepositories } from '../owners/owners.ts'
+import { checkMove, moveRepositories } from '../repositories/moves.ts'
+import { deleteMostChildren } from '../steps.ts'
+import type { Tables } from '../tables.ts'
+import { countTokens, deleteSessions, findUser, getUser, type User } from './user-rows.ts'
+
+/** Who is deleted, and who gets the repositories. */
+interface Deletion {
+  user: User
+  /** The owner of the user's name; undefined: there is none. */
+  owner: Owner | undefined
+  newOwner: Owner | undefined
+}
+
+/**
+ * Deletes a user with all tokens, sessions and permissions. Statuses stay. A name of which
+ * repository names are reserved stays taken: it becomes a group's.
+ *
+ * One transaction transfers the repositories and deletes the user. Of very many repositories or
+ * grants, most are moved or deleted before it, in steps between which others can write. If that is
+ * interrupted, the next call continues.
+ *
+ * @param transferTo the user or group who gets the repositories
+ * @returns how many repositories were transferred, and the access that changes by all of it, as it
+ * was stored when the deletion began
+ * @throws Refusal, and changes nothing, if there is no such user; while the user owns repositories
+ * without `transferTo`; if that owner already has one of the same name
+ */
+export async function deleteUser(
+  engine: Engine,
+  audit: Audit,
+  name: string,
+  transferTo?: string,
+): Promise<{ moved: number; changes: AccessChange[] }> {
+  const { kysely } = engine
+  const { user, owner, newOwner } = await findDeletion(kysely, findOwner, name, transferTo)
+  if (owner && newOwner) await checkMove(kysely, owner, newOwner)
+  const changes = await listChangesOfDeletion(kysely, user, owner, newOwner)
+  const grants = { table: 'collaborators', parent: 'user_id', order: 'repository_id' } as const
+  await deleteMostChildren(engine, grants, user.id)
+
+  for (let moved = 0; ; ) {
+    const step = await audit.transaction(async (db, record) => {
+      const deletion = await findDeletion(db, lockOwner, name, transferTo)
+      const moves = await transfer(db, record, deletion)
+      const isLast = !deletion.owner || !(await ownsRepositories(db, deletion.owner.id))
+      if (isLast) await remove(db, record, deletion)
+      return { moves, isLast }
+    })
+    moved += step.moves
+    if (step.isLast) return { moved, changes }
+  }
+}
+
+/** @throws Refusal as `deleteUser` */
+async function findDeletion(
+  db: Kysely<Tables>,
+  find: typeof findOwner,
+  name: string,
+  transferTo?: string,
+): Promise<Deletion> {
+  const user = await getUser(db, name)
+  const owner = await find(db, name)
+  const newOwner = transferTo === undefined ? undefined : await find(db, transferTo)
+  if (transferTo !== undefined && !newOwner) throw new Refusal(`there is no user or group "${transferTo}"`)
+  if (newOwner && newOwner.id === owner?.id)
+    throw new Refusal(`"${name}" is the user to be deleted; its repositories need another owner`)
+  if (owner && !newOwner && (await ownsRepositories(db, owner.id)))
+    throw new Refusal(
+      `"${name}" owns repositories; delete those first, or give them to another owner with --transfer-to`,
+    )
+  return { user, owner, newOwner }
+}
+
+/** Transfers repositories, and records that. @returns how many; at most `MOVE_STEP` */
+async function transfer(
+  db: Kysely<Tables>,
+  record: Recorder,
+  { owner, newOwner }: Deletion,
+): Promise<number> {
+  if (!owner || !newOwner) return 0
+  const moves = await moveRepositories(db, owner, newOwner)
+  const subject = await findUser(db, newOwner.name)
+  const event = { by: ADMINISTRATOR, action: 'repository.transferred', ...(subject && { subject }) } as const
+  await record(...moves.map(({ from, to }) => ({ ...event, repository: to, details: { from } })))
+  return moves.length
+}
+
+/** Deletes the rows of a user, and records that. */
+async function remove(
+  db: Kysely<Tables>,
+  record: Recorder,
+  { user, owner, newOwner }: Deletion,
+): Promise<void> {
+  const tokens = await countTokens(db, user.id)
+  const sessions = await deleteSessions(db, user.id)
+  await db.deleteFrom('users').where('id', '=', user.id).execute()
+  if (owner)
+    await db
+      .deleteFrom('owners')
+      .where('id', '=', owner.id)
+      .where('id', 'not in', db.selectFrom('reserved_names').select('owner_id'))
+      .execute()
+  const details = { tokens, sessions, ...(newOwner && { transferred_to: newOwner.name }) }
+  await record({ by: ADMINISTRATOR, action: 'user.deleted', subject: user, details })
+}

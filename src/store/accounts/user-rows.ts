@@ -1,0 +1,59 @@
+import type { Kysely } from 'kysely'
+import { nameKey } from '../../domain/names.ts'
+import { Refusal } from '../../domain/refusal.ts'
+import type { Tables } from '../tables.ts'
+
+/** See `Tables['users']`. */
+export interface User {
+  id: number
+  name: string
+  passwordHash: string | null
+  lockedAt: number | null
+  issuer: string | null
+  subject: string | null
+  signedInAt: number | null
+  createdAt: number
+}
+
+export const USER_COLUMNS = [
+  'id',
+  'name',
+  'password_hash as passwordHash',
+  'locked_at as lockedAt',
+  'oidc_issuer as issuer',
+  'oidc_subject as subject',
+  'signed_in_at as signedInAt',
+  'created_at as createdAt',
+] as const
+
+/** Returns a user by name. */
+export function findUser(db: Kysely<Tables>, name: string): Promise<User | undefined> {
+  return db.selectFrom('users').select(USER_COLUMNS).where('name_key', '=', nameKey(name)).executeTakeFirst()
+}
+
+/** Returns a user. @throws Refusal if there is none of this name */
+export async function getUser(db: Kysely<Tables>, name: string): Promise<User> {
+  const user = await findUser(db, name)
+  if (!user) throw new Refusal(`there is no user "${name}"`)
+  return user
+}
+
+/** Ends the sessions of a user. @param kept hash of one that continues @returns how many */
+export async function deleteSessions(db: Kysely<Tables>, userId: number, kept = ''): Promise<number> {
+  const { numDeletedRows } = await db
+    .deleteFrom('sessions')
+    .where('user_id', '=', userId)
+    .where('hash', '<>', kept)
+    .executeTakeFirstOrThrow()
+  return Number(numDeletedRows)
+}
+
+/** Returns how many tokens a user has. */
+export async function countTokens(db: Kysely<Tables>, userId: number): Promise<number> {
+  const { tokens } = await db
+    .selectFrom('tokens')
+    .select((eb) => eb.fn.countAll<number>().as('tokens'))
+    .where('user_id', '=', userId)
+    .executeTakeFirstOrThrow()
+  return tokens
+}

@@ -1,0 +1,41 @@
+import { setTimeout } from 'node:timers/promises'
+import { sql } from 'kysely'
+import type { Engine } from './engine.ts'
+
+/**
+ * Maximum number of rows that one transaction moves to another owner. On SQLite, no other process
+ * writes meanwhile.
+ */
+export const MOVE_STEP = 500
+/** Number of rows that one statement deletes. */
+const DELETE_STEP = 5_000
+
+/** Rows of one parent, and the column that orders them. Rows with equal values stay together. */
+type Children =
+  | { table: 'statuses'; parent: 'repository_id'; order: 'sha' }
+  | { table: 'collaborators'; parent: 'repository_id'; order: 'user_id' }
+  | { table: 'collaborators'; parent: 'user_id'; order: 'repository_id' }
+
+/**
+ * Deletes most rows that refer to a row which is about to be deleted: with all of them at once, that
+ * would keep others from writing for too long. Pauses after each step for as long as it took.
+ * Deletes nothing if there are few.
+ */
+export async function deleteMostChildren(
+  { kysely }: Pick<Engine, 'kysely'>,
+  children: Children,
+  id: number,
+): Promise<void> {
+  const [table, parent, order] = [children.table, children.parent, children.order].map((name) =>
+    sql.ref(name),
+  )
+  for (;;) {
+    const began = performance.now()
+    const { rows } = await sql<{ last: string | number }>`select ${order} as last from ${table}
+      where ${parent} = ${id} order by ${order} limit 1 offset ${DELETE_STEP}`.execute(kysely)
+    const [step] = rows
+    if (!step) return
+    await sql`delete from ${table} where ${parent} = ${id} and ${order} <= ${step.last}`.execute(kysely)
+    await setTimeout(performance.now() - began)
+  }
+}
