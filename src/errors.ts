@@ -37,6 +37,7 @@ const table = {
     403,
     'This form has expired or was not issued by this site. Go back, reload the page and try again.',
   ],
+  session_ended: [403, 'You are no longer signed in, so nothing was changed. Sign in and try again.'],
   read_only: [
     403,
     'You have read access to this repository but not write access. Ask its owner for write access.',

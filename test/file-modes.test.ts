@@ -6,6 +6,7 @@ import { createToken, hashToken } from '../src/auth/token.ts'
 import { inspectRepository } from '../src/git/repository.ts'
 import { openStore, type StoreOptions } from '../src/store/store.ts'
 import { basic, commit, createCheckout, git } from './git-http/client.ts'
+import { asAdministrator } from './helpers/changes.ts'
 import { runCli } from './helpers/cli.ts'
 import { sqlite, temporaryFolder } from './helpers/databases.ts'
 import { startInstance } from './helpers/instance.ts'
@@ -27,10 +28,17 @@ async function start(t: Test, options: StoreOptions) {
   const instance = await startInstance(t, options, { LOG_LEVEL: 'info' })
   const store = await openStore(options)
   t.teardown(() => store.close())
-  const { id: userId } = await store.users.create('owner')
+  const { id: userId } = await asAdministrator(store).users.create('owner')
   const token = createToken()
   const hash = hashToken(token)
-  await store.tokens.create({ userId, name: 'test', prefix: '', hash, scopes: ['repo'], expiresAt: null })
+  await asAdministrator(store).tokens.create({
+    userId,
+    name: 'test',
+    prefix: '',
+    hash,
+    scopes: ['repo'],
+    expiresAt: null,
+  })
   return { ...instance, store, token, credential: { authorization: basic('x', token) } }
 }
 
@@ -99,7 +107,7 @@ t.test('what is pushed to an imported repository has the modes of its core.share
 
     const name = `repo-${shared}`
     const found = await inspectRepository(served)
-    await store.repositories.create({
+    await asAdministrator(store).repositories.create({
       owner: 'owner',
       name,
       visibility: 'public',

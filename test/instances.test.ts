@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import t from 'tap'
+import { asAdministrator } from './helpers/changes.ts'
 import { databases, type TestDatabase } from './helpers/databases.ts'
 import { startInstance } from './helpers/instance.ts'
 import { startPostgres } from './helpers/postgres-server.ts'
@@ -42,7 +43,8 @@ for (const database of databases) {
       const token = await admin.createToken('acme')
       for (const { read } of [a, b]) t.equal((await read(repo, sha, token)).status, 200)
       const user = await store.users.find('acme')
-      for (const { id } of await store.tokens.list(user?.id ?? 0)) await store.tokens.revoke(id)
+      for (const { id } of await store.tokens.list(user?.id ?? 0))
+        await asAdministrator(store).tokens.revoke(id)
       for (const { read } of [b, a]) t.equal((await read(repo, sha, token)).status, 401)
     })
 
@@ -56,7 +58,7 @@ for (const database of databases) {
         ['write', 201],
         [null, 404],
       ] as const) {
-        await store.collaborators.set('acme', 'repo', userId, permission)
+        await asAdministrator(store).collaborators.set({ owner: 'acme', name: 'repo' }, userId, permission)
         for (const { report } of [a, b]) {
           t.equal((await report(repo, sha, { state: 'success' }, token)).status, expected)
         }
@@ -65,7 +67,7 @@ for (const database of databases) {
         ['public', 200],
         ['private', 401],
       ] as const) {
-        await store.repositories.setVisibility('acme', 'repo', visibility)
+        await asAdministrator(store).repositories.setVisibility({ owner: 'acme', name: 'repo' }, visibility)
         for (const { read } of [a, b]) t.equal((await read(repo, sha)).status, expected)
       }
     })
@@ -127,7 +129,7 @@ for (const database of databases) {
     })
 
     t.test('the processes share one failure budget', async (t) => {
-      await store.failures.lift('127.0.0.1')
+      await asAdministrator(store).failures.lift('127.0.0.1')
       const answers = await Promise.all(
         Array.from({ length: 100 }, (_, index) => (index % 2 ? b : c).read(repo, sha, `wrong-${index}`)),
       )

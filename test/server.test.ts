@@ -11,6 +11,7 @@ import { createToken, hashToken } from '../src/auth/token.ts'
 import { createBareRepository } from '../src/git/repository.ts'
 import { checkAccount } from '../src/ops/data-directory.ts'
 import { openStore } from '../src/store/store.ts'
+import { asAdministrator } from './helpers/changes.ts'
 import { createCommits } from './helpers/git.ts'
 import { startProcess } from './helpers/process.ts'
 
@@ -28,14 +29,21 @@ function dataFolder(t: Test): string {
 async function prepare(t: Test) {
   const dataDir = dataFolder(t)
   const store = await openStore({ dataDir })
-  const { id: userId } = await store.users.create('acme')
-  const repository = await store.repositories.create(
+  const { id: userId } = await asAdministrator(store).users.create('acme')
+  const repository = await asAdministrator(store).repositories.create(
     { owner: 'acme', name: 'rocket', visibility: 'public', objectFormat: 'sha1' },
     (path) => createBareRepository(path, 'sha1'),
   )
   const token = createToken()
   const hash = hashToken(token)
-  await store.tokens.create({ userId, name: 'ci', prefix: '', hash, scopes: ['repo'], expiresAt: null })
+  await asAdministrator(store).tokens.create({
+    userId,
+    name: 'ci',
+    prefix: '',
+    hash,
+    scopes: ['repo'],
+    expiresAt: null,
+  })
   await store.close()
   const [sha = ''] = createCommits(repository.path, 1)
   return {

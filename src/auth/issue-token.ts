@@ -1,6 +1,6 @@
 import { Refusal } from '../domain/refusal.ts'
 import type { NewToken, TokenInfo } from '../store/accounts/tokens.ts'
-import type { Actor } from '../store/audit/audit.ts'
+import type { Change } from '../store/audit/change.ts'
 import type { Store } from '../store/store.ts'
 import { createToken, hashToken, tokenPrefix } from './token.ts'
 
@@ -9,12 +9,13 @@ export const EXPIRES_SOON = 7 * 86_400_000
 
 /** Creates a token. Returns the only copy of the secret: the database stores a hash. */
 export async function issueToken(
+  change: Change,
   tokens: Store['tokens'],
   request: Omit<NewToken, 'prefix' | 'hash'>,
-  by: Actor,
 ): Promise<{ secret: string; token: TokenInfo }> {
   const secret = createToken()
-  const token = await tokens.create({ ...request, prefix: tokenPrefix(secret), hash: hashToken(secret) }, by)
+  const stored = { ...request, prefix: tokenPrefix(secret), hash: hashToken(secret) }
+  const token = await tokens.create(change, stored)
   return { secret, token }
 }
 
@@ -46,6 +47,7 @@ export function boundExpiry(
  * @throws Refusal if there is no such token, or it has expired
  */
 export async function rotateToken(
+  change: Change,
   tokens: Store['tokens'],
   id: string,
   overlap: number,
@@ -53,7 +55,7 @@ export async function rotateToken(
 ): Promise<{ secret: string; expiresAt: number | null; oldExpiresAt: number }> {
   const secret = createToken()
   const now = Date.now()
-  const rotated = await tokens.rotate(id, {
+  const rotated = await tokens.rotate(change, id, {
     prefix: tokenPrefix(secret),
     hash: hashToken(secret),
     // One that was created when more was allowed does not pass it on.

@@ -1,7 +1,8 @@
 import { existsSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { checkUnchanged, Refusal } from '../domain/refusal.ts'
-import { type Actor, ADMINISTRATOR } from '../store/audit/audit.ts'
+import type { RepositoryName } from '../store/access/administration.ts'
+import type { Transact } from '../store/audit/change.ts'
 import { StoreUnavailable } from '../store/engine.ts'
 import type { NewRepository, Repository } from '../store/repositories/repositories.ts'
 import type { Store } from '../store/store.ts'
@@ -23,22 +24,29 @@ const LISTED_BRANCHES = 10
  * @throws as `RepositoryStore.create`
  */
 export async function createRepositories(
+  transact: Transact,
   { repositories }: Pick<Store, 'repositories'>,
   wanted: readonly NewRepository[],
-  by: Actor = ADMINISTRATOR,
 ): Promise<Repository[]> {
   // Published when their rows are stored, so that no row is without its repository on disk.
   const drafts = wanted.map((repository) => ({ repository, path: draftPath(repositories.folder) }))
   const places: { draft: SyncedDraft; place: string }[] = []
   try {
-    const newRepositories = []
+    const synced: { repository: NewRepository; draft: SyncedDraft }[] = []
     for (const { repository, path } of drafts) {
       await createBareRepository(path, repository.objectFormat)
       // Not later, because the database is locked then.
-      const draft = await SyncedDraft.of(path)
-      newRepositories.push({ repository, place: async (place: string) => void places.push({ draft, place }) })
+      synced.push({ repository, draft: await SyncedDraft.of(path) })
     }
-    return await repositories.createAll(newRepositories, () => publishAll(places), by)
+    return await transact(async (change) => {
+      const created: Repository[] = []
+      for (const { repository, draft } of synced) {
+        const add = async (place: string) => void places.push({ draft, place })
+        created.push(await repositories.create(change, repository, add))
+      }
+      await publishAll(places)
+      return created
+    })
   } catch (error) {
     // The rows may have been stored all the same if the connection broke. Folders without a row are
     // skipped.
@@ -57,12 +65,11 @@ export async function createRepositories(
  * @throws as `RepositoryStore.delete`
  */
 export async function deleteRepository(
+  transact: Transact,
   { repositories }: Pick<Store, 'repositories'>,
-  owner: string,
-  name: string,
-  by: Actor = ADMINISTRATOR,
+  repository: RepositoryName,
 ): Promise<void> {
-  const { managed, path } = await repositories.delete(owner, name, by)
+  const { managed, path } = await repositories.delete(transact, repository)
   if (managed) await rm(path, { recursive: true, force: true })
 }
 
@@ -73,13 +80,13 @@ export async function deleteRepository(
  * @param expected what it is before, as far as the caller knows, or an empty text; default:
  * anything
  * @throws Refusal if others exist, or it is something else; RepositoryUnavailable;
- * ServiceError as `checkRepositoryAdmin`
+ * as `administeredRepository`
  */
 export async function chooseDefaultBranch(
+  transact: Transact,
   { repositories }: Pick<Store, 'repositories'>,
-  repository: Repository,
+  repository: Pick<Repository, 'id' | 'owner' | 'name' | 'path' | 'managed' | 'ownerTrust'>,
   branch: string,
-  by: Actor = ADMINISTRATOR,
   expected?: string,
 ): Promise<void> {
   const { managed, owner, name } = repository
@@ -93,6 +100,7 @@ export async function chooseDefaultBranch(
   }
   if (branch !== defaultBranch) checkUnchanged('the default branch', defaultBranch ?? '', expected)
   // The first push may be one to another branch.
-  const change = () => setDefaultBranch(opened, branch, managed && !exists)
-  await repositories.setDefaultBranch(repository, { from: defaultBranch, to: branch }, change, by)
+  const apply = () => setDefaultBranch(opened, branch, managed && !exists)
+  const names = { from: defaultBranch, to: branch }
+  await transact((change) => repositories.setDefaultBranch(change, repository, names, apply))
 }

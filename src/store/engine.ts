@@ -1,4 +1,4 @@
-import type { Kysely, RawBuilder } from 'kysely'
+import type { Kysely, RawBuilder, Transaction } from 'kysely'
 import type { StatusCounts, StatusState } from '../domain/states.ts'
 import { Unavailable } from '../errors.ts'
 import type { Prepared } from './prepared.ts'
@@ -33,11 +33,11 @@ export interface Engine {
    */
   probe(): Promise<void>
   /** Runs `work` while no other process migrates, in one transaction. */
-  exclusively(work: (db: Kysely<Tables>) => Promise<void>): Promise<void>
+  exclusively(work: (db: Transaction<Tables>) => Promise<void>): Promise<void>
   /** Returns the highest id that the table ever assigned; 0 if none. */
   lastId(db: Kysely<Tables>, table: string): Promise<number>
   /** Makes sure that the table only assigns ids above this one. */
-  setLastId(db: Kysely<Tables>, table: string, id: number): Promise<void>
+  setLastId(db: Transaction<Tables>, table: string, id: number): Promise<void>
   /**
    * Returns what the database reports about its own files and foreign keys, one sentence per
    * problem; missing if it has no such check.

@@ -1,6 +1,6 @@
 import { setTimeout } from 'node:timers/promises'
 import { sql } from 'kysely'
-import type { Engine } from './engine.ts'
+import type { Transact } from './audit/change.ts'
 
 /**
  * Maximum number of rows that one transaction moves to another owner. On SQLite, no other process
@@ -21,21 +21,21 @@ type Children =
  * would keep others from writing for too long. Pauses after each step for as long as it took.
  * Deletes nothing if there are few.
  */
-export async function deleteMostChildren(
-  { kysely }: Pick<Engine, 'kysely'>,
-  children: Children,
-  id: number,
-): Promise<void> {
+export async function deleteMostChildren(transact: Transact, children: Children, id: number): Promise<void> {
   const [table, parent, order] = [children.table, children.parent, children.order].map((name) =>
     sql.ref(name),
   )
   for (;;) {
     const began = performance.now()
-    const { rows } = await sql<{ last: string | number }>`select ${order} as last from ${table}
-      where ${parent} = ${id} order by ${order} limit 1 offset ${DELETE_STEP}`.execute(kysely)
-    const [step] = rows
-    if (!step) return
-    await sql`delete from ${table} where ${parent} = ${id} and ${order} <= ${step.last}`.execute(kysely)
+    const isDone = await transact(async ({ db }) => {
+      const { rows } = await sql<{ last: string | number }>`select ${order} as last from ${table}
+        where ${parent} = ${id} order by ${order} limit 1 offset ${DELETE_STEP}`.execute(db)
+      const [step] = rows
+      if (!step) return true
+      await sql`delete from ${table} where ${parent} = ${id} and ${order} <= ${step.last}`.execute(db)
+      return false
+    })
+    if (isDone) return
     await setTimeout(performance.now() - began)
   }
 }

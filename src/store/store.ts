@@ -10,11 +10,13 @@ import { createRepositoryListing } from './access/repository-listing.ts'
 import { createSessionStore } from './accounts/sessions.ts'
 import { createTokenStore } from './accounts/tokens.ts'
 import { createUserStore } from './accounts/users.ts'
-import { ADMINISTRATOR, type AuditLine, createAudit } from './audit/audit.ts'
+import { ADMINISTRATOR, type AuditLine } from './audit/audit.ts'
 import { createAuditLog } from './audit/audit-log.ts'
+import { createAudit } from './audit/change.ts'
 import { type Engine, type PoolFigures, StoreUnavailable } from './engine.ts'
 import { appliedMigrations, migrate, UnknownSchema } from './migrations.ts'
 import { createGroupStore } from './owners/groups.ts'
+import { createMemberStore } from './owners/members.ts'
 import { prepare } from './prepared.ts'
 import { createCollaboratorStore } from './repositories/collaborators.ts'
 import { createRepositoryFolders } from './repositories/folders.ts'
@@ -106,8 +108,10 @@ async function openAndMigrate(options: StoreOptions, place: string): Promise<Sto
     const store = createStore(engine, folder, maxContexts, options)
     if (!isBeside || !(await isEmpty(engine))) return store
     if (create === true) throw databaseLost(place, folder)
-    const event = { by: ADMINISTRATOR, action: 'audit.began', details: {} } as const
-    if (create === 'migrate') await store.audit.transaction((_db, record) => record(event))
+    if (create === 'migrate')
+      await store.audit.transaction(ADMINISTRATOR, (change) =>
+        change.record({ action: 'audit.began', details: {} }),
+      )
     return store
   } catch (error) {
     // On a full disk, closing fails too. The first error names the reason.
@@ -168,29 +172,29 @@ export function createStore(
   const anyMigration = prepare<object>()(() =>
     engine.kysely.selectFrom('schema_migrations').select('name').limit(1),
   )
-  const repositoryRows = createRepositoryStore(engine, repositories, audit)
   const summaries = createStatusSummaries(engine)
 
   return {
     /** For maintenance, which works on tables. */
     engine,
     users: createUserStore(engine, audit),
-    groups: createGroupStore(engine, audit),
-    repositories: repositoryRows,
-    moves: createRepositoryMoves(engine, audit),
+    groups: createGroupStore(engine),
+    members: createMemberStore(engine),
+    repositories: createRepositoryStore(engine, repositories),
+    moves: createRepositoryMoves(engine),
     repositoryFolders: createRepositoryFolders(engine, repositories),
-    collaborators: createCollaboratorStore(engine, repositoryRows, audit),
-    tokens: createTokenStore(engine, audit, signInEvery),
+    collaborators: createCollaboratorStore(engine),
+    tokens: createTokenStore(engine, signInEvery),
     rules: createRuleStore(engine, audit),
     pushes: createPushStore(engine, repositories, audit),
-    statuses: createStatusStore(engine, audit, Math.min(maxContexts, MAX_CONTEXTS)),
+    statuses: createStatusStore(engine, Math.min(maxContexts, MAX_CONTEXTS)),
     summaries,
     matrix: createCheckMatrix(engine, summaries),
     sessions: createSessionStore(engine, audit),
     failures: createFailureStore(engine, audit),
     access: createAccessStore(engine, repositories, signInEvery),
     audit,
-    auditLog: createAuditLog(engine, audit),
+    auditLog: createAuditLog(engine),
     listing: createRepositoryListing(engine, repositories),
     /** Checks that the database can be read and written. @throws StoreUnavailable otherwise */
     async ping(): Promise<void> {

@@ -1,4 +1,4 @@
-import type { Generated } from 'kysely'
+import type { Generated, Kysely } from 'kysely'
 import type { Permission } from '../domain/permissions.ts'
 import type { StatusRow } from './statuses/columns.ts'
 
@@ -235,6 +235,9 @@ export interface Tables {
     applied_at: number
   }
 }
+
+/** Where a function reads that writes nothing: a connection, or a transaction. */
+export type Queries = Pick<Kysely<Tables>, 'selectFrom'>
 
 /** A primary key, and whether the database numbers the rows: it must never assign an id again. */
 type PrimaryKey<Row> = {

@@ -1,5 +1,6 @@
 import { rename } from 'node:fs/promises'
 import t, { type Test } from 'tap'
+import { asAdministrator } from '../helpers/changes.ts'
 import { type CallOptions, startServer } from '../helpers/server.ts'
 
 /**
@@ -17,7 +18,11 @@ async function setUp(t: Test) {
   const [sha = ''] = commits
   const secret = await server.createRepository('acme/private', { private: true })
   const [privateSha = ''] = secret.commits
-  await server.store.collaborators.set('acme', 'private', await server.createUser('reader'), 'read')
+  await asAdministrator(server.store).collaborators.set(
+    { owner: 'acme', name: 'private' },
+    await server.createUser('reader'),
+    'read',
+  )
   const tokens = {
     owner: await server.createToken('acme'),
     reader: await server.createToken('reader'),

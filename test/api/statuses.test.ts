@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { asAdministrator } from '../helpers/changes.ts'
 import { git } from '../helpers/git.ts'
 import { startServer } from '../helpers/server.ts'
 
@@ -29,7 +30,7 @@ t.test('statuses belong to one commit of one repository', async (t) => {
   const { server, path, commits, report, read, token } = await setUp(t, 2)
   const [first = '', second = ''] = commits
   const copy = { owner: 'acme', name: 'copy', visibility: 'public', objectFormat: 'sha1', path } as const
-  await server.store.repositories.create(copy)
+  await asAdministrator(server.store).repositories.create(copy)
   await report({ state: 'failure' }, first)
   t.match(await read(second), { state: null, statuses: [] })
   t.match((await server.read('acme/copy', first)).json, { state: null, statuses: [] })
@@ -41,7 +42,7 @@ t.test('statuses belong to one commit of one repository', async (t) => {
 t.test('deleting a repository also deletes its statuses', async (t) => {
   const { server, path, sha, report, token } = await setUp(t)
   await report({ state: 'failure' })
-  await server.store.repositories.delete('acme', 'rocket')
+  await asAdministrator(server.store).repositories.delete({ owner: 'acme', name: 'rocket' })
   t.equal((await server.read('acme/rocket', sha, token)).status, 404)
   await rm(path, { recursive: true })
   const again = await server.createRepository('acme/rocket', { commits: 0 })
@@ -58,9 +59,9 @@ t.test('deleting a user keeps the statuses that the user reported', async (t) =>
   const { server, sha } = await setUp(t)
   const token = await server.createToken('guest')
   const guest = await server.createUser('guest')
-  await server.store.collaborators.set('acme', 'rocket', guest, 'write')
+  await asAdministrator(server.store).collaborators.set({ owner: 'acme', name: 'rocket' }, guest, 'write')
   t.equal((await server.report('acme/rocket', sha, { state: 'success' }, token)).status, 201)
-  await server.store.users.delete('guest')
+  await asAdministrator(server.store).users.delete('guest')
   t.equal(
     (await server.report('acme/rocket', sha, { state: 'error' }, token)).status,
     401,

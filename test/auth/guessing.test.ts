@@ -1,6 +1,7 @@
 import t from 'tap'
 import { hashPassword } from '../../src/auth/password.ts'
 import { parseCidr } from '../../src/http/address.ts'
+import { asAdministrator } from '../helpers/changes.ts'
 import { databases } from '../helpers/databases.ts'
 import { holdRequest, signInForm } from '../helpers/held-request.ts'
 import { startInstance } from '../helpers/instance.ts'
@@ -82,7 +83,7 @@ t.test('a sign-in succeeds during a flood of attempts from other addresses', asy
     budget: { limit: 1_000, window: 300 },
     trustedProxies: [parseCidr('127.0.0.1')],
   })
-  await store.users.create('alice', { passwordHash: await hashPassword(PASSWORD) })
+  await asAdministrator(store).users.create('alice', { passwordHash: await hashPassword(PASSWORD) })
   const [attacker, alice] = [openPageClient(url), openPageClient(url)]
   const submit = async (client: typeof alice, address: string, password: string, csrf: string) => {
     const headers = { 'x-forwarded-for': address }

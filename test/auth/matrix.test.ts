@@ -6,6 +6,7 @@ import type { FastifyInstance, RouteOptions } from 'fastify'
 import t, { type Test } from 'tap'
 import { createToken } from '../../src/auth/token.ts'
 import type { TokenLimits } from '../../src/store/access/token-limits.ts'
+import { asAdministrator } from '../helpers/changes.ts'
 import { startServer } from '../helpers/server.ts'
 import { insertSession } from '../helpers/sessions.ts'
 import {
@@ -260,7 +261,7 @@ async function setUp(t: Test) {
 
   const { commits, path } = await server.createRepository('acme/public')
   const [sha = ''] = commits
-  await store.repositories.create({
+  await asAdministrator(store).repositories.create({
     owner: 'acme',
     name: 'private',
     visibility: 'private',
@@ -274,7 +275,11 @@ async function setUp(t: Test) {
     ['locked', 'admin'],
   ] as const) {
     for (const name of ['public', 'private']) {
-      await store.collaborators.set('acme', name, await server.createUser(user), permission)
+      await asAdministrator(store).collaborators.set(
+        { owner: 'acme', name },
+        await server.createUser(user),
+        permission,
+      )
     }
   }
 
@@ -305,7 +310,7 @@ async function setUp(t: Test) {
     // The other callers are the owner, so that only the credential can be wrong.
     const others: readonly Caller[] = ['stranger', 'reader', 'writer', 'admin', 'member', 'locked']
     const user = others.includes(caller) ? caller : 'acme'
-    if (caller === 'locked') await store.users.setLocked(user, true)
+    if (caller === 'locked') await asAdministrator(store).users.setLocked(user, true)
     credentials.set(caller, {
       token: caller === 'unknown' ? createToken() : await tokenOf(caller, user),
       session: await sessionOf(t, caller, await server.createUser(user)),
@@ -320,7 +325,7 @@ async function setUp(t: Test) {
     })
     const tokens = await store.tokens.list(await server.createUser(user))
     const [{ id } = { id: '' }] = tokens.filter(({ prefix }) => token.startsWith(prefix))
-    if (caller === 'revoked') await store.tokens.revoke(id)
+    if (caller === 'revoked') await asAdministrator(store).tokens.revoke(id)
     return token
   }
 
@@ -332,7 +337,7 @@ async function setUp(t: Test) {
     const { restore } = t.capture(Date, 'now', () => (caller === 'expired' ? now - 8 * 24 * 3_600_000 : now))
     await insertSession(store, hash, userId)
     restore()
-    if (caller === 'revoked') await store.sessions.signOut(hash, '127.0.0.1')
+    if (caller === 'revoked') await asAdministrator(store).sessions.endAll({ id: userId, name: '' })
     return session
   }
 

@@ -1,5 +1,6 @@
 import t from 'tap'
 import { basic, createCheckout, git, tryGit } from '../git-http/client.ts'
+import { asAdministrator } from '../helpers/changes.ts'
 import { databases, sqlite } from '../helpers/databases.ts'
 import { startInstance } from '../helpers/instance.ts'
 import { callerOf, startServer } from '../helpers/server.ts'
@@ -16,7 +17,11 @@ for (const database of databases) {
       const { commits } = await server.createRepository(`acme/${name}`, { private: name !== 'public' })
       shas[name] = commits[0] ?? ''
       ids[name] = (await store.repositories.get('acme', name)).id
-      await store.collaborators.set('acme', name, await server.createUser('bot'), 'write')
+      await asAdministrator(store).collaborators.set(
+        { owner: 'acme', name },
+        await server.createUser('bot'),
+        'write',
+      )
     }
     const idOf = (name: string) => ids[name] ?? Number.NaN
     const shaOf = (name: string) => shas[name] ?? ''
@@ -51,7 +56,11 @@ for (const database of databases) {
       // A limit gives no access.
       const stranger = await server.createToken('nobody', { limits: { repositories: [idOf('listed')] } })
       t.same(await report('listed', stranger), [404, 404])
-      await server.store.collaborators.set('acme', 'listed', await server.createUser('nobody'), 'read')
+      await asAdministrator(server.store).collaborators.set(
+        { owner: 'acme', name: 'listed' },
+        await server.createUser('nobody'),
+        'read',
+      )
       t.same(await report('listed', stranger), [403, 403])
     })
 
@@ -65,7 +74,7 @@ for (const database of databases) {
       }
       t.same(await report('short', token, 'ci', commits[0]), [201, 201])
       t.same(await list(), ['acme/short'])
-      await store.repositories.delete('acme', 'short')
+      await asAdministrator(store).repositories.delete({ owner: 'acme', name: 'short' })
       t.same(await report('short', token, 'ci', commits[0]), [404, 404])
       t.same(await report('listed', token), [404, 404], 'although the owner of the token owns it')
       t.same(await report('public', token), [403, 403])
@@ -78,7 +87,7 @@ for (const database of databases) {
       const token = await server.createToken('once', { limits: { repositories: [idOf('public')] } })
       t.same(await report('public', token), [403, 403])
       const [info] = await store.tokens.list(await server.createUser('once'))
-      await store.tokens.revoke(info?.id ?? '')
+      await asAdministrator(store).tokens.revoke(info?.id ?? '')
       t.same(await report('public', token), [401, 401])
     })
 

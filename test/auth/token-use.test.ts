@@ -2,6 +2,7 @@ import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
 import { createTokenUseTracker } from '../../src/auth/token-use.ts'
 import { createLogger } from '../../src/ops/logger.ts'
+import { asAdministrator } from '../helpers/changes.ts'
 import { openTestStore, sqlite } from '../helpers/databases.ts'
 import { recordLog } from '../helpers/log.ts'
 import { startServer } from '../helpers/server.ts'
@@ -39,9 +40,9 @@ t.test('a token in use that expires within a week is logged once a day', async (
 
 t.test('closing waits until the last uses are written', async (t) => {
   const { store } = await openTestStore(t, sqlite)
-  const { id: userId } = await store.users.create('alice')
+  const { id: userId } = await asAdministrator(store).users.create('alice')
   const token = { userId, name: '', prefix: '', scopes: [], expiresAt: null }
-  const { id } = await store.tokens.create({ ...token, hash: 'hash' })
+  const { id } = await asAdministrator(store).tokens.create({ ...token, hash: 'hash' })
   const touch = async (uses: ReadonlyMap<string, number>) => {
     // As long as a busy database may take.
     await setTimeout(50)

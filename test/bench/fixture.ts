@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { issueToken } from '../../src/auth/issue-token.ts'
 import { ADMINISTRATOR } from '../../src/store/audit/audit.ts'
 import { openStore, type Store, type StoreOptions } from '../../src/store/store.ts'
+import { asAdministrator } from '../helpers/changes.ts'
 import { importCommits } from '../helpers/git.ts'
 import { addRepository } from '../helpers/records.ts'
 import { CONTEXTS, fill } from './fill.ts'
@@ -92,9 +93,11 @@ export async function createFixture(size: number, databaseUrl?: string): Promise
 }
 
 async function createTokens(store: Store): Promise<string[]> {
-  const { id: userId } = await store.users.create('alice')
+  const { id: userId } = await asAdministrator(store).users.create('alice')
   const request = { userId, name: 'bench', scopes: ['repo'], expiresAt: null }
-  const issued = Array.from({ length: TOKENS }, () => issueToken(store.tokens, request, ADMINISTRATOR))
+  const issued = Array.from({ length: TOKENS }, () =>
+    store.audit.transaction(ADMINISTRATOR, (change) => issueToken(change, store.tokens, request)),
+  )
   return (await Promise.all(issued)).map(({ secret }) => secret)
 }
 

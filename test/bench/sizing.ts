@@ -219,13 +219,13 @@ async function bytesPerEvent(options: StoreOptions): Promise<number> {
     await store.engine.kysely.transaction().execute(async (db) => {
       for (let index = 0; index < EVENTS; index++) {
         const update = { ref: `refs/heads/topic-${index}`, old: '0'.repeat(40), new: randomId() }
+        const token = { id: randomId(), name: 'CI of rocket' }
         const event: AuditEvent = {
-          by: { kind: 'user', user, address: '192.0.2.1', token: { id: randomId(), name: 'CI of rocket' } },
           action: 'push',
           repository: 'alice/rocket',
           details: { updates: [update] },
         }
-        await recordEvents(db, [event])
+        await recordEvents(db, { kind: 'user', user, address: '192.0.2.1', token }, [event])
       }
     })
     return ((await tableSize(options)) - before) / EVENTS

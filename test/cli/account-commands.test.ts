@@ -1,6 +1,6 @@
 import { PassThrough, Readable } from 'node:stream'
 import t, { type Test } from 'tap'
-import { ADMINISTRATOR } from '../../src/store/audit/audit.ts'
+import { asAdministrator } from '../helpers/changes.ts'
 import { runCli } from '../helpers/cli.ts'
 import { openTestStore, sqlite } from '../helpers/databases.ts'
 import { listEvents } from '../helpers/events.ts'
@@ -11,7 +11,7 @@ async function setUp(t: Test) {
   const cli = (...args: string[]) => runCli(args, { DATA_DIR: options.dataDir })
   const list = async (...args: string[]) => JSON.parse((await cli(...args, '--json')).stdout)
   const create = (owner: string, name: string, visibility: 'public' | 'private' = 'private') =>
-    store.repositories.create({ owner, name, visibility, objectFormat: 'sha1' })
+    asAdministrator(store).repositories.create({ owner, name, visibility, objectFormat: 'sha1' })
   return { store, cli, list, create }
 }
 
@@ -19,17 +19,17 @@ t.test('repo access lists who has access and why', async (t) => {
   const { store, cli, list, create } = await setUp(t)
   await create('acme', 'rocket')
   t.same(await list('repo', 'access', 'acme/rocket'), [])
-  await store.users.create('Acme', { ownExisting: true })
+  await asAdministrator(store).users.create('Acme', { ownExisting: true })
   for (const [name, permission] of [
     ['zoe', 'read'],
     ['bob', 'write'],
     ['acme', 'read'],
   ] as const) {
-    const { id } = (await store.users.find(name)) ?? (await store.users.create(name))
-    await store.collaborators.set('acme', 'rocket', id, permission)
+    const { id } = (await store.users.find(name)) ?? (await asAdministrator(store).users.create(name))
+    await asAdministrator(store).collaborators.set({ owner: 'acme', name: 'rocket' }, id, permission)
   }
-  await store.repositories.setVisibility('acme', 'rocket', 'public')
-  await store.users.setLocked('zoe', true)
+  await asAdministrator(store).repositories.setVisibility({ owner: 'acme', name: 'rocket' }, 'public')
+  await asAdministrator(store).users.setLocked('zoe', true)
   t.match(await list('repo', 'access', 'ACME/rocket'), [
     { user: 'Acme', access: 'admin', reason: 'owner', locked_at: null },
     { user: 'Acme', access: 'read', reason: 'granted', locked_at: null },
@@ -50,8 +50,8 @@ t.test('repo access lists who has access and why', async (t) => {
 
 t.test('user delete --transfer-to moves all repositories, or none', async (t) => {
   const { store, cli, create } = await setUp(t)
-  await store.users.create('alice')
-  await store.users.create('Bob')
+  await asAdministrator(store).users.create('alice')
+  await asAdministrator(store).users.create('Bob')
   for (const name of ['one', 'two', 'Three']) await create('alice', name)
   await create('bob', 'THREE')
   const names = async () => (await store.repositories.list()).map(({ owner, name }) => `${owner}/${name}`)
@@ -67,7 +67,7 @@ t.test('user delete --transfer-to moves all repositories, or none', async (t) =>
   await refused(/the user to be deleted; its repositories need another owner/, '--transfer-to', 'ALICE')
   await refused(/no user or group "carol"/, '--transfer-to', 'carol')
   t.same([await names(), (await listEvents(store)).length], before, 'nothing was changed')
-  await store.repositories.delete('bob', 'three')
+  await asAdministrator(store).repositories.delete({ owner: 'bob', name: 'three' })
   const { id } = await store.repositories.get('alice', 'one')
   t.match(await cli('user', 'delete', 'alice', '--transfer-to', 'bob'), {
     code: 0,
@@ -80,7 +80,7 @@ t.test('user delete --transfer-to moves all repositories, or none', async (t) =>
 
 t.test('user sessions lists sessions, without control characters, and ends them', async (t) => {
   const { store, cli, list } = await setUp(t)
-  const alice = await store.users.create('alice', { passwordHash: 'hash' })
+  const alice = await asAdministrator(store).users.create('alice', { passwordHash: 'hash' })
   await store.sessions.create('a'.repeat(64), alice, { ...BROWSER, userAgent: 'x\x1b[31m\u202e\x9b' })
   const { stdout } = await cli('user', 'sessions', 'alice')
   t.match(stdout, 'x\ufffd[31m\ufffd\ufffd')
@@ -105,10 +105,10 @@ t.test('user link, user unlink, and what the lists say of it', async (t) => {
     OIDC_CLIENT_ID: 'commit-status',
   }
   const cli = (...args: string[]) => runCli(args, withProvider)
-  const alice = await store.users.create('alice', { passwordHash: 'hash' })
-  await store.users.create('bob')
+  const alice = await asAdministrator(store).users.create('alice', { passwordHash: 'hash' })
+  await asAdministrator(store).users.create('bob')
   const token = { userId: alice.id, name: 'CI', prefix: '', hash: 'hash', scopes: [], expiresAt: null }
-  await store.tokens.create(token, ADMINISTRATOR)
+  await asAdministrator(store).tokens.create(token)
   await store.sessions.create('a'.repeat(64), alice, BROWSER)
   const without = async (...args: string[]) => (await runCli([...args, '--json'], environment)).stdout
   const before = [await without('user', 'list'), await without('token', 'list', 'alice')]
@@ -166,9 +166,9 @@ t.test('user link, user unlink, and what the lists say of it', async (t) => {
 
 t.test('user password asks at a terminal, and reads a pipe only with --password-stdin', async (t) => {
   const { store, cli } = await setUp(t)
-  const alice = await store.users.create('alice')
+  const alice = await asAdministrator(store).users.create('alice')
   const token = { userId: alice.id, name: 'CI', prefix: '', hash: 'hash', scopes: [], expiresAt: null }
-  await store.tokens.create(token, ADMINISTRATOR)
+  await asAdministrator(store).tokens.create(token)
   const terminal = Object.getOwnPropertyDescriptor(process, 'stdin')
   if (!terminal) throw new Error('process has no stdin')
   t.teardown(() => Object.defineProperty(process, 'stdin', terminal))
@@ -180,7 +180,7 @@ t.test('user password asks at a terminal, and reads a pipe only with --password-
     code: 0,
     stderr: 'Ended 0 sessions. 1 token of alice still works.\n',
   })
-  await store.users.setLocked('alice', true)
+  await asAdministrator(store).users.setLocked('alice', true)
   for (const option of [[], ['--password-stdin']]) {
     const keyboard = new PassThrough()
     setInput(keyboard, true)
@@ -199,19 +199,28 @@ t.test('user password asks at a terminal, and reads a pipe only with --password-
 t.test('audit prune removes old events only, and audit list checks its options', async (t) => {
   const { store, cli } = await setUp(t)
   const { restore } = t.capture(Date, 'now', () => 1_700_000_000_000)
-  await store.users.create('old')
+  await asAdministrator(store).users.create('old')
   restore()
-  await store.users.create('new')
-  await store.tokens.create(
-    { userId: 2, name: '\x1b]0;x\x07', prefix: '', hash: 'hash', scopes: [], expiresAt: null },
-    ADMINISTRATOR,
-  )
+  await asAdministrator(store).users.create('new')
+  await asAdministrator(store).tokens.create({
+    userId: 2,
+    name: '\x1b]0;x\x07',
+    prefix: '',
+    hash: 'hash',
+    scopes: [],
+    expiresAt: null,
+  })
   const { stdout } = await cli('audit', 'list')
   t.notMatch(stdout.replaceAll('\n', ''), /\p{Cc}/u)
   t.match(stdout, / {2}user\.created {2}new {2}password=false\n/)
   t.match(stdout, / {2}token\.created {2}.* {2}user=new id=/, 'whose token it is')
-  await store.repositories.create({ owner: 'acme', name: 'kit', visibility: 'public', objectFormat: 'sha1' })
-  await store.collaborators.set('acme', 'kit', 2, 'read')
+  await asAdministrator(store).repositories.create({
+    owner: 'acme',
+    name: 'kit',
+    visibility: 'public',
+    objectFormat: 'sha1',
+  })
+  await asAdministrator(store).collaborators.set({ owner: 'acme', name: 'kit' }, 2, 'read')
   t.match(
     (await cli('audit', 'list')).stdout,
     / {2}repository\.access {2}acme\/kit {2}user=new access=read from=none\n/,

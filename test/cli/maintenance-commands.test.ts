@@ -5,13 +5,14 @@ import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
 import { createBareRepository } from '../../src/git/repository.ts'
 import { openStore } from '../../src/store/store.ts'
+import { asAdministrator } from '../helpers/changes.ts'
 import { runCli } from '../helpers/cli.ts'
 import { runCliProcess } from '../helpers/cli-process.ts'
 import { openTestStore, sqlite, temporaryFolder } from '../helpers/databases.ts'
 
 t.test('backs up, restores, checks and prunes', async (t) => {
   const { store, options } = await openTestStore(t, sqlite)
-  const { id } = await store.repositories.create(
+  const { id } = await asAdministrator(store).repositories.create(
     { owner: 'alice', name: 'rocket', visibility: 'public', objectFormat: 'sha1' },
     (path) => createBareRepository(path, 'sha1'),
   )

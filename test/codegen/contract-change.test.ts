@@ -11,6 +11,7 @@ import { queries } from '../contract/queries.ts'
 import { parameters, refusals } from '../contract/refusals.ts'
 import { readContract } from '../contract/spec.ts'
 import { storeAdministration } from '../contract/store-administration.ts'
+import { asAdministrator } from '../helpers/changes.ts'
 import { git } from '../helpers/git.ts'
 import { addState, compile, copyWith, type Edits, serve } from './contract-copy.ts'
 
@@ -200,7 +201,7 @@ t.test('a change of the contract requires the edits that the README names, and i
 
     const [repository] = await server.store.repositories.list()
     const setRule = (branchPattern: string, required: string) =>
-      server.store.rules.set(repository, { branchPattern, required: [required], bypass: [] })
+      asAdministrator(server.store).rules.set(repository, { branchPattern, required: [required], bypass: [] })
     await setRule('b'.repeat(BRANCH), 'c'.repeat(PATTERN))
     await t.rejects(setRule('b'.repeat(BRANCH + 1), 'c'), { message: `at most ${BRANCH}` })
     await t.rejects(setRule('b', 'c'.repeat(PATTERN + 1)), { message: `at most ${PATTERN}` })

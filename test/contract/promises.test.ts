@@ -3,6 +3,7 @@ import t, { type Test } from 'tap'
 import { schemas } from '../../generated/schemas.ts'
 import { isName } from '../../src/domain/names.ts'
 import { statusOf as errorStatus } from '../../src/errors.ts'
+import { asAdministrator } from '../helpers/changes.ts'
 import { contractFile } from '../helpers/contract.ts'
 import { sqlite } from '../helpers/databases.ts'
 import { createAccount, openPageClient } from '../helpers/page-client.ts'
@@ -100,7 +101,11 @@ t.test('what the prose of the contract promises in these words is what the serve
   const token = await server.createToken('acme')
   const stranger = await server.createToken('stranger')
   const elsewhere = await server.createToken('acme', { limits: { repositories: [hidden.id] } })
-  await server.store.rules.set(repository, { branchPattern: 'main', required: ['lint'], bypass: [] })
+  await asAdministrator(server.store).rules.set(repository, {
+    branchPattern: 'main',
+    required: ['lint'],
+    bypass: [],
+  })
 
   const report = (sha: string, context: string, state: string, name = 'acme/rocket') =>
     server.report(name, sha, { context, state }, token)

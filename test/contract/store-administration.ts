@@ -1,4 +1,5 @@
 import type { Store } from '../../src/store/store.ts'
+import { asAdministrator } from '../helpers/changes.ts'
 import { importCommits } from '../helpers/git.ts'
 import { addRepository, addToken } from '../helpers/records.ts'
 import type { Administration, Repository } from './fixture.ts'
@@ -12,7 +13,7 @@ export function storeAdministration(store: Store): Administration {
   }
   return {
     async createUser(name) {
-      await store.users.create(name, { ownExisting: false })
+      await asAdministrator(store).users.create(name, { ownExisting: false })
     },
     async createToken(user, { scopes = true, expired = false } = {}) {
       const { id: userId } = await find(user)
@@ -20,15 +21,16 @@ export function storeAdministration(store: Store): Administration {
       return { ...(await addToken(store, userId, options)), user }
     },
     async revoke({ id }) {
-      if (id !== null) await store.tokens.revoke(id)
+      if (id !== null) await asAdministrator(store).tokens.revoke(id)
     },
     async createRepository(fullName, { commits, ...options }) {
       const { owner, name, path } = await addRepository(store, fullName, { ...options, commits: 0 })
       return { owner, name, path, commits: importCommits(path, commits) }
     },
     async setAccess({ owner, name }: Repository, user, permission) {
-      await store.collaborators.set(owner, name, (await find(user)).id, permission)
+      await asAdministrator(store).collaborators.set({ owner, name }, (await find(user)).id, permission)
     },
-    setVisibility: ({ owner, name }, visibility) => store.repositories.setVisibility(owner, name, visibility),
+    setVisibility: ({ owner, name }, visibility) =>
+      asAdministrator(store).repositories.setVisibility({ owner, name }, visibility),
   }
 }

@@ -32,6 +32,7 @@ import { GRACE_PERIOD } from '../../src/ops/stop.ts'
 import { QUIET } from '../../src/replies/error-log.ts'
 import { BUSY_TIMEOUT } from '../../src/store/sqlite/driver-errors.ts'
 import { isObject, type Json, type JsonObject, list, object, text } from '../contract/json.ts'
+import { asAdministrator } from '../helpers/changes.ts'
 import { git, gitWith } from '../helpers/git.ts'
 import { startInstance } from '../helpers/instance.ts'
 import { createAccount, openPageClient } from '../helpers/page-client.ts'
@@ -316,7 +317,7 @@ test('promises of the READMEs, in these words, are what the programs do', async 
   git(kept.path, 'gc', '--quiet', '--prune=now')
   const gone = await server.createRepository('acme/gone')
   const limited = await server.createToken('acme', { limits: { repositories: [gone.id] } })
-  await server.store.repositories.delete('acme', 'gone')
+  await asAdministrator(server.store).repositories.delete({ owner: 'acme', name: 'gone' })
   const recreated = await server.createRepository('acme/gone')
   const browser = openPageClient(server.url)
   await createAccount(server, 'reader')

@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import t from 'tap'
+import { asAdministrator } from '../helpers/changes.ts'
 import { startServer, type TestServer } from '../helpers/server.ts'
 import { basic, createCheckout, git, tryGit, workFolder } from './client.ts'
 import { beginRpc } from './raw.ts'
@@ -50,8 +51,16 @@ t.test('who may fetch and who may push', async (t) => {
   const { store } = server
   await server.createRepository('owner/private', { private: true })
   await server.createUser('owner')
-  await store.collaborators.set('owner', 'private', await server.createUser('reader'), 'read')
-  await store.collaborators.set('owner', 'private', await server.createUser('writer'), 'write')
+  await asAdministrator(store).collaborators.set(
+    { owner: 'owner', name: 'private' },
+    await server.createUser('reader'),
+    'read',
+  )
+  await asAdministrator(store).collaborators.set(
+    { owner: 'owner', name: 'private' },
+    await server.createUser('writer'),
+    'write',
+  )
   const callers: Record<string, string | undefined> = {
     anonymous: undefined,
     'an empty header': '',
@@ -114,7 +123,7 @@ t.test('access to a push is checked again when it has arrived', async (t) => {
   const writer = await server.createUser('writer')
   const push = async (between: () => Promise<unknown>, name = 'one') => {
     const token = basic('x', await server.createToken('writer'))
-    await store.collaborators.set('owner', name, writer, 'write')
+    await asAdministrator(store).collaborators.set({ owner: 'owner', name }, writer, 'write')
     const url = `${server.url}/owner/${name}.git`
     const { request, answer } = beginRpc(url, 'git-receive-pack', token, { expect: '100-continue' })
     request.flushHeaders()
@@ -124,11 +133,19 @@ t.test('access to a push is checked again when it has arrived', async (t) => {
     return (await answer).status
   }
   t.equal(await push(async () => {}), 200)
-  t.equal(await push(() => store.collaborators.set('owner', 'one', writer, 'read')), 403)
-  t.equal(await push(() => store.collaborators.set('owner', 'one', writer, null)), 404)
+  t.equal(
+    await push(() =>
+      asAdministrator(store).collaborators.set({ owner: 'owner', name: 'one' }, writer, 'read'),
+    ),
+    403,
+  )
+  t.equal(
+    await push(() => asAdministrator(store).collaborators.set({ owner: 'owner', name: 'one' }, writer, null)),
+    404,
+  )
   const two = { owner: 'owner', name: 'two' }
-  t.equal(await push(() => store.moves.rename({ owner: 'owner', name: 'one' }, two)), 404)
-  t.equal(await push(() => store.tokens.revokeAll(writer), 'two'), 401)
+  t.equal(await push(() => asAdministrator(store).moves.rename({ owner: 'owner', name: 'one' }, two)), 404)
+  t.equal(await push(() => asAdministrator(store).tokens.revokeAll(writer), 'two'), 401)
 })
 
 t.test('answers for private and missing repositories are identical', async (t) => {

@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import t from 'tap'
+import { asAdministrator } from '../helpers/changes.ts'
 import { startServer } from '../helpers/server.ts'
 import { basic, commit, createCheckout, git, tryGit, workFolder } from './client.ts'
 
@@ -63,7 +64,11 @@ t.test('options of a push are accepted and have no effect', async (t) => {
   const id = await commit(checkout)
   t.match(await push('HEAD:main'), { code: 0 })
   t.equal(await git(path, ['rev-parse', 'main']), id)
-  await server.store.rules.set(repository, { branchPattern: 'main', required: ['ci'], bypass: [] })
+  await asAdministrator(server.store).rules.set(repository, {
+    branchPattern: 'main',
+    required: ['ci'],
+    bypass: [],
+  })
   await commit(checkout)
   t.match((await push('HEAD:main', 'HEAD:other')).stderr, /-> main \(ci has not reported\)/)
   t.equal(await git(path, ['rev-parse', 'main']), id)

@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { chmodSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { asAdministrator } from '../helpers/changes.ts'
 import { runCli } from '../helpers/cli.ts'
 import { listEvents } from '../helpers/events.ts'
 import { importCommits } from '../helpers/git.ts'
@@ -97,7 +98,7 @@ t.test('HEAD of an imported repository belongs to its owner', async (t) => {
     objectFormat: 'sha1',
     path,
   } as const
-  await server.store.repositories.create(imported)
+  await asAdministrator(server.store).repositories.create(imported)
   const checkout = await createCheckout(t, `${server.url}/owner/imported.git`)
   t.equal((await tryGit(checkout, ['push', '--quiet', 'origin', 'HEAD:refs/heads/master'], options)).code, 0)
   t.equal(await git(path, ['symbolic-ref', 'HEAD']), 'refs/heads/main')

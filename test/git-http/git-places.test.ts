@@ -7,6 +7,7 @@ import { text } from 'node:stream/consumers'
 import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
 import { GitPlaces } from '../../src/git-http/git-places.ts'
+import { asAdministrator } from '../helpers/changes.ts'
 import { startInstance } from '../helpers/instance.ts'
 import { until } from '../helpers/until.ts'
 import { basic, tryGit, workFolder } from './client.ts'
@@ -164,7 +165,11 @@ t.test('pushes that may take long leave half of the places to short ones', async
   const users: string[] = []
   for (const name of ['first', 'second', 'third']) {
     users.push(basic('x', await server.createToken(name)))
-    await server.store.collaborators.set('owner', 'demo', await server.createUser(name), 'write')
+    await asAdministrator(server.store).collaborators.set(
+      { owner: 'owner', name: 'demo' },
+      await server.createUser(name),
+      'write',
+    )
   }
   const release = blockGit(t)
   const push = (user: string, body: string | Buffer) => {

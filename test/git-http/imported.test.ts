@@ -18,6 +18,7 @@ import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { inspectRepository } from '../../src/git/repository.ts'
+import { asAdministrator } from '../helpers/changes.ts'
 import { replaceGit } from '../helpers/git.ts'
 import { startServer } from '../helpers/server.ts'
 import { basic, commit, createCheckout, git, tryGit, workFolder } from './client.ts'
@@ -28,7 +29,12 @@ async function setUp(t: Test) {
   const token = await server.createToken('owner')
   const folder = await createCheckout(t, 'nowhere')
   const found = await inspectRepository(folder)
-  await server.store.repositories.create({ owner: 'owner', name: 'r', visibility: 'public', ...found })
+  await asAdministrator(server.store).repositories.create({
+    owner: 'owner',
+    name: 'r',
+    visibility: 'public',
+    ...found,
+  })
   const clone = join(workFolder(t), 'clone')
   await git('/', ['clone', '--quiet', `${server.url}/owner/r.git`, clone])
   const push = (...refspecs: string[]) =>
@@ -79,7 +85,7 @@ t.test('git does not start in a repository that another account has put in its p
   t.notOk((await answers()).includes(503))
   chmodSync(join(path, 'config'), 0o666)
   const { id } = await store.repositories.get('owner', 'r')
-  await store.repositories.trustOwner(id)
+  await asAdministrator(store).repositories.trustOwner(id)
   t.equal((await push('HEAD:topic')).code, 0, 'unless its owner is trusted')
 })
 
@@ -204,7 +210,12 @@ t.test('a shallow clone can be served and pushed to', async (t) => {
   const shallow = join(workFolder(t), 'shallow.git')
   await git('/', ['clone', '--quiet', '--bare', '--depth=1', `file://${folder}`, shallow])
   const found = await inspectRepository(shallow)
-  await server.store.repositories.create({ owner: 'owner', name: 'shallow', visibility: 'public', ...found })
+  await asAdministrator(server.store).repositories.create({
+    owner: 'owner',
+    name: 'shallow',
+    visibility: 'public',
+    ...found,
+  })
   const clone = join(workFolder(t), 'clone')
   await git('/', ['clone', '--quiet', `${server.url}/owner/shallow.git`, clone])
   t.equal(await git(clone, ['rev-list', '--count', 'HEAD']), '1')
@@ -219,7 +230,12 @@ t.test('a stale lock of a killed git does not block the next push', async (t) =>
   const bare = realpathSync(workFolder(t))
   await git('/', ['clone', '--quiet', '--bare', folder, bare])
   const found = await inspectRepository(bare)
-  await server.store.repositories.create({ owner: 'owner', name: 'bare', visibility: 'public', ...found })
+  await asAdministrator(server.store).repositories.create({
+    owner: 'owner',
+    name: 'bare',
+    visibility: 'public',
+    ...found,
+  })
   const clone = join(workFolder(t), 'clone')
   await git('/', ['clone', '--quiet', `${server.url}/owner/bare.git`, clone])
   await commit(clone)

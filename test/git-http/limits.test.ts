@@ -7,6 +7,7 @@ import { setTimeout } from 'node:timers/promises'
 import { gzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
 import type { AppOptions } from '../../src/app.ts'
+import { asAdministrator } from '../helpers/changes.ts'
 import { replaceGit } from '../helpers/git.ts'
 import { startInstance } from '../helpers/instance.ts'
 import { startServer } from '../helpers/server.ts'
@@ -269,7 +270,7 @@ t.test('a request that takes too long is stopped', async (t) => {
 t.test('a repository whose files are missing answers 503, but 404 to strangers', async (t) => {
   const { server, url, path, authorization } = await start(t, { maxChildren: 1 })
   const stranger = basic('x', await server.createToken('stranger'))
-  await server.store.repositories.setVisibility('owner', 'demo', 'private')
+  await asAdministrator(server.store).repositories.setVisibility({ owner: 'owner', name: 'demo' }, 'private')
   const folder = workFolder(t)
   await rename(path, join(folder, 'away'))
   const ask = (caller: string) =>

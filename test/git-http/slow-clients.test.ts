@@ -1,5 +1,6 @@
 import { setTimeout } from 'node:timers/promises'
 import t, { type Test } from 'tap'
+import { asAdministrator } from '../helpers/changes.ts'
 import { startInstance } from '../helpers/instance.ts'
 import { startServer } from '../helpers/server.ts'
 import { until } from '../helpers/until.ts'
@@ -21,7 +22,11 @@ async function setUp(t: Test, size: number, environment: Record<string, string> 
     alice: basic('x', await createToken('alice')),
     mallory: basic('x', await createToken('mallory')),
   }
-  await store.collaborators.set('alice', 'demo', await createUser('mallory'), 'write')
+  await asAdministrator(store).collaborators.set(
+    { owner: 'alice', name: 'demo' },
+    await createUser('mallory'),
+    'write',
+  )
   const checkout = await createCheckout(t, 'nowhere')
   const head = size > 0 ? await commit(checkout, size) : (commits[0] ?? '')
   if (size > 0) await git(checkout, ['push', '--quiet', path, 'HEAD:refs/heads/large'])

@@ -9,6 +9,7 @@ import t from 'tap'
 import { openSpool, Spool } from '../../src/git-http/spool.ts'
 import { SpooledStream } from '../../src/git-http/spooled-stream.ts'
 import { SharedBudget } from '../../src/util/shared-budget.ts'
+import { asAdministrator } from '../helpers/changes.ts'
 import { temporaryFolder } from '../helpers/databases.ts'
 import { startInstance } from '../helpers/instance.ts'
 import { startServer } from '../helpers/server.ts'
@@ -151,7 +152,11 @@ t.test('without room on disk the writer waits; another error ends the stream', a
 t.test('a push that finds no room gets 503, and the next one is accepted', async (t) => {
   const { server, url, authorization, begin, push } = await startGitServer(t, {}, { spoolBytes: 2 * MB })
   const other = basic('x', await server.createToken('other'))
-  await server.store.collaborators.set('owner', 'demo', await server.createUser('other'), 'write')
+  await asAdministrator(server.store).collaborators.set(
+    { owner: 'owner', name: 'demo' },
+    await server.createUser('other'),
+    'write',
+  )
   const part = 'x'.repeat(0.9 * MB)
   const held = begin('push', '127.0.0.2', part)
   held.request.write(part)
@@ -188,7 +193,11 @@ t.test('a push that finds no room gets 503, and the next one is accepted', async
 t.test('a push on which git works does not give way', async (t) => {
   const { server, url, path, authorization } = await startGitServer(t, {}, { spoolBytes: 10 * MB })
   const other = basic('x', await server.createToken('other'))
-  await server.store.collaborators.set('owner', 'demo', await server.createUser('other'), 'write')
+  await asAdministrator(server.store).collaborators.set(
+    { owner: 'owner', name: 'demo' },
+    await server.createUser('other'),
+    'write',
+  )
   const { bytes, id } = await packedPush(t, url, 6 * MB)
   const release = blockGit(t)
   const { request, answer } = beginRpc(url, 'git-receive-pack', authorization)
@@ -220,7 +229,11 @@ t.test('two pushes that have no room together both complete if they are tried ag
     const room = 10 * MB
     const { server, path, url, authorization } = await startGitServer(t, {}, { spoolBytes: room })
     const other = basic('x', await server.createToken('other'))
-    await server.store.collaborators.set('owner', 'demo', await server.createUser('other'), 'write')
+    await asAdministrator(server.store).collaborators.set(
+      { owner: 'owner', name: 'demo' },
+      await server.createUser('other'),
+      'write',
+    )
     const pushes = await Promise.all(['one', 'two'].map((name) => packedPush(t, url, share * room, name)))
     let refused = 0
     const pushOnce = async (bytes: Buffer, caller: string) => {

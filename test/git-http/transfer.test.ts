@@ -3,6 +3,7 @@ import { chownSync, existsSync, mkdirSync, rmSync, symlinkSync, utimesSync, writ
 import { join } from 'node:path'
 import t from 'tap'
 import type { ObjectFormat } from '../../src/domain/commit-id.ts'
+import { asAdministrator } from '../helpers/changes.ts'
 import { startServer } from '../helpers/server.ts'
 import { basic, commit, createCheckout, git, tryGit, workFolder } from './client.ts'
 import { beginRpc, pushBody } from './raw.ts'
@@ -96,7 +97,7 @@ t.test('an imported .git of another, trusted owner without a work tree can be us
   const path = join(checkout, '.git')
   await git(checkout, ['config', 'core.worktree', '/gone'])
   if (process.getuid?.() === 0) chownSync(path, 12345, 12345)
-  await server.store.repositories.create({
+  await asAdministrator(server.store).repositories.create({
     owner: 'owner',
     name: 'imported',
     visibility: 'public',

@@ -2,6 +2,7 @@ import { nameKey } from '../../src/domain/names.ts'
 import { PERMISSIONS, type Permission } from '../../src/domain/permissions.ts'
 import { Refusal } from '../../src/domain/refusal.ts'
 import type { Store } from '../../src/store/store.ts'
+import { asAdministrator } from './changes.ts'
 import { createRandom, type Random } from './random.ts'
 
 const USERS = ['Ann', 'ben', 'cat', 'dan']
@@ -55,7 +56,7 @@ export async function compareWithModel(
     repositories: new Map(),
     reserved: new Map(),
   }
-  for (const name of GROUPS) await store.groups.create(name)
+  for (const name of GROUPS) await asAdministrator(store).groups.create(name)
   for (const name of USERS) await addUser(store, model, name)
   let decisions = 0
   for (let step = 0; step < steps; step++) {
@@ -71,14 +72,17 @@ export async function compareWithModel(
 }
 
 async function addUser(store: Store, model: Model, name: string): Promise<void> {
-  const { id } = await store.users.create(name, { ownExisting: true })
+  const { id } = await asAdministrator(store).users.create(name, { ownExisting: true })
   const limit = [...model.repositories.keys()].at(-1) ?? 1_000
   for (const [hash, repositories] of [
     [`${id} all`, null],
     [`${id} limited`, [limit]],
   ] as const) {
     const token = { userId: id, name: '', prefix: '', hash, scopes: ['repo'], expiresAt: null }
-    await store.tokens.create({ ...token, limits: { repositories, contexts: null, push: true } })
+    await asAdministrator(store).tokens.create({
+      ...token,
+      limits: { repositories, contexts: null, push: true },
+    })
   }
   model.users.set(nameKey(name), { id, isLocked: false, limit })
   model.members.set(nameKey(name), new Map([[nameKey(name), 'admin']]))
@@ -86,16 +90,16 @@ async function addUser(store: Store, model: Model, name: string): Promise<void> 
 
 type Change = (store: Store, model: Model, random: Random) => Promise<string>
 
-const visibility: Change = async ({ repositories }, model, random) => {
+const visibility: Change = async (store, model, random) => {
   const repository = random.pick([...model.repositories.values()])
   if (!repository) return 'nothing'
   repository.isPublic = !repository.isPublic
   const { owner, name, isPublic } = repository
-  await repositories.setVisibility(owner, name, isPublic ? 'public' : 'private')
+  await asAdministrator(store).repositories.setVisibility({ owner, name }, isPublic ? 'public' : 'private')
   return `visibility of ${owner}/${name}`
 }
 
-const create: Change = async ({ repositories }, model, random) => {
+const create: Change = async (store, model, random) => {
   const names = { owner: random.pick([...USERS, ...GROUPS]) ?? '', name: random.pick(NAMES) ?? '' }
   const isPublic = random.onceIn(3)
   const isFree =
@@ -103,7 +107,7 @@ const create: Change = async ({ repositories }, model, random) => {
     !model.reserved.has(keyOf(names))
   const visibility = isPublic ? 'public' : 'private'
   const created = await ifAllowed(isFree, () =>
-    repositories.create({ ...names, visibility, objectFormat: 'sha1' }),
+    asAdministrator(store).repositories.create({ ...names, visibility, objectFormat: 'sha1' }),
   )
   if (!created) return `refused ${keyOf(names)}`
   model.repositories.set(created.id, { ...names, isPublic, granted: new Map() })
@@ -112,29 +116,29 @@ const create: Change = async ({ repositories }, model, random) => {
   return `create ${keyOf(names)}`
 }
 
-const grant: Change = async ({ collaborators }, model, random) => {
+const grant: Change = async (store, model, random) => {
   const repository = random.pick([...model.repositories.values()])
   const user = random.pick([...model.users])
   if (!repository || !user) return 'nothing'
   const permission = random.pick(ACCESS) ?? null
-  await collaborators.set(repository.owner, repository.name, user[1].id, permission)
+  await asAdministrator(store).collaborators.set(repository, user[1].id, permission)
   if (permission) repository.granted.set(user[0], permission)
   else repository.granted.delete(user[0])
   return `grant ${permission} on ${keyOf(repository)} to ${user[0]}`
 }
 
-const member: Change = async ({ groups }, model, random) => {
+const member: Change = async (store, model, random) => {
   const user = random.pick([...model.users])
   const group = random.pick([...model.members.keys()].filter((name) => !model.users.has(name)))
   if (!user || !group) return 'nothing'
   const permission = random.pick(ACCESS) ?? null
-  await groups.setMember(group, user[1].id, permission)
+  await asAdministrator(store).members.set(group, user[1].id, permission)
   if (permission) model.members.get(group)?.set(user[0], permission)
   else model.members.get(group)?.delete(user[0])
   return `member ${user[0]} of ${group}: ${permission}`
 }
 
-const rename: Change = async ({ moves }, model, random) => {
+const rename: Change = async (store, model, random) => {
   const found = random.pick([...model.repositories])
   if (!found) return 'nothing'
   const [id, repository] = found
@@ -143,8 +147,8 @@ const rename: Change = async ({ moves }, model, random) => {
   const isFree = ![...model.repositories].some(([other, row]) => other !== id && keyOf(row) === keyOf(to))
   const isReserved = (model.reserved.get(keyOf(to)) ?? id) !== id
   const what = `rename ${keyOf(before)} to ${keyOf(to)}`
-  if (!(await ifAllowed(isFree && !isReserved, async () => (await moves.rename(before, to)) ?? true)))
-    return `refused ${what}`
+  const rename = async () => (await asAdministrator(store).moves.rename(before, to)) ?? true
+  if (!(await ifAllowed(isFree && !isReserved, rename))) return `refused ${what}`
   if (keyOf(before) !== keyOf(to)) {
     model.reserved.delete(keyOf(to))
     model.reserved.set(keyOf(before), id)
@@ -153,28 +157,28 @@ const rename: Change = async ({ moves }, model, random) => {
   return what
 }
 
-const release: Change = async ({ moves }, model, random) => {
+const release: Change = async (store, model, random) => {
   const name = random.pick([...model.reserved.keys()])
   if (!name) return 'nothing'
   const [owner = '', repository = ''] = name.split('/')
-  await moves.releaseName({ owner, name: repository })
+  await asAdministrator(store).moves.releaseName({ owner, name: repository })
   model.reserved.delete(name)
   return `release ${name}`
 }
 
-const lock: Change = async ({ users }, model, random) => {
+const lock: Change = async (store, model, random) => {
   const user = random.pick([...model.users])
   if (!user) return 'nothing'
   user[1].isLocked = !user[1].isLocked
-  await users.setLocked(user[0], user[1].isLocked)
+  await asAdministrator(store).users.setLocked(user[0], user[1].isLocked)
   return `lock ${user[0]}: ${user[1].isLocked}`
 }
 
-const remove: Change = async ({ repositories }, model, random) => {
+const remove: Change = async (store, model, random) => {
   const found = random.onceIn(2) ? random.pick([...model.repositories]) : undefined
   if (!found) return 'nothing'
   model.repositories.delete(found[0])
-  await repositories.delete(found[1].owner, found[1].name)
+  await asAdministrator(store).repositories.delete({ owner: found[1].owner, name: found[1].name })
   return `delete ${keyOf(found[1])}`
 }
 
@@ -188,7 +192,8 @@ const replace: Change = async (store, model, random) => {
     return `create ${name}`
   }
   const owned = [...model.repositories.values()].some((row) => nameKey(row.owner) === key)
-  if (!(await ifAllowed(!owned, async () => store.users.delete(name)))) return `refused to delete ${name}`
+  if (!(await ifAllowed(!owned, async () => asAdministrator(store).users.delete(name))))
+    return `refused to delete ${name}`
   model.users.delete(key)
   for (const others of [
     ...model.members.values(),

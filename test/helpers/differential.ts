@@ -2,6 +2,7 @@ import { join } from 'node:path'
 import type { Test } from 'tap'
 import { createToken, hashToken, tokenPrefix } from '../../src/auth/token.ts'
 import { createBareRepository } from '../../src/git/repository.ts'
+import { asAdministrator } from './changes.ts'
 import { type TestDatabase, temporaryFolder } from './databases.ts'
 import { createCommits } from './git.ts'
 import { createRandom, type Random } from './random.ts'
@@ -66,7 +67,7 @@ async function startWith(t: Test, database: TestDatabase, fixture: Fixture): Pro
   const server = await startServer(t, { database, budget: { limit: 1_000_000, window: 3_600 } })
   for (const [user, token] of Object.entries(fixture.tokens)) {
     if (user === 'unknown') continue
-    await server.store.tokens.create({
+    await asAdministrator(server.store).tokens.create({
       userId: await server.createUser(user),
       name: user,
       prefix: tokenPrefix(token),
@@ -88,7 +89,7 @@ async function importRepository({ store }: TestServer, name: string, fixture: Fi
     objectFormat: 'sha1',
     path: fixture.repository,
   } as const
-  await store.repositories.create(repository)
+  await asAdministrator(store).repositories.create(repository)
 }
 
 function randomOperation(random: Random, { commits, tokens }: Fixture): Operation {
@@ -171,23 +172,22 @@ async function perform(
   operation: Operation,
   fixture: Fixture,
 ): Promise<JsonAnswer | null> {
-  const { repositories, collaborators } = server.store
+  const { repositories, collaborators } = asAdministrator(server.store)
   switch (operation.kind) {
     case 'call':
       return server.call(operation.method, operation.path, operation.options)
     case 'access':
       await collaborators.set(
-        'owner',
-        'secret',
+        { owner: 'owner', name: 'secret' },
         await server.createUser(operation.user),
         operation.permission,
       )
       return null
     case 'visibility':
-      await repositories.setVisibility('owner', 'open', operation.visibility)
+      await repositories.setVisibility({ owner: 'owner', name: 'open' }, operation.visibility)
       return null
     case 'delete':
-      await repositories.delete('owner', 'doomed')
+      await repositories.delete({ owner: 'owner', name: 'doomed' })
       await importRepository(server, 'doomed', fixture)
       return null
   }

@@ -1,3 +1,4 @@
+import { asAdministrator } from './changes.ts'
 import type { TestServer } from './server.ts'
 
 /** The answer to a request for a page. */
@@ -19,7 +20,10 @@ const HASH = '$argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHRzYWx0$4Smw+8uJE9vkMuQHTI8JCc
 
 /** Creates a user who can sign in and returns their id. */
 export async function createAccount(server: Pick<TestServer, 'store'>, name: string): Promise<number> {
-  const user = await server.store.users.create(name, { passwordHash: HASH, ownExisting: true })
+  const user = await asAdministrator(server.store).users.create(name, {
+    passwordHash: HASH,
+    ownExisting: true,
+  })
   return user.id
 }
 

@@ -4,6 +4,7 @@ import type { StatusState } from '../../src/domain/states.ts'
 import { NO_LIMITS, type TokenLimits } from '../../src/store/access/token-limits.ts'
 import type { Repository } from '../../src/store/repositories/repositories.ts'
 import type { Store } from '../../src/store/store.ts'
+import { asAdministrator } from './changes.ts'
 import { copyBareRepository, createCommits } from './git.ts'
 
 export interface TokenOptions {
@@ -21,7 +22,7 @@ export async function addToken(
 ): Promise<{ id: string; secret: string }> {
   const secret = createToken()
   const token = { userId, name, prefix: tokenPrefix(secret), hash: hashToken(secret), scopes, expiresAt }
-  const { id } = await store.tokens.create({ ...token, limits: { ...NO_LIMITS, ...limits } })
+  const { id } = await asAdministrator(store).tokens.create({ ...token, limits: { ...NO_LIMITS, ...limits } })
   return { id, secret }
 }
 
@@ -38,7 +39,7 @@ export async function addRepository(
   { private: isPrivate = false, objectFormat = 'sha1', commits = 1 }: RepositoryOptions = {},
 ): Promise<Repository & { commits: string[] }> {
   const [owner = '', name = ''] = fullName.split('/')
-  const repository = await store.repositories.create(
+  const repository = await asAdministrator(store).repositories.create(
     { owner, name, visibility: isPrivate ? 'private' : 'public', objectFormat },
     (place) => copyBareRepository(place, objectFormat),
   )

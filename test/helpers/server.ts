@@ -5,6 +5,7 @@ import { type AppOptions, buildApp } from '../../src/app.ts'
 import { CommitLookup } from '../../src/git/objects/commit-lookup.ts'
 import { openSpool } from '../../src/git-http/spool.ts'
 import type { Store, StoreOptions } from '../../src/store/store.ts'
+import { asAdministrator } from './changes.ts'
 import { type Answer, checkAnswer } from './contract.ts'
 import { openTestStore, sqlite, type TestDatabase } from './databases.ts'
 import { addRepository, addToken, type RepositoryOptions, type TokenOptions } from './records.ts'
@@ -119,7 +120,9 @@ function testServer(parts: Pick<TestServer, 'url' | 'dataDir' | 'store' | 'app' 
   const { url, store } = parts
 
   async function createUser(name: string): Promise<number> {
-    const user = (await store.users.find(name)) ?? (await store.users.create(name, { ownExisting: true }))
+    const user =
+      (await store.users.find(name)) ??
+      (await asAdministrator(store).users.create(name, { ownExisting: true }))
     return user.id
   }
 

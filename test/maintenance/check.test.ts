@@ -7,6 +7,7 @@ import { CommitLookup } from '../../src/git/objects/commit-lookup.ts'
 import { createBareRepository } from '../../src/git/repository.ts'
 import { type CheckOptions, checkAll } from '../../src/maintenance/check.ts'
 import { openEngine, openStore } from '../../src/store/store.ts'
+import { asAdministrator } from '../helpers/changes.ts'
 import { databases, execute, sqlite, type TestDatabase } from '../helpers/databases.ts'
 import { createCommits, git, gitWith } from '../helpers/git.ts'
 import { addReport } from '../helpers/records.ts'
@@ -21,7 +22,7 @@ async function open(t: Parameters<TestDatabase['create']>[0], database: TestData
     await engine.close()
     await store.close()
   })
-  const repository = await store.repositories.create(
+  const repository = await asAdministrator(store).repositories.create(
     { owner: 'alice', name: 'rocket', visibility: 'public', objectFormat: 'sha1' },
     (path) => createBareRepository(path, 'sha1'),
   )
@@ -103,7 +104,7 @@ for (const database of databases) {
     t.same([findings, pruned], [[], []])
     t.ok(existsSync(stray), 'keeps the folder, even with --prune')
     const path = await realpath(stray)
-    await store.repositories.create({
+    await asAdministrator(store).repositories.create({
       owner: 'alice',
       name: 'again',
       visibility: 'public',

@@ -118,8 +118,10 @@ t.test('judges no ref that may have been moved', async (t) => {
   await set.set({ path }).where('id', '=', repository.id).execute()
   t.same(await check(copies), [], 'imported')
   await set.set({ path: null }).where('id', '=', repository.id).execute()
-  const restored = { by: ADMINISTRATOR, object: BACKUP, action: 'backup.restored' } as const
-  await store.audit.transaction((_db, save) => save({ ...restored, details: { created_at: '', locked: 0 } }))
+  const details = { created_at: '', locked: 0 }
+  await store.audit.transaction(ADMINISTRATOR, (change) =>
+    change.record({ object: BACKUP, action: 'backup.restored', details }),
+  )
   t.same(await check(copies), [], 'a backup from before the restore')
   await record({ updates: [{ ref: 'refs/heads/main', old: NONE, new: a }] })
   t.match(await check(copies), [/^refs\/heads\/main is missing; .* \(push of/])
@@ -143,8 +145,10 @@ t.test('judges no repository that was renamed since the backup', async (t) => {
   const copies = await backUp()
   git(path, 'update-ref', 'refs/heads/main', commits.b)
   t.equal((await check(copies)).length, 1)
-  const rename = { by: ADMINISTRATOR, repository: 'alice/rocket', action: 'repository.renamed' } as const
-  await store.audit.transaction((_db, record) => record({ ...rename, details: { from: 'alice/former' } }))
+  const rename = { repository: 'alice/rocket', action: 'repository.renamed' } as const
+  await store.audit.transaction(ADMINISTRATOR, (change) =>
+    change.record({ ...rename, details: { from: 'alice/former' } }),
+  )
   t.same(await check(copies), [])
 })
 

@@ -2,6 +2,7 @@ import t from 'tap'
 import { pruneStatuses, removeCommits } from '../../src/maintenance/prune.ts'
 import { openEngine, openStore } from '../../src/store/store.ts'
 import { nowInSeconds } from '../../src/store/time.ts'
+import { asAdministrator } from '../helpers/changes.ts'
 import { databases, type TestDatabase } from '../helpers/databases.ts'
 import { addReport } from '../helpers/records.ts'
 
@@ -15,7 +16,7 @@ async function openAged(t: Parameters<TestDatabase['create']>[0], database: Test
     await engine.close()
     await store.close()
   })
-  const { id } = await store.repositories.create({
+  const { id } = await asAdministrator(store).repositories.create({
     owner: 'alice',
     name: 'rocket',
     visibility: 'public',

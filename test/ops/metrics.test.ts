@@ -3,8 +3,9 @@ import t from 'tap'
 import { buildApp } from '../../src/app.ts'
 import { CommitLookup } from '../../src/git/objects/commit-lookup.ts'
 import { openSpool } from '../../src/git-http/spool.ts'
-import { ADMINISTRATOR, type AuditEvent, BACKUP, recordEvents } from '../../src/store/audit/audit.ts'
+import { ADMINISTRATOR, type AuditEvent, BACKUP } from '../../src/store/audit/audit.ts'
 import { openStore } from '../../src/store/store.ts'
+import { asAdministrator } from '../helpers/changes.ts'
 import { createPostgresDatabase, execute, temporaryFolder } from '../helpers/databases.ts'
 import { recordLog } from '../helpers/log.ts'
 import { startServer } from '../helpers/server.ts'
@@ -82,12 +83,14 @@ t.test('counts requests, reports and failures', async (t) => {
 t.test('has the time, size and duration of the latest complete backup', async (t) => {
   const server = await startServer(t, { metricsToken: TOKEN })
   const details = { repositories: 1, refs: 1, bytes: 4_096, seconds: 1.5 }
-  const event = { by: ADMINISTRATOR, object: BACKUP } as const
-  const record = (event: AuditEvent) => recordEvents(server.store.engine.kysely, [event])
-  const [line] = await record({ ...event, action: 'backup.completed', details })
+  const record = (event: AuditEvent) =>
+    server.store.audit.transaction(ADMINISTRATOR, (change) => change.record(event))
+  const event = { object: BACKUP } as const
+  await record({ ...event, action: 'backup.completed', details })
+  const { time = '' } = (await server.store.auditLog.latestBackup('backup.completed')) ?? {}
   await record({ ...event, action: 'backup.incomplete', details: { ...details, bytes: 1, problems: ['x'] } })
   const samples = samplesOf((await server.call('GET', '/metrics', { token: TOKEN })).body)
-  t.equal(samples.get('commit_status_backup_timestamp_seconds'), Date.parse(line?.time ?? '') / 1000)
+  t.equal(samples.get('commit_status_backup_timestamp_seconds'), Date.parse(time) / 1000)
   t.equal(samples.get('commit_status_backup_size_bytes'), 4_096)
   t.equal(samples.get('commit_status_backup_duration_seconds'), 1.5)
   t.equal(samples.get('commit_status_backup_incomplete'), 1)
@@ -114,7 +117,7 @@ t.test('a wrong token counts against the failure budget', async (t) => {
   t.ok(Number(blocked.headers.get('retry-after')) >= 1)
   t.equal((await server.read('alice/rocket', MISSING_SHA, 'cst_x')).status, 429, 'one shared budget')
 
-  await server.store.failures.lift('127.0.0.1')
+  await asAdministrator(server.store).failures.lift('127.0.0.1')
   const samples = samplesOf((await get({ authorization: `Bearer ${TOKEN}` })).body)
   t.equal(samples.get('commit_status_authentication_failures_total'), 3)
   t.equal(samples.get('commit_status_addresses_blocked_total'), 1)

@@ -8,6 +8,7 @@ import { openSpool } from '../../src/git-http/spool.ts'
 import { createLogger } from '../../src/ops/logger.ts'
 import { QUIET } from '../../src/replies/error-log.ts'
 import { StoreUnavailable } from '../../src/store/engine.ts'
+import { asAdministrator } from '../helpers/changes.ts'
 import { openTestStore, postgres, sqlite } from '../helpers/databases.ts'
 import { recordLog } from '../helpers/log.ts'
 import { startServer } from '../helpers/server.ts'
@@ -39,7 +40,7 @@ const path = `/api/v1/repos/alice/rocket/commits/${MISSING}/statuses`
 t.test('while the service is unavailable, one line is logged for many requests', async (t) => {
   const { store, app, lines } = await open(t, 'info')
   const repository = { owner: 'alice', name: 'rocket', visibility: 'public', objectFormat: 'sha1' } as const
-  await store.repositories.create({ ...repository, path: '/nonexistent/rocket.git' })
+  await asAdministrator(store).repositories.create({ ...repository, path: '/nonexistent/rocket.git' })
   for (let request = 0; request < 50; request++) t.equal((await app.inject(path)).statusCode, 503)
   t.equal(lines.length, 1)
   t.match(lines[0], {

@@ -8,6 +8,7 @@ import { listBackups } from '../../src/maintenance/backup/generations.ts'
 import { findBackup, restoreAll } from '../../src/maintenance/backup/restore.ts'
 import { basic, commit, createCheckout, git as runGit, tryGit } from '../git-http/client.ts'
 import { beginRpc } from '../git-http/raw.ts'
+import { asAdministrator } from '../helpers/changes.ts'
 import {
   databaseUrl,
   execute,
@@ -188,7 +189,7 @@ tap.test('pushes to a disk that is full, and fetches from it', async (t) => {
 
 tap.test('backups to a disk that is full, and restores to one', async (t) => {
   const { store, options } = await openTestStore(t, await sqlite(t, temporaryFolder(t)))
-  await store.users.create('acme')
+  await asAdministrator(store).users.create('acme')
   const { id: repositoryId, path, commits } = await addRepository(store, 'acme/rocket', { commits: 3 })
   const [sha = ''] = commits
   const grow = async (round: number) => {

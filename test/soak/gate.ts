@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import tap from 'tap'
 import { basic, commit, git, tryGit } from '../git-http/client.ts'
+import { asAdministrator } from '../helpers/changes.ts'
 import { temporaryFolder } from '../helpers/databases.ts'
 import { startInstance } from '../helpers/instance.ts'
 import { addReport } from '../helpers/records.ts'
@@ -42,7 +43,11 @@ tap.test('pushes to a branch with rules, reports and kills', async (t) => {
   const authorization = basic('x', await createToken('owner'))
   mkdirSync(join(folder, 'tmp'))
   const start = () => startInstance(t, place, { TMPDIR: join(folder, 'tmp'), LOG_LEVEL: 'error' })
-  await store.rules.set(repository, { branchPattern: 'main', required: ['ci/*', 'lint'], bypass: [] })
+  await asAdministrator(store).rules.set(repository, {
+    branchPattern: 'main',
+    required: ['ci/*', 'lint'],
+    bypass: [],
+  })
   // Every tip of the branch is on record.
   await git(repository.path, ['config', 'core.logAllRefUpdates', 'always'])
   const options = { authorization }

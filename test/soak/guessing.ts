@@ -3,6 +3,7 @@ import { setTimeout } from 'node:timers/promises'
 import tap, { type Test } from 'tap'
 import { hashPassword } from '../../src/auth/password.ts'
 import { createToken } from '../../src/auth/token.ts'
+import { asAdministrator } from '../helpers/changes.ts'
 import { databases } from '../helpers/databases.ts'
 import { type HeldRequest, holdRequest, signInForm } from '../helpers/held-request.ts'
 import { type Instance, startInstance } from '../helpers/instance.ts'
@@ -27,7 +28,7 @@ type Attempt = () => Promise<number>
 
 async function setUp(t: Test, database: (typeof databases)[number]) {
   const { store, options, ...admin } = await startServer(t, { database })
-  await store.users.create('alice', { passwordHash: await hashPassword(PASSWORD) })
+  await asAdministrator(store).users.create('alice', { passwordHash: await hashPassword(PASSWORD) })
   await admin.createRepository('alice/rocket', { private: true, commits: 0 })
   const start = () =>
     startInstance(t, options, {

@@ -6,6 +6,7 @@ import { setTimeout } from 'node:timers/promises'
 import tap, { type Test } from 'tap'
 import { basic } from '../git-http/client.ts'
 import { packet, pushBody, workersIn } from '../git-http/raw.ts'
+import { asAdministrator } from '../helpers/changes.ts'
 import { databases, openTestStore, type TestDatabase } from '../helpers/databases.ts'
 import { listPushes } from '../helpers/events.ts'
 import { git, importCommits } from '../helpers/git.ts'
@@ -50,14 +51,14 @@ tap.test('none is missing', async (t) => {
 async function killServers(t: Test, database: TestDatabase): Promise<void> {
   t.comment(`seed ${seed}`)
   const { store, options } = await openTestStore(t, database)
-  await store.users.create('owner')
+  await asAdministrator(store).users.create('owner')
   const user = (await store.users.find('owner')) ?? assert.fail()
   const authorization = basic('x', (await addToken(store, user.id)).secret)
   const repositories: { name: string; path: string; ids: string[] }[] = []
   for (const name of ['plain', 'ruled']) {
     const repository = await addRepository(store, `owner/${name}`, { commits: 0 })
     if (name === 'ruled')
-      await store.rules.set(repository, { branchPattern: 'x', required: ['x'], bypass: [] })
+      await asAdministrator(store).rules.set(repository, { branchPattern: 'x', required: ['x'], bypass: [] })
     git(repository.path, 'config', 'core.logAllRefUpdates', 'always')
     repositories.push({ name, path: repository.path, ids: importCommits(repository.path, 50) })
   }

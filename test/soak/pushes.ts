@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import tap from 'tap'
 import { basic } from '../git-http/client.ts'
 import { EMPTY_PACK, packet } from '../git-http/raw.ts'
+import { asAdministrator } from '../helpers/changes.ts'
 import { listPushes } from '../helpers/events.ts'
 import { importCommits } from '../helpers/git.ts'
 import { startInstance } from '../helpers/instance.ts'
@@ -153,7 +154,11 @@ tap.test(`the events of ${PUSHES} pushes (seed ${seed}) are the differences of t
     const repository = await createRepository(`owner/${name}`, { private: true, commits: 0 })
     const { path } = repository
     if (name === 'ruled')
-      await store.rules.set(repository, { branchPattern: 'ruled-*', required: ['never'], bypass: [] })
+      await asAdministrator(store).rules.set(repository, {
+        branchPattern: 'ruled-*',
+        required: ['never'],
+        bypass: [],
+      })
     execFileSync('git', ['-C', path, 'config', 'receive.advertisePushOptions', 'true'])
     const url = `${server.url}/owner/${name}.git/git-receive-pack`
     places.push({ path, url, ids: importCommits(path, 6) })

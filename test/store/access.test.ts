@@ -1,17 +1,18 @@
 import { test } from 'tap'
+import { asAdministrator } from '../helpers/changes.ts'
 import { databases, openTestStore } from '../helpers/databases.ts'
 
 for (const database of databases) {
   test(database.name, async (t) => {
     const { store, options } = await openTestStore(t, database)
-    const alice = await store.users.create('Alice')
-    const created = await store.repositories.create({
+    const alice = await asAdministrator(store).users.create('Alice')
+    const created = await asAdministrator(store).repositories.create({
       owner: 'alice',
       name: 'One',
       visibility: 'private',
       objectFormat: 'sha256',
     })
-    const { id } = await store.tokens.create({
+    const { id } = await asAdministrator(store).tokens.create({
       userId: alice.id,
       name: '',
       prefix: '',
@@ -46,16 +47,28 @@ for (const database of databases) {
     t.test('a repository is missing for users who may not read it', async (t) => {
       const hashes: Record<string, string | null> = { anonymous: null, unknown: 'unknown' }
       for (const name of ['acme', 'reader', 'writer', 'stranger']) {
-        const { id } = await store.users.create(name)
-        await store.tokens.create({ userId: id, name, prefix: '', hash: name, scopes: [], expiresAt: null })
+        const { id } = await asAdministrator(store).users.create(name)
+        await asAdministrator(store).tokens.create({
+          userId: id,
+          name,
+          prefix: '',
+          hash: name,
+          scopes: [],
+          expiresAt: null,
+        })
         hashes[name] = name
       }
       for (const name of ['open', 'secret']) {
         const visibility = name === 'open' ? 'public' : 'private'
-        await store.repositories.create({ owner: 'Acme', name, visibility, objectFormat: 'sha1' })
+        await asAdministrator(store).repositories.create({
+          owner: 'Acme',
+          name,
+          visibility,
+          objectFormat: 'sha1',
+        })
         for (const [user, permission] of [['reader', 'read'] as const, ['writer', 'write'] as const]) {
           const found = await store.users.find(user)
-          await store.collaborators.set('acme', name, found?.id ?? 0, permission)
+          await asAdministrator(store).collaborators.set({ owner: 'acme', name }, found?.id ?? 0, permission)
         }
       }
       const given: Record<string, string> = { acme: 'write', reader: 'read', writer: 'write' }

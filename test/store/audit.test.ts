@@ -2,6 +2,7 @@ import { test } from 'tap'
 import { type Actor, ADMINISTRATOR, type AuditEvent, type AuditLine } from '../../src/store/audit/audit.ts'
 import type { AuditFilter } from '../../src/store/audit/audit-log.ts'
 import type { Store } from '../../src/store/store.ts'
+import { asAdministrator } from '../helpers/changes.ts'
 import { databases, openTestStore } from '../helpers/databases.ts'
 import { listEvents } from '../helpers/events.ts'
 
@@ -10,19 +11,22 @@ const bob = { id: 2, name: 'bob' }
 const address = '192.0.2.1'
 const ci: Actor = { kind: 'user', user: bob, token: { id: 'f00d', name: 'CI' }, address }
 
-const locked: AuditEvent = {
+/** An event, and who did it. */
+type Done = AuditEvent & { by: Actor }
+
+const locked: Done = {
   by: ADMINISTRATOR,
   action: 'user.locked',
   subject: alice,
   details: { sessions: 2 },
 }
-const pushed: AuditEvent = {
+const pushed: Done = {
   by: ci,
   action: 'push',
   repository: 'Acme/Rocket',
   details: { updates: [{ ref: 'refs/heads/main', old: '0'.repeat(40), new: 'a'.repeat(40) }] },
 }
-const shared: AuditEvent = {
+const shared: Done = {
   by: ci,
   action: 'repository.access',
   repository: 'Acme/Rocket',
@@ -30,9 +34,9 @@ const shared: AuditEvent = {
   details: { user: 'Alice', access: 'read', from: 'none' },
 }
 
-async function record(store: Store, ...events: AuditEvent[]): Promise<void> {
-  await store.audit.transaction(async (_db, record) => {
-    for (const event of events) await record(event)
+async function record(store: Store, ...events: Done[]): Promise<void> {
+  await store.audit.transaction(ADMINISTRATOR, async (change) => {
+    for (const { by, ...event } of events) await change.recordOf(by, event)
   })
 }
 
@@ -40,13 +44,21 @@ for (const database of databases) {
   test(database.name, async (t) => {
     t.test('a repository has no events of one that had its name, even of the same millisecond', async (t) => {
       const { store } = await openTestStore(t, database)
-      const owner = await store.users.create('alice')
+      const owner = await asAdministrator(store).users.create('alice')
       const since = Date.now()
       t.capture(Date, 'now', () => since)
       for (const name of ['one', 'two'])
-        await store.repositories.create({ owner: 'alice', name, visibility: 'private', objectFormat: 'sha1' })
-      await store.repositories.delete('alice', 'two')
-      await store.moves.rename({ owner: 'alice', name: 'one' }, { owner: 'alice', name: 'two' })
+        await asAdministrator(store).repositories.create({
+          owner: 'alice',
+          name,
+          visibility: 'private',
+          objectFormat: 'sha1',
+        })
+      await asAdministrator(store).repositories.delete({ owner: 'alice', name: 'two' })
+      await asAdministrator(store).moves.rename(
+        { owner: 'alice', name: 'one' },
+        { owner: 'alice', name: 'two' },
+      )
       const events = await store.auditLog.latestOf({ name: 'alice/two', since }, owner.id, 10)
       t.same(
         events.map(({ action, object }) => [action, object]),
@@ -97,8 +109,8 @@ for (const database of databases) {
     t.test('an event exists if and only if its transaction was committed', async (t) => {
       const logged: AuditLine[] = []
       const { store } = await openTestStore(t, database, { onEvent: (line) => logged.push(line) })
-      const failed = store.audit.transaction(async (_db, record) => {
-        await record(locked)
+      const failed = store.audit.transaction(ADMINISTRATOR, async (change) => {
+        await change.record(locked)
         throw new Error('changed my mind')
       })
       await t.rejects(failed, { message: 'changed my mind' })
@@ -144,7 +156,7 @@ for (const database of databases) {
 
     t.test('an event of version 0.2.0, which stores no subject, has the same one', async (t) => {
       const { store } = await openTestStore(t, database)
-      const signedIn: AuditEvent = {
+      const signedIn: Done = {
         by: { kind: 'user', user: alice, address },
         action: 'sign-in',
         subject: alice,
@@ -161,7 +173,7 @@ for (const database of databases) {
     t.test("a user's latest events are not those of an earlier user of that name", async (t) => {
       const operator = { account: 'root', sudo_user: 'mallory' }
       const { store } = await openTestStore(t, database, { operator })
-      const lock = (sessions: number, subject = alice): AuditEvent => {
+      const lock = (sessions: number, subject = alice): Done => {
         return { by: ADMINISTRATOR, action: 'user.locked', subject, details: { sessions } }
       }
       const earlier = { id: 9, name: 'Alice' }
@@ -181,12 +193,12 @@ for (const database of databases) {
       now = 5_000
       await record(store, pushed)
       t.equal((await listEvents(store)).length, 1_501)
-      t.equal(await store.auditLog.prune(5_000), 1_500)
+      t.equal(await asAdministrator(store).auditLog.prune(5_000), 1_500)
       t.match(await listEvents(store), [
         { action: 'push' },
         { action: 'audit.pruned', actor: 'administrator', details: { before: '1970-01-01T00:00:05.000Z' } },
       ])
-      t.equal(await store.auditLog.prune(5_000), 0)
+      t.equal(await asAdministrator(store).auditLog.prune(5_000), 0)
       t.equal((await listEvents(store)).length, 2, 'what removes nothing is no event')
     })
 
@@ -200,8 +212,8 @@ for (const database of databases) {
         async () => {
           // SQLite commits one transaction after the other.
           if (database.name === 'SQLite') return record(store, pushed)
-          late = store.audit.transaction(async (_db, record) => {
-            await record(pushed)
+          late = store.audit.transaction(ADMINISTRATOR, async (change) => {
+            await change.record(pushed)
             recorded.resolve()
             await release.promise
           })

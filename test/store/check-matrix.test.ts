@@ -1,5 +1,6 @@
 import { test } from 'tap'
 import type { StatusState } from '../../src/domain/states.ts'
+import { asAdministrator } from '../helpers/changes.ts'
 import { databases, openTestStore } from '../helpers/databases.ts'
 
 const STATES: readonly StatusState[] = [
@@ -17,8 +18,8 @@ for (const database of databases) {
   test(`checks by commit, ${database.name}`, async (t) => {
     const { store } = await openTestStore(t, database)
     const place = { owner: 'acme', visibility: 'public', objectFormat: 'sha1', path: '/nonexistent' } as const
-    const { id } = await store.repositories.create({ ...place, name: 'repo' })
-    const { id: other } = await store.repositories.create({ ...place, name: 'other' })
+    const { id } = await asAdministrator(store).repositories.create({ ...place, name: 'repo' })
+    const { id: other } = await asAdministrator(store).repositories.create({ ...place, name: 'other' })
     const report = (position: number, context: string, state: StatusState, repositoryId = id) =>
       store.statuses.report({
         repositoryId,

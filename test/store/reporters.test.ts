@@ -1,4 +1,5 @@
 import t from 'tap'
+import { asAdministrator } from '../helpers/changes.ts'
 import { databases } from '../helpers/databases.ts'
 import { startInstance } from '../helpers/instance.ts'
 import { addReport } from '../helpers/records.ts'
@@ -12,7 +13,11 @@ for (const database of databases) {
     const [sha = ''] = commits
     const { id } = await store.repositories.get('acme', 'repo')
     for (const user of ['ci-bot', 'dora'])
-      await store.collaborators.set('acme', 'repo', await server.createUser(user), 'write')
+      await asAdministrator(store).collaborators.set(
+        { owner: 'acme', name: 'repo' },
+        await server.createUser(user),
+        'write',
+      )
     const first = await server.createToken('ci-bot', { name: 'CI of rocket' })
     const second = await server.createToken('dora', { name: 'laptop' })
     const reporters = async () => {
@@ -36,8 +41,8 @@ for (const database of databases) {
       t.same(json.statuses?.[0], before.statuses?.[0], 'the API does not show it')
 
       for (const { id } of await store.tokens.list(await server.createUser('ci-bot')))
-        await store.tokens.revoke(id)
-      await store.users.delete('dora')
+        await asAdministrator(store).tokens.revoke(id)
+      await asAdministrator(store).users.delete('dora')
       t.same(await reporters(), expected, 'also of a revoked token and of a deleted user')
       await server.createToken('dora', { name: 'another laptop' })
       t.same(await reporters(), expected, 'and not of the next user of that name')
@@ -56,7 +61,7 @@ for (const database of databases) {
       const [before] = await tags()
       t.match(before, ['failure', 3])
       t.match(await other.report('acme/repo', sha, { state: 'error', context: 'd' }, token), { status: 422 })
-      await store.statuses.delete(id, sha, 'c')
+      await asAdministrator(store).statuses.delete({ repositoryId: id, sha }, 'c')
       const [after, elsewhere] = await tags()
       t.match(after, ['success', 2])
       t.same(after, elsewhere)
@@ -72,8 +77,12 @@ for (const database of databases) {
           events.filter(({ action }) => action === 'status.deleted'),
           [{ actor: 'administrator', object: 'acme/repo', details: { sha, context: 'c' } }],
         )
-      await t.rejects(store.statuses.delete(id, sha, 'c'), { name: 'Refusal', message: /"c"/ })
-      for (const context of ['a', 'b', 'd']) await store.statuses.delete(id, sha, context)
+      await t.rejects(asAdministrator(store).statuses.delete({ repositoryId: id, sha }, 'c'), {
+        name: 'Refusal',
+        message: /"c"/,
+      })
+      for (const context of ['a', 'b', 'd'])
+        await asAdministrator(store).statuses.delete({ repositoryId: id, sha }, context)
       t.same(
         (await tags()).map(([state, length]) => [state, length]),
         [

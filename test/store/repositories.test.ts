@@ -3,6 +3,7 @@ import { basename, join, resolve } from 'node:path'
 import { test } from 'tap'
 import { createBareRepository } from '../../src/git/repository.ts'
 import type { NewRepository } from '../../src/store/repositories/repositories.ts'
+import { asAdministrator } from '../helpers/changes.ts'
 import { databases, openTestStore } from '../helpers/databases.ts'
 import { startProcess } from '../helpers/process.ts'
 
@@ -12,7 +13,7 @@ for (const database of databases) {
   test(database.name, async (t) => {
     t.test('names keep their case and are compared without regard to ASCII case', async (t) => {
       const { store, options } = await openTestStore(t, database)
-      const created = await store.repositories.create(one)
+      const created = await asAdministrator(store).repositories.create(one)
       t.match(created, {
         owner: 'Acme',
         name: 'One',
@@ -23,7 +24,7 @@ for (const database of databases) {
       })
       t.same(await store.repositories.find('aCME', 'oNE'), created)
       t.equal(await store.repositories.find('acme', 'two'), undefined)
-      await t.rejects(store.repositories.create({ ...one, owner: 'ACME', name: 'ONE' }), {
+      await t.rejects(asAdministrator(store).repositories.create({ ...one, owner: 'ACME', name: 'ONE' }), {
         name: 'AlreadyExists',
         message: 'there is already a repository Acme/ONE',
       })
@@ -36,17 +37,25 @@ for (const database of databases) {
     t.test('rejects invalid names', async (t) => {
       const { store } = await openTestStore(t, database)
       for (const owner of ['', '..', 'docs', 'Login', 'a/b', 'a.git']) {
-        await t.rejects(store.repositories.create({ ...one, owner }), { name: 'Refusal' }, owner)
+        await t.rejects(
+          asAdministrator(store).repositories.create({ ...one, owner }),
+          { name: 'Refusal' },
+          owner,
+        )
       }
       for (const name of ['', '.', 'a.lock', 'a b', 'ß']) {
-        await t.rejects(store.repositories.create({ ...one, name }), { name: 'Refusal' }, name)
+        await t.rejects(
+          asAdministrator(store).repositories.create({ ...one, name }),
+          { name: 'Refusal' },
+          name,
+        )
       }
-      await store.repositories.create({ ...one, name: 'docs' })
+      await asAdministrator(store).repositories.create({ ...one, name: 'docs' })
     })
 
     t.test('an imported repository keeps its path', async (t) => {
       const { store } = await openTestStore(t, database)
-      t.match(await store.repositories.create({ ...one, path: '/srv/git/one.git' }), {
+      t.match(await asAdministrator(store).repositories.create({ ...one, path: '/srv/git/one.git' }), {
         path: '/srv/git/one.git',
         managed: false,
       })
@@ -55,10 +64,10 @@ for (const database of databases) {
     t.test('creates no row if the files cannot be moved', async (t) => {
       const { store } = await openTestStore(t, database)
       const place = () => Promise.reject(new Error('disk full'))
-      await t.rejects(store.repositories.create(one, place), { message: 'disk full' })
+      await t.rejects(asAdministrator(store).repositories.create(one, place), { message: 'disk full' })
       t.equal(await store.repositories.find('acme', 'one'), undefined)
       let placed = ''
-      const created = await store.repositories.create(one, async (path) => {
+      const created = await asAdministrator(store).repositories.create(one, async (path) => {
         placed = path
       })
       t.equal(placed, created.path)
@@ -66,7 +75,7 @@ for (const database of databases) {
 
     t.test('does not use or change a folder that a killed creation left behind', async (t) => {
       const { store, options } = await openTestStore(t, database)
-      await store.repositories.create(one)
+      await asAdministrator(store).repositories.create(one)
       const program = resolve('test/store/fixtures/interrupted-create.ts')
       const killed = startProcess(t, process.execPath, [program, JSON.stringify(options)])
       t.equal(await killed.ended, 'SIGKILL', killed.stderr())
@@ -75,7 +84,7 @@ for (const database of databases) {
       t.equal(await store.repositories.find('acme', 'interrupted'), undefined, 'the row does not')
 
       for (const name of ['two', 'three']) {
-        const created = await store.repositories.create({ ...one, name }, (path) =>
+        const created = await asAdministrator(store).repositories.create({ ...one, name }, (path) =>
           createBareRepository(path, 'sha256'),
         )
         t.not(basename(created.path), left)
@@ -91,10 +100,10 @@ for (const database of databases) {
       mkdirSync(join(folder, '1.git'), { recursive: true })
       writeFileSync(join(folder, '2.git'), '')
       symlinkSync('nowhere', join(folder, '3.git'))
-      t.equal((await store.repositories.create(one)).id, 4)
+      t.equal((await asAdministrator(store).repositories.create(one)).id, 4)
       const imported = { ...one, name: 'imported', path: '/srv/git/one.git' }
-      t.equal((await store.repositories.create(imported)).id, 5)
-      t.equal((await store.repositories.create({ ...one, name: 'Two' })).id, 6)
+      t.equal((await asAdministrator(store).repositories.create(imported)).id, 5)
+      t.equal((await asAdministrator(store).repositories.create({ ...one, name: 'Two' })).id, 6)
       t.same(readdirSync(folder).sort(), ['1.git', '2.git', '3.git'])
     })
 
@@ -104,7 +113,9 @@ for (const database of databases) {
         mkdirSync(join(options.dataDir, `repositories/${id}.git`), { recursive: true })
       const created = await Promise.all(
         Array.from({ length: 8 }, (_, index) =>
-          store.repositories.create({ ...one, name: `r${index}` }, async (path) => mkdirSync(path)),
+          asAdministrator(store).repositories.create({ ...one, name: `r${index}` }, async (path) =>
+            mkdirSync(path),
+          ),
         ),
       )
       t.equal(new Set(created.map(({ id }) => id)).size, 8)
@@ -114,7 +125,7 @@ for (const database of databases) {
       const { store, options } = await openTestStore(t, database)
       t.same(await store.repositoryFolders.orphaned(), [], 'no folder yet')
       const folder = join(options.dataDir, 'repositories')
-      const { path } = await store.repositories.create(one, async (path) => {
+      const { path } = await asAdministrator(store).repositories.create(one, async (path) => {
         mkdirSync(path, { recursive: true })
       })
       for (const name of [
@@ -128,10 +139,14 @@ for (const database of databases) {
         mkdirSync(join(folder, name), { recursive: true })
       writeFileSync(join(folder, 'README'), '')
       for (const name of ['imported.git', 'group/deep.git']) {
-        await store.repositories.create({ ...one, name: basename(name, '.git'), path: join(folder, name) })
+        await asAdministrator(store).repositories.create({
+          ...one,
+          name: basename(name, '.git'),
+          path: join(folder, name),
+        })
       }
       t.same(await store.repositoryFolders.orphaned(), [join(folder, '77.git'), join(folder, 'new-0123.git')])
-      await store.repositories.delete('acme', 'one')
+      await asAdministrator(store).repositories.delete({ owner: 'acme', name: 'one' })
       t.same((await store.repositoryFolders.orphaned())[0], path)
     })
 
@@ -139,7 +154,7 @@ for (const database of databases) {
       const { store } = await openTestStore(t, database)
       for (const fullName of ['b/a', 'a_/a', 'A-/b', 'a-/A', 'a0/a']) {
         const [owner = '', name = ''] = fullName.split('/')
-        await store.repositories.create({ ...one, owner, name })
+        await asAdministrator(store).repositories.create({ ...one, owner, name })
       }
       t.same(
         (await store.repositories.list()).map(({ owner, name }) => `${owner}/${name}`),
@@ -149,17 +164,19 @@ for (const database of databases) {
 
     t.test('never reuses the id of a deleted repository', async (t) => {
       const { store } = await openTestStore(t, database)
-      const first = await store.repositories.create(one)
-      t.same(await store.repositories.delete('ACME', 'one'), first)
-      t.ok((await store.repositories.create(one)).id > first.id)
-      await t.rejects(store.repositories.delete('acme', 'two'), { name: 'Refusal' })
+      const first = await asAdministrator(store).repositories.create(one)
+      t.same(await asAdministrator(store).repositories.delete({ owner: 'ACME', name: 'one' }), first)
+      t.ok((await asAdministrator(store).repositories.create(one)).id > first.id)
+      await t.rejects(asAdministrator(store).repositories.delete({ owner: 'acme', name: 'two' }), {
+        name: 'Refusal',
+      })
     })
 
     t.test('changes visibility and access', async (t) => {
       const { store } = await openTestStore(t, database)
-      await store.repositories.create(one)
-      const alice = await store.users.create('alice')
-      await store.tokens.create({
+      await asAdministrator(store).repositories.create(one)
+      const alice = await asAdministrator(store).users.create('alice')
+      await asAdministrator(store).tokens.create({
         userId: alice.id,
         name: '',
         prefix: '',
@@ -169,9 +186,9 @@ for (const database of databases) {
       })
       const look = async () => (await store.access.find(null, 'hash', 'acme', 'one')).repository
       t.equal(await look(), null, 'a private repository is like a missing one')
-      await store.repositories.setVisibility('acme', 'ONE', 'public')
+      await asAdministrator(store).repositories.setVisibility({ owner: 'acme', name: 'ONE' }, 'public')
       for (const permission of ['read', 'write', 'read', null, null] as const) {
-        await store.collaborators.set('ACME', 'one', alice.id, permission)
+        await asAdministrator(store).collaborators.set({ owner: 'ACME', name: 'one' }, alice.id, permission)
         t.match(await look(), { permission })
       }
     })

@@ -1,11 +1,12 @@
 import { test } from 'tap'
+import { asAdministrator } from '../helpers/changes.ts'
 import { databases, openTestStore } from '../helpers/databases.ts'
 
 for (const database of databases) {
   test(database.name, async (t) => {
     const { store } = await openTestStore(t, database)
-    const alice = await store.users.create('alice')
-    const bob = await store.users.create('bob')
+    const alice = await asAdministrator(store).users.create('alice')
+    const bob = await asAdministrator(store).users.create('bob')
     for (const [owner, name, visibility] of [
       ['Alice', 'secret', 'private'],
       ['alice', 'open', 'public'],
@@ -13,9 +14,9 @@ for (const database of databases) {
       ['acme', 'Open', 'public'],
       ['zoe', 'secret', 'private'],
     ] as const) {
-      await store.repositories.create({ owner, name, visibility, objectFormat: 'sha1' })
+      await asAdministrator(store).repositories.create({ owner, name, visibility, objectFormat: 'sha1' })
     }
-    await store.collaborators.set('acme', 'shared', bob.id, 'write')
+    await asAdministrator(store).collaborators.set({ owner: 'acme', name: 'shared' }, bob.id, 'write')
     const seen = async (userId: number | null) =>
       (await store.listing.list(userId, 10)).map(
         ({ owner, name, permission }) => `${owner}/${name} ${permission}`,
@@ -61,9 +62,14 @@ for (const database of databases) {
       t.same(await found('alice/'), ['alice/open'])
       t.same(await found('Alice/S', alice.id), ['Alice/secret'])
       t.same(await found('o', null, 1), ['acme/Open'])
-      await store.repositories.create({ owner: 'bob', name: 'a', visibility: 'public', objectFormat: 'sha1' })
+      await asAdministrator(store).repositories.create({
+        owner: 'bob',
+        name: 'a',
+        visibility: 'public',
+        objectFormat: 'sha1',
+      })
       t.same(await found('a'), ['bob/a', 'acme/Open', 'alice/open'], 'by their own name first')
-      await store.repositories.delete('bob', 'a')
+      await asAdministrator(store).repositories.delete({ owner: 'bob', name: 'a' })
       for (const text of ['pen', 'zoe', 'secret', 'a_', 'a%', 'acm/', '/open', 'a/b/c', 'a\0', '', '/'])
         t.same(await found(text), [], text)
     })

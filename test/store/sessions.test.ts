@@ -1,6 +1,6 @@
 import { test } from 'tap'
 import { sessionId } from '../../src/store/accounts/sessions.ts'
-import { ADMINISTRATOR } from '../../src/store/audit/audit.ts'
+import { asAdministrator } from '../helpers/changes.ts'
 import { databases, openTestStore } from '../helpers/databases.ts'
 import { listEvents } from '../helpers/events.ts'
 import { BROWSER, insertSession } from '../helpers/sessions.ts'
@@ -11,8 +11,8 @@ const PHONE = { address: '2001:db8::/64', userAgent: 'phone' }
 for (const database of databases) {
   test(database.name, async (t) => {
     const { store } = await openTestStore(t, database)
-    const alice = await store.users.create('Alice', { passwordHash: 'hash' })
-    const bob = await store.users.create('bob')
+    const alice = await asAdministrator(store).users.create('Alice', { passwordHash: 'hash' })
+    const bob = await asAdministrator(store).users.create('bob')
     let now = 1_700_000_000_000
     t.capture(Date, 'now', () => now)
 
@@ -20,9 +20,10 @@ for (const database of databases) {
       t.equal(await store.sessions.create('one', alice, BROWSER), true)
       t.same(await store.sessions.use('one', BROWSER), { id: alice.id, name: 'Alice' })
       t.equal(await store.sessions.use('ONE', BROWSER), undefined)
-      await store.sessions.signOut('one', BROWSER.address)
+      const by = { kind: 'user', user: alice, address: BROWSER.address, session: 'one' } as const
+      await store.audit.transaction(by, store.sessions.signOut)
       t.equal(await store.sessions.use('one', BROWSER), undefined)
-      await store.sessions.signOut('one', BROWSER.address)
+      await t.rejects(store.audit.transaction(by, store.sessions.signOut), { code: 'session_ended' })
     })
 
     t.test('a session ends seven days after its last use', async (t) => {
@@ -46,27 +47,25 @@ for (const database of databases) {
     })
 
     t.test('a session that has ended cannot change the password', async (t) => {
-      const carol = await store.users.create('carol', { passwordHash: 'old' })
-      const change = (hash: string) =>
-        store.users.setPassword(
-          carol,
-          'new',
-          { kind: 'user', user: carol, address: BROWSER.address },
-          { hash, newHash: `${hash} again` },
+      const carol = await asAdministrator(store).users.create('carol', { passwordHash: 'old' })
+      const change = (session: string) =>
+        store.audit.transaction({ kind: 'user', user: carol, address: BROWSER.address, session }, (change) =>
+          store.users.setPassword(change, carol, 'new', `${session} again`),
         )
+      const ended = { code: 'session_ended' }
       const passwordOf = async () => (await store.users.get('carol')).passwordHash
       await store.sessions.create('ended', carol, BROWSER)
-      await store.sessions.endAll(carol, ADMINISTRATOR)
+      await asAdministrator(store).sessions.endAll(carol)
       await store.sessions.create('another', carol, BROWSER)
-      t.equal(await change('ended'), null)
+      await t.rejects(change('ended'), ended)
       await store.sessions.create('locked', carol, BROWSER)
-      await store.users.setLocked('carol', true)
-      t.equal(await change('locked'), null)
+      await asAdministrator(store).users.setLocked('carol', true)
+      await t.rejects(change('locked'), ended)
       // As if the user was locked between the two reads of a change.
       await insertSession(store, 'between', carol.id)
-      t.equal(await change('between'), null)
+      await t.rejects(change('between'), ended)
       t.equal(await passwordOf(), 'old')
-      await store.users.setLocked('carol', false)
+      await asAdministrator(store).users.setLocked('carol', false)
       t.ok(await change('between'))
       t.equal(await passwordOf(), 'new')
     })
@@ -81,7 +80,7 @@ for (const database of databases) {
         events.slice(-2).map(({ action }) => action),
         ['session.ended', 'sign-in'],
       )
-      await store.sessions.endAll(alice, ADMINISTRATOR)
+      await asAdministrator(store).sessions.endAll(alice)
     })
 
     t.test('lists sessions with their latest address and browser, the last used one first', async (t) => {
@@ -115,13 +114,13 @@ for (const database of databases) {
 
     t.test('ends one session of a user, all others, or all, and none of another user', async (t) => {
       const left = async () => (await store.sessions.list(alice.id, 10)).map(({ id }) => id)
-      t.equal(await store.sessions.end(alice, sessionId('cccccccccccccccccccc'), ADMINISTRATOR), 0)
-      t.equal(await store.sessions.end(alice, sessionId('bbbbbbbbbbbbbbbbbbbb'), ADMINISTRATOR), 1)
+      t.equal(await asAdministrator(store).sessions.end(alice, sessionId('cccccccccccccccccccc')), 0)
+      t.equal(await asAdministrator(store).sessions.end(alice, sessionId('bbbbbbbbbbbbbbbbbbbb')), 1)
       t.same(await left(), ['aaaaaaaaaaaaaaaa'])
       await store.sessions.create('dddddddddddddddddddd', alice, BROWSER)
-      t.equal(await store.sessions.endAll(alice, ADMINISTRATOR, 'dddddddddddddddddddd'), 1)
+      t.equal(await asAdministrator(store).sessions.endAll(alice, 'dddddddddddddddddddd'), 1)
       t.same(await left(), ['dddddddddddddddd'])
-      t.equal(await store.sessions.endAll(alice, ADMINISTRATOR), 1)
+      t.equal(await asAdministrator(store).sessions.endAll(alice), 1)
       t.same(await left(), [])
       t.equal((await store.sessions.list(bob.id, 10)).length, 1)
     })
@@ -129,24 +128,24 @@ for (const database of databases) {
     t.test(
       'no session starts with a password that was changed, or of a user who was locked, meanwhile',
       async (t) => {
-        const changed = await store.users.create('changed', { passwordHash: 'old' })
-        await store.users.setPassword(changed, 'new', ADMINISTRATOR)
+        const changed = await asAdministrator(store).users.create('changed', { passwordHash: 'old' })
+        await asAdministrator(store).users.setPassword(changed, 'new')
         t.equal(await store.sessions.create('s1', changed, BROWSER), false)
-        const locked = await store.users.create('locked', { passwordHash: 'hash' })
-        await store.users.setLocked('locked', true)
+        const locked = await asAdministrator(store).users.create('locked', { passwordHash: 'hash' })
+        await asAdministrator(store).users.setLocked('locked', true)
         t.equal(await store.sessions.create('s2', locked, BROWSER), false)
         await insertSession(store, 's3', locked.id)
         t.equal(await store.sessions.use('s3', BROWSER), undefined, 'nor is one of a locked user accepted')
-        const deleted = await store.users.create('deleted', { passwordHash: 'hash' })
-        await store.users.delete('deleted')
+        const deleted = await asAdministrator(store).users.create('deleted', { passwordHash: 'hash' })
+        await asAdministrator(store).users.delete('deleted')
         t.equal(await store.sessions.create('s4', deleted, BROWSER), false)
       },
     )
 
     t.test('no session starts with a link that was changed meanwhile', async (t) => {
       const account = { issuer: 'https://id.example.org/', subject: 'x' }
-      const before = await store.users.create('linked', { passwordHash: 'hash' })
-      await store.users.link('linked', account)
+      const before = await asAdministrator(store).users.create('linked', { passwordHash: 'hash' })
+      await asAdministrator(store).users.link('linked', account)
       t.equal(
         await store.sessions.create('l1', before, BROWSER),
         false,
@@ -159,7 +158,7 @@ for (const database of databases) {
       t.equal(await signedInAt(), 1, 'a password says nothing about the account of a provider')
       t.equal(await store.sessions.create('l2b', linked, BROWSER, undefined, true), true)
       t.ok(Number(await signedInAt()) > 1)
-      await store.users.link('linked', null)
+      await asAdministrator(store).users.link('linked', null)
       t.equal(await store.sessions.use('l2', BROWSER), undefined)
       t.equal(await store.sessions.create('l3', linked, BROWSER), false)
     })

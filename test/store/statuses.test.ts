@@ -6,6 +6,7 @@ import { removeCommits } from '../../src/maintenance/prune.ts'
 import { NO_STATUSES } from '../../src/store/statuses/status-summaries.ts'
 import type { Report } from '../../src/store/statuses/statuses.ts'
 import { openStore, type Store, type StoreOptions } from '../../src/store/store.ts'
+import { asAdministrator } from '../helpers/changes.ts'
 import { databases, openTestStore, type TestDatabase } from '../helpers/databases.ts'
 import type { Input } from './fixtures/report.ts'
 
@@ -32,7 +33,12 @@ async function openRepository(t: Test, database: TestDatabase, limits?: Partial<
 }
 
 function createRepository(store: Store, name = 'repo') {
-  return store.repositories.create({ owner: 'acme', name, visibility: 'public', objectFormat: 'sha1' })
+  return asAdministrator(store).repositories.create({
+    owner: 'acme',
+    name,
+    visibility: 'public',
+    objectFormat: 'sha1',
+  })
 }
 
 /**
@@ -384,7 +390,7 @@ for (const database of databases) {
     const { store, id, report } = await openRepository(t, database)
     await report('before')
     const reports = Array.from({ length: 40 }, (_, index) => report(`meanwhile ${index}`))
-    await store.repositories.delete('acme', 'repo')
+    await asAdministrator(store).repositories.delete({ owner: 'acme', name: 'repo' })
     for (const row of await Promise.all(reports)) t.ok(row === undefined || row.sha === SHA)
     t.equal(await report('after'), undefined)
     t.same(await store.statuses.list(id, SHA), [])

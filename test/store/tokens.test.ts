@@ -1,5 +1,6 @@
 import { test } from 'tap'
 import { openStore, type Store } from '../../src/store/store.ts'
+import { asAdministrator } from '../helpers/changes.ts'
 import { databases, openTestStore } from '../helpers/databases.ts'
 import { listEvents } from '../helpers/events.ts'
 
@@ -7,12 +8,16 @@ for (const database of databases) {
   test(database.name, async (t) => {
     t.test('lists tokens newest first, without the hash', async (t) => {
       const { store } = await openTestStore(t, database)
-      const alice = await store.users.create('alice')
-      const bob = await store.users.create('bob')
+      const alice = await asAdministrator(store).users.create('alice')
+      const bob = await asAdministrator(store).users.create('bob')
       let now = 1_700_000_000_000
       t.capture(Date, 'now', () => now)
       const token = { userId: alice.id, name: 'CI é \u{1F511}', prefix: 'cst_1', scopes: ['repo'] }
-      const first = await store.tokens.create({ ...token, hash: '1', expiresAt: 1_800_000_000_123 })
+      const first = await asAdministrator(store).tokens.create({
+        ...token,
+        hash: '1',
+        expiresAt: 1_800_000_000_123,
+      })
       t.same(first, {
         id: first.id,
         user: 'alice',
@@ -27,7 +32,12 @@ for (const database of databases) {
         push: true,
       })
       now += 1_000
-      const second = await store.tokens.create({ ...token, hash: '2', scopes: [], expiresAt: null })
+      const second = await asAdministrator(store).tokens.create({
+        ...token,
+        hash: '2',
+        scopes: [],
+        expiresAt: null,
+      })
       t.match(second, { scopes: '', expiresAt: null })
       const listed = [second, first].map((shown) => ({ ...shown, signInDue: null }))
       t.same(await store.tokens.list(alice.id), listed)
@@ -36,58 +46,74 @@ for (const database of databases) {
 
     t.test('the event of a token names its limits', async (t) => {
       const { store } = await openTestStore(t, database)
-      const { id: userId } = await store.users.create('alice')
+      const { id: userId } = await asAdministrator(store).users.create('alice')
       const token = { userId, name: 'ci', prefix: '', hash: '1', scopes: ['repo'], expiresAt: null }
       const limits = { repositories: null, contexts: ['ci/*'], push: false }
-      const { id } = await store.tokens.create({ ...token, limits })
+      const { id } = await asAdministrator(store).tokens.create({ ...token, limits })
       const details = { id, scopes: ['repo'], expires_at: null, contexts: ['ci/*'], push: false }
       t.same((await listEvents(store)).at(-1)?.details, details)
     })
 
     t.test('revokes a token at once, only once, and only for its user', async (t) => {
       const { store } = await openTestStore(t, database)
-      const alice = await store.users.create('alice')
-      const bob = await store.users.create('bob')
+      const alice = await asAdministrator(store).users.create('alice')
+      const bob = await asAdministrator(store).users.create('bob')
       const token = { userId: alice.id, name: '', prefix: '', scopes: [], expiresAt: null }
-      const { id } = await store.tokens.create({ ...token, hash: 'hash' })
-      await t.rejects(store.tokens.revoke(id, { kind: 'user', user: bob, address: '192.0.2.1' }), {
-        name: 'Refusal',
-      })
+      const { id } = await asAdministrator(store).tokens.create({ ...token, hash: 'hash' })
+      await t.rejects(
+        store.audit.transaction({ kind: 'user', user: bob, address: '192.0.2.1' }, (change) =>
+          store.tokens.revoke(change, id),
+        ),
+        {
+          name: 'Refusal',
+        },
+      )
       t.match(await store.access.find(null, 'hash', 'a', 'b'), { token: { id } })
-      await store.tokens.revoke(id, { kind: 'user', user: alice, address: '192.0.2.1' })
+      await store.audit.transaction({ kind: 'user', user: alice, address: '192.0.2.1' }, (change) =>
+        store.tokens.revoke(change, id),
+      )
       t.match(await store.access.find(null, 'hash', 'a', 'b'), { token: null })
-      await t.rejects(store.tokens.revoke(id), { name: 'Refusal', message: `there is no token ${id}` })
+      await t.rejects(asAdministrator(store).tokens.revoke(id), {
+        name: 'Refusal',
+        message: `there is no token ${id}`,
+      })
       t.same(await store.tokens.list(alice.id), [])
     })
 
     t.test('rotates a token, whose old secret works no longer than it would have', async (t) => {
       const { store } = await openTestStore(t, database)
-      const { id: userId } = await store.users.create('alice')
+      const { id: userId } = await asAdministrator(store).users.create('alice')
       const token = { userId, name: 'ci', prefix: '', scopes: [] }
       const soon = Date.now() + 60_000
-      const { id } = await store.tokens.create({ ...token, hash: 'old', expiresAt: soon })
+      const { id } = await asAdministrator(store).tokens.create({ ...token, hash: 'old', expiresAt: soon })
       const rotation = { prefix: '', hash: 'new', expiresAt: () => null, oldExpiresAt: soon + 1 }
-      t.same(await store.tokens.rotate(id, rotation), { expiresAt: null, oldExpiresAt: soon })
+      t.same(await asAdministrator(store).tokens.rotate(id, rotation), {
+        expiresAt: null,
+        oldExpiresAt: soon,
+      })
       for (const [hash, expiresAt] of [
         ['old', soon],
         ['new', null],
       ] as const)
         t.match(await store.access.find(null, hash, 'a', 'b'), { token: { expiresAt } }, hash)
       const again = { ...rotation, hash: 'newer', oldExpiresAt: soon - 1 }
-      t.same(await store.tokens.rotate(id, again), { expiresAt: null, oldExpiresAt: soon - 1 })
-      await t.rejects(store.tokens.rotate('none', again), { name: 'Refusal' })
+      t.same(await asAdministrator(store).tokens.rotate(id, again), {
+        expiresAt: null,
+        oldExpiresAt: soon - 1,
+      })
+      await t.rejects(asAdministrator(store).tokens.rotate('none', again), { name: 'Refusal' })
     })
 
     t.test('every secret of rotations at once works', async (t) => {
       const { store, options } = await openTestStore(t, database)
       const other = await openStore(options)
       t.teardown(() => other.close())
-      const { id: userId } = await store.users.create('alice')
+      const { id: userId } = await asAdministrator(store).users.create('alice')
       const token = { userId, name: 'ci', prefix: '', scopes: [], expiresAt: null }
-      const { id } = await store.tokens.create({ ...token, hash: '0' })
+      const { id } = await asAdministrator(store).tokens.create({ ...token, hash: '0' })
       const oldExpiresAt = Date.now() + 60_000
-      const rotate = ({ tokens }: Store, hash: string) =>
-        tokens.rotate(id, { prefix: '', hash, expiresAt: () => null, oldExpiresAt })
+      const rotate = (store: Store, hash: string) =>
+        asAdministrator(store).tokens.rotate(id, { prefix: '', hash, expiresAt: () => null, oldExpiresAt })
       // The other one has a connection.
       await rotate(other, '1')
       for (let round = 2; round < 10; round += 2)
@@ -98,11 +124,12 @@ for (const database of databases) {
 
     t.test('records last uses, ignoring tokens that were revoked meanwhile', async (t) => {
       const { store } = await openTestStore(t, database)
-      const { id: userId } = await store.users.create('alice')
+      const { id: userId } = await asAdministrator(store).users.create('alice')
       const token = { userId, name: '', prefix: '', scopes: [], expiresAt: null }
       const ids: string[] = []
-      for (const hash of ['1', '2']) ids.push((await store.tokens.create({ ...token, hash })).id)
-      await store.tokens.revoke(ids[1] ?? '')
+      for (const hash of ['1', '2'])
+        ids.push((await asAdministrator(store).tokens.create({ ...token, hash })).id)
+      await asAdministrator(store).tokens.revoke(ids[1] ?? '')
       await store.tokens.touch(new Map(ids.map((id) => [id, 1_700_000_000])))
       t.match(await store.tokens.list(userId), [{ id: ids[0] ?? '', lastUsedAt: 1_700_000_000 }])
     })

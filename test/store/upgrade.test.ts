@@ -6,6 +6,7 @@ import t, { type Test } from 'tap'
 import { createBareRepository } from '../../src/git/repository.ts'
 import type { AuditFilter } from '../../src/store/audit/audit-log.ts'
 import type { StoreOptions } from '../../src/store/store.ts'
+import { asAdministrator } from '../helpers/changes.ts'
 import { runCli } from '../helpers/cli.ts'
 import {
   createPostgresDatabase,
@@ -187,7 +188,11 @@ for (const file of readdirSync(folder)) {
     )
     if (release !== '0.1.0') await expectAccountsAndRules(t, server, id, limited)
     if (release === '0.3.0') await expectOwnersAndLinks(t, server)
-    t.equal((await server.store.users.create('carol')).id, expected.lastUserId + 1, 'no id is used again')
+    t.equal(
+      (await asAdministrator(server.store).users.create('carol')).id,
+      expected.lastUserId + 1,
+      'no id is used again',
+    )
 
     for (const { managed, path, objectFormat } of await server.store.repositories.list())
       if (managed) await createBareRepository(path, objectFormat)

@@ -1,4 +1,5 @@
 import { test } from 'tap'
+import { asAdministrator } from '../helpers/changes.ts'
 import { databases, openTestStore, sqlite } from '../helpers/databases.ts'
 import { BROWSER, insertSession } from '../helpers/sessions.ts'
 
@@ -7,12 +8,12 @@ for (const database of databases) {
     t.test('names keep their case and are compared without regard to ASCII case', async (t) => {
       const { store } = await openTestStore(t, database)
       t.equal(await store.users.any(), false)
-      const user = await store.users.create('Alice-B.c_1', { passwordHash: 'hash' })
+      const user = await asAdministrator(store).users.create('Alice-B.c_1', { passwordHash: 'hash' })
       t.match(user, { name: 'Alice-B.c_1', passwordHash: 'hash', createdAt: Number })
       t.equal(await store.users.any(), true)
       t.same(await store.users.find('ALICE-b.C_1'), user)
       t.equal(await store.users.find('alice'), undefined)
-      await t.rejects(store.users.create('aLICE-b.c_1'), {
+      await t.rejects(asAdministrator(store).users.create('aLICE-b.c_1'), {
         name: 'AlreadyExists',
         message: 'there is already a user "aLICE-b.c_1"',
       })
@@ -21,7 +22,7 @@ for (const database of databases) {
     t.test('one of several concurrent creations of a name succeeds', async (t) => {
       const { store } = await openTestStore(t, database)
       const outcomes = await Promise.allSettled(
-        ['alice', 'Alice', 'ALICE', 'aLiCe'].map((name) => store.users.create(name)),
+        ['alice', 'Alice', 'ALICE', 'aLiCe'].map((name) => asAdministrator(store).users.create(name)),
       )
       t.equal(outcomes.filter(({ status }) => status === 'fulfilled').length, 1)
       for (const outcome of outcomes)
@@ -30,7 +31,7 @@ for (const database of databases) {
 
     t.test('lists users by the code points of their names', async (t) => {
       const { store } = await openTestStore(t, database)
-      for (const name of ['b', 'a_', 'A-', 'a.', 'a0', 'Z']) await store.users.create(name)
+      for (const name of ['b', 'a_', 'A-', 'a.', 'a0', 'Z']) await asAdministrator(store).users.create(name)
       t.same(
         (await store.users.list()).map(({ name }) => name),
         ['A-', 'a.', 'a0', 'a_', 'b', 'Z'],
@@ -39,44 +40,53 @@ for (const database of databases) {
 
     t.test('a new user does not inherit write access by accident', async (t) => {
       const { store } = await openTestStore(t, database)
-      await store.repositories.create({
+      await asAdministrator(store).repositories.create({
         owner: 'Acme',
         name: 'one',
         visibility: 'public',
         objectFormat: 'sha1',
       })
-      await t.rejects(store.users.create('acme'), { name: 'Refusal', message: /--own-existing/ })
+      await t.rejects(asAdministrator(store).users.create('acme'), {
+        name: 'Refusal',
+        message: /--own-existing/,
+      })
       t.equal(await store.users.find('acme'), undefined)
-      await store.users.create('acme', { ownExisting: true })
-      await t.rejects(store.users.delete('acme'), { name: 'Refusal', message: /owns repositories/ })
-      await store.repositories.delete('acme', 'one')
-      await store.users.delete('acme')
+      await asAdministrator(store).users.create('acme', { ownExisting: true })
+      await t.rejects(asAdministrator(store).users.delete('acme'), {
+        name: 'Refusal',
+        message: /owns repositories/,
+      })
+      await asAdministrator(store).repositories.delete({ owner: 'acme', name: 'one' })
+      await asAdministrator(store).users.delete('acme')
     })
 
     t.test('deleting a user ends tokens, sessions and access, and never reuses the id', async (t) => {
       const { store } = await openTestStore(t, database)
-      const user = await store.users.create('alice')
-      await store.repositories.create({
+      const user = await asAdministrator(store).users.create('alice')
+      await asAdministrator(store).repositories.create({
         owner: 'acme',
         name: 'one',
         visibility: 'private',
         objectFormat: 'sha1',
       })
-      await store.collaborators.set('acme', 'one', user.id, 'write')
+      await asAdministrator(store).collaborators.set({ owner: 'acme', name: 'one' }, user.id, 'write')
       const token = { userId: user.id, name: 't', prefix: 'p', scopes: ['repo'], expiresAt: null }
-      await store.tokens.create({ ...token, hash: 'hash' })
+      await asAdministrator(store).tokens.create({ ...token, hash: 'hash' })
       await insertSession(store, 'session', user.id)
-      await store.users.delete('ALICE')
+      await asAdministrator(store).users.delete('ALICE')
       t.match(await store.access.find(null, 'hash', 'acme', 'one'), { token: null })
       t.equal(await store.sessions.use('session', BROWSER), undefined)
-      const again = await store.users.create('alice')
+      const again = await asAdministrator(store).users.create('alice')
       t.ok(again.id > user.id)
-      await store.tokens.create({ ...token, userId: again.id, hash: 'hash' })
+      await asAdministrator(store).tokens.create({ ...token, userId: again.id, hash: 'hash' })
       t.match(await store.access.find(null, 'hash', 'acme', 'one'), {
         token: { userId: again.id },
         repository: null,
       })
-      await t.rejects(store.users.delete('bob'), { name: 'Refusal', message: 'there is no user "bob"' })
+      await t.rejects(asAdministrator(store).users.delete('bob'), {
+        name: 'Refusal',
+        message: 'there is no user "bob"',
+      })
     })
 
     // The rest does not depend on the database.
@@ -97,9 +107,9 @@ for (const database of databases) {
         'API',
         'settings',
       ]) {
-        await t.rejects(store.users.create(name), { name: 'Refusal' }, name)
+        await t.rejects(asAdministrator(store).users.create(name), { name: 'Refusal' }, name)
       }
-      await store.users.create('a'.repeat(100))
+      await asAdministrator(store).users.create('a'.repeat(100))
     })
   })
 }

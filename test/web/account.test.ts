@@ -1,4 +1,5 @@
 import t from 'tap'
+import { ADMINISTRATOR } from '../../src/store/audit/audit.ts'
 import { browserName } from '../../src/web/pages/account/browser-name.ts'
 import { createAccount, csrfOf, openPageClient, PASSWORD } from '../helpers/page-client.ts'
 import { startServer } from '../helpers/server.ts'
@@ -90,11 +91,12 @@ t.test('older events are on further pages', async (t) => {
   await createAccount(server, 'bob')
   const carol = { id: await createAccount(server, 'carol'), name: 'carol' }
   const subject = { id, name: 'alice' }
-  await server.store.audit.transaction(async (_db, record) => {
-    const event = { by: { kind: 'administrator' }, action: 'session.ended', subject } as const
-    for (let sessions = 1; sessions < 150; sessions++) await record({ ...event, details: { sessions } })
+  await server.store.audit.transaction(ADMINISTRATOR, async (change) => {
+    const event = { action: 'session.ended', subject } as const
+    for (let sessions = 1; sessions < 150; sessions++)
+      await change.record({ ...event, details: { sessions } })
     const by = { kind: 'user', user: carol, token: { id: 'f00d', name: 'CI' }, address: '192.0.2.1' } as const
-    await record({ ...event, by, details: { sessions: 150 } })
+    await change.recordOf(by, { ...event, details: { sessions: 150 } })
   })
   const client = openPageClient(server.url)
   await client.signIn('alice')

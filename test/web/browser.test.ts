@@ -5,6 +5,7 @@ import t, { type Test } from 'tap'
 import { createClient } from '../../clients/typescript/src/index.ts'
 import { tryGit } from '../git-http/client.ts'
 import { HOST, openBrowser, tabTo } from '../helpers/browser.ts'
+import { asAdministrator } from '../helpers/changes.ts'
 import { temporaryFolder } from '../helpers/databases.ts'
 import { git, importCommits } from '../helpers/git.ts'
 import { createAccount, PASSWORD } from '../helpers/page-client.ts'
@@ -175,9 +176,9 @@ t.test('a group is administered with and without JavaScript', async (t) => {
     const group = javaScriptEnabled ? 'crew' : 'plain'
     await createAccount(server, `lead-${group}`)
     await createAccount(server, `dev-${group}`)
-    await server.store.groups.create(group)
+    await asAdministrator(server.store).groups.create(group)
     const { id } = await server.store.users.get(`lead-${group}`)
-    await server.store.groups.setMember(group, id, 'admin')
+    await asAdministrator(server.store).members.set(group, id, 'admin')
     const page = await openPage(t, { javaScriptEnabled })
     const says = async (path: string, message: string) => {
       await page.waitForURL(url + path)
@@ -362,19 +363,23 @@ t.test('markup from others is shown as text', async (t) => {
 /** Makes a user the admin of a group with a repository, another member and a reserved name. */
 async function administer(group: string, name: string) {
   const { store } = server
-  await store.groups.create(group)
-  await store.groups.setMember(group, (await store.users.get(name)).id, 'admin')
-  await store.groups.setMember(group, await createAccount(server, 'x'.repeat(60)), 'write')
+  await asAdministrator(store).groups.create(group)
+  await asAdministrator(store).members.set(group, (await store.users.get(name)).id, 'admin')
+  await asAdministrator(store).members.set(group, await createAccount(server, 'x'.repeat(60)), 'write')
   const before = { owner: group, name: 'before' }
   const { id, commits } = await server.createRepository(`${group}/before`, { commits: 2 })
   const repository = { owner: group, name: 'rocket' }
-  await store.moves.rename(before, repository)
+  await asAdministrator(store).moves.rename(before, repository)
   const context = `ci/${'x'.repeat(80)}`
   const status = { state: 'success', description: null, target_url: null } as const
   await store.statuses.report({ repositoryId: id, sha: commits[0] ?? '', context, ...status })
   const rule = { branchPattern: 'main', required: [context, 'lint/*'], bypass: [] }
-  await store.rules.set({ id, ...repository }, rule)
-  await store.collaborators.set(group, 'rocket', await createAccount(server, 'y'.repeat(60)), 'read')
+  await asAdministrator(store).rules.set({ id, ...repository }, rule)
+  await asAdministrator(store).collaborators.set(
+    { owner: group, name: 'rocket' },
+    await createAccount(server, 'y'.repeat(60)),
+    'read',
+  )
 }
 
 t.test('every page fits its window and is accessible', async (t) => {

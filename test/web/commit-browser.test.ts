@@ -2,6 +2,7 @@ import type { BrowserContextOptions, Response } from 'playwright-core'
 import t, { type Test } from 'tap'
 import type { StatusState } from '../../src/domain/states.ts'
 import { HOST, openBrowser, tabTo } from '../helpers/browser.ts'
+import { asAdministrator } from '../helpers/changes.ts'
 import { git } from '../helpers/git.ts'
 import { startServer } from '../helpers/server.ts'
 import { until } from '../helpers/until.ts'
@@ -22,7 +23,10 @@ async function createRepository(name: string, count: number) {
     return server.store.statuses.report({ repositoryId: id, sha, context, state, description, target_url })
   }
   const require = (branchPattern: string, ...required: string[]) =>
-    server.store.rules.set({ id, owner: 'alice', name }, { branchPattern, required, bypass: [] })
+    asAdministrator(server.store).rules.set(
+      { id, owner: 'alice', name },
+      { branchPattern, required, bypass: [] },
+    )
   return { path, commits: commits.reverse(), report, require, url: `${url}/alice/${name}` }
 }
 
@@ -239,11 +243,14 @@ t.test('a page is brought up to date while checks are pending', async (t) => {
     const other = await openPage(t)
     await other.clock.install()
     await other.goto(`${url}/commits/${sha}`)
-    await server.store.repositories.setVisibility('alice', 'live', 'private')
+    await asAdministrator(server.store).repositories.setVisibility(
+      { owner: 'alice', name: 'live' },
+      'private',
+    )
     await other.clock.fastForward(10_000)
     await other.getByText('This page has stopped updating. Reload it.').waitFor()
     t.equal((await other.context().cookies()).length, 0, 'without asking for the sign-in page')
-    await server.store.repositories.setVisibility('alice', 'live', 'public')
+    await asAdministrator(server.store).repositories.setVisibility({ owner: 'alice', name: 'live' }, 'public')
   })
 
   t.test('more slowly when nothing is pending any more', async (t) => {

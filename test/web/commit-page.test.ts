@@ -2,6 +2,7 @@ import { rename } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { sql } from 'kysely'
 import t from 'tap'
+import { asAdministrator } from '../helpers/changes.ts'
 import { git, gitWith, importCommits } from '../helpers/git.ts'
 import { createAccount, openPageClient } from '../helpers/page-client.ts'
 import { startServer } from '../helpers/server.ts'
@@ -350,7 +351,7 @@ t.test('a verdict is a sentence beside the combined state, where a rule still ap
   const [, middle = '', sha = ''] = commits
   const repository = await server.store.repositories.get('alice', name)
   const require = (branchPattern: string, ...required: string[]) =>
-    server.store.rules.set(repository, { branchPattern, required, bypass: [] })
+    asAdministrator(server.store).rules.set(repository, { branchPattern, required, bypass: [] })
   const read = async (path: string) => (await anonymous.get(path)).body
   for (const commit of commits) await report(commit, 'ci/mac', 'success')
   await report(sha, 'docs', 'success')

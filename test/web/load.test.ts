@@ -7,6 +7,7 @@ import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import { parseCidr } from '../../src/http/address.ts'
 import { isRunning } from '../git/sample-repository.ts'
+import { asAdministrator } from '../helpers/changes.ts'
 import { temporaryFolder } from '../helpers/databases.ts'
 import { replaceGit } from '../helpers/git.ts'
 import { fillCommit, openAnswer } from '../helpers/large-commit.ts'
@@ -167,7 +168,7 @@ t.test('lists show repositories for which too much waits for git already', async
     for (let index = 0; index < 150; index++) {
       const link = join(folder, `${owner}-${index}.git`)
       symlinkSync(path, link)
-      await server.store.repositories.create({ ...row, owner, name: `${index}`, path: link })
+      await asAdministrator(server.store).repositories.create({ ...row, owner, name: `${index}`, path: link })
     }
   replaceGit(t, 'case "$*" in *" log "*) exec sleep 5 ;; esac; exec "$git" "$@"')
   for (const { status, body } of await Promise.all(['/bob', '/carol'].map((list) => client.get(list))))

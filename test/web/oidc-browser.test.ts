@@ -3,6 +3,7 @@ import type { BrowserContextOptions, Page } from 'playwright-core'
 import t, { type Test } from 'tap'
 import { openStore } from '../../src/store/store.ts'
 import { HOST, openBrowser } from '../helpers/browser.ts'
+import { asAdministrator } from '../helpers/changes.ts'
 import { postgres } from '../helpers/databases.ts'
 import { listenLocally } from '../helpers/free-port.ts'
 import { startInstance } from '../helpers/instance.ts'
@@ -108,7 +109,7 @@ t.test('two instances behind a proxy', async (t) => {
   })
 
   t.test('a name that exists', async (t) => {
-    await store.users.create('carol')
+    await asAdministrator(store).users.create('carol')
     const page = await openPage(t)
     await page.goto(`${proxy.url}/login?next=/settings/account`)
     await page.click('text=Sign in with')
@@ -116,7 +117,7 @@ t.test('two instances behind a proxy', async (t) => {
     t.equal(await page.textContent('h1'), 'You cannot sign in')
     t.match(await page.textContent('main'), /There is already a user "carol"\./)
     t.equal(await page.textContent('pre'), "user link NAME --subject 'carol'")
-    await store.users.link('carol', { issuer: `${provider.issuer}/`, subject: 'carol' })
+    await asAdministrator(store).users.link('carol', { issuer: `${provider.issuer}/`, subject: 'carol' })
     await page.goto(`${proxy.url}/login?next=/settings/account`)
     await page.click('text=Sign in with')
     await page.waitForURL(`${proxy.url}/settings/account`)

@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { sql } from 'kysely'
 import t from 'tap'
+import { asAdministrator } from '../helpers/changes.ts'
 import { databases, openTestStore, sqlite } from '../helpers/databases.ts'
 import { listEvents } from '../helpers/events.ts'
 import { freePort } from '../helpers/free-port.ts'
@@ -67,14 +68,14 @@ for (const database of databases) {
       const before = open()
       await before.signIn('dave')
       t.equal((await signInWith(open(), provider, 'dave')).status, 403)
-      t.equal(await store.users.link('dave', { issuer, subject: 'dave' }), 1)
+      t.equal(await asAdministrator(store).users.link('dave', { issuer, subject: 'dave' }), 1)
       t.equal((await before.get('/settings/tokens')).status, 303, 'sessions ended')
       t.equal((await open().signIn('dave', PASSWORD)).status, 401, 'no password')
       const client = open()
       t.equal((await signInWith(client, provider, 'dave')).status, 303)
       const account = await client.get('/settings/account')
       t.notMatch(account.body, 'Change password')
-      t.equal(await store.users.link('dave', null), 1)
+      t.equal(await asAdministrator(store).users.link('dave', null), 1)
       t.equal((await client.get('/settings/tokens')).status, 303, 'sessions ended')
       t.equal((await signInWith(open(), provider, 'dave')).status, 403)
       t.equal((await open().signIn('dave', PASSWORD)).status, 303)
@@ -82,7 +83,7 @@ for (const database of databases) {
 
     t.test('a subject of another issuer is another person', async (t) => {
       await createAccount(server, 'other')
-      await store.users.link('other', { issuer: 'https://id.example.org/', subject: 'zoe' })
+      await asAdministrator(store).users.link('other', { issuer: 'https://id.example.org/', subject: 'zoe' })
       const client = open()
       t.equal((await signInWith(client, provider, 'zoe')).status, 303)
       t.match((await client.get('/settings/tokens')).body, '<span class="who">zoe</span>')
@@ -96,7 +97,7 @@ for (const database of databases) {
         (await server.call('GET', `/api/v1/repos/a/b/commits/${'0'.repeat(40)}/statuses`, { token })).status,
         404,
       )
-      await store.users.setLocked('frank', true)
+      await asAdministrator(store).users.setLocked('frank', true)
       t.equal((await client.get('/settings/tokens')).status, 303)
       const answer = await signInWith(open(), provider, 'frank')
       t.match([answer.status, answer.body], [403, /Your user is locked/])
@@ -130,7 +131,7 @@ for (const database of databases) {
       const machine = await server.createToken('acme')
       await signInWith(open(), provider, 'heidi')
       const user = await store.users.get('heidi')
-      await store.collaborators.set('acme', 'repo', user.id, 'write')
+      await asAdministrator(store).collaborators.set({ owner: 'acme', name: 'repo' }, user.id, 'write')
       const token = await server.createToken('heidi')
       const read = (token: string) => server.read('acme/repo', commits[0] ?? '', token)
       const signedIn = (secondsAgo: number) =>
@@ -156,7 +157,7 @@ for (const database of databases) {
       t.match((await client.get('/settings/tokens')).body, '>soon<')
       await signedIn(31 * DAY)
       t.equal((await read(token)).status, 401)
-      await store.users.link('heidi', null)
+      await asAdministrator(store).users.link('heidi', null)
       t.equal((await read(token)).status, 200, 'without a link it is the token of a machine')
     })
 
@@ -216,7 +217,7 @@ for (const database of databases) {
       t.teardown(() => Object.assign(users, { findOrCreate }))
       users.findOrCreate = async (identity, name, address) => {
         const user = await findOrCreate(identity, name, address)
-        await users.link(user.name, null)
+        await asAdministrator(store).users.link(user.name, null)
         return user
       }
       const client = open()

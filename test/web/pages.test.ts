@@ -1,5 +1,6 @@
 import { rm } from 'node:fs/promises'
 import t, { type Test } from 'tap'
+import { asAdministrator } from '../helpers/changes.ts'
 import { postgres } from '../helpers/databases.ts'
 import { git } from '../helpers/git.ts'
 import { createAccount, csrfOf, openPageClient } from '../helpers/page-client.ts'
@@ -229,7 +230,7 @@ t.test('the start page has own repositories first, then broken ones, and empty o
   t.same(await names(client, '/many'), ['many/red', 'many/green', 'many/aaa-empty'])
 
   const add = (index: number) =>
-    server.store.repositories.create({
+    asAdministrator(server.store).repositories.create({
       owner: 'many',
       name: `r${String(index).padStart(3, '0')}`,
       visibility: 'public',
@@ -248,7 +249,7 @@ t.test('the list of repositories is paged', async (t) => {
   const { server, anonymous, path, client } = await setUp(t)
   for (let index = 0; index < 265; index++) {
     const name = `r${String(index).padStart(3, '0')}`
-    await server.store.repositories.create({
+    await asAdministrator(server.store).repositories.create({
       owner: 'many',
       name,
       visibility: 'public',
@@ -300,7 +301,7 @@ t.test('a repository with missing files is 503 for its readers, and 404 once del
     t.equal(status, 503, rest)
     t.equal(headers.get('retry-after'), '2')
   }
-  await server.store.repositories.delete('alice', 'rocket')
+  await asAdministrator(server.store).repositories.delete({ owner: 'alice', name: 'rocket' })
   t.equal((await client.get('/alice/rocket')).status, 404)
 })
 

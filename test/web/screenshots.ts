@@ -6,6 +6,7 @@ import '../../src/runtime.ts'
 import { COMBINED, type CombinedState, type StatusState } from '../../src/domain/states.ts'
 import { openStore } from '../../src/store/store.ts'
 import { HOST, openBrowser } from '../helpers/browser.ts'
+import { asAdministrator } from '../helpers/changes.ts'
 import { git } from '../helpers/git.ts'
 import { startInstance } from '../helpers/instance.ts'
 import { addRepository } from '../helpers/records.ts'
@@ -88,7 +89,7 @@ async function prepare(): Promise<string[]> {
   const create = (name: string) => addRepository(store, `acme/${name}`, { commits: 0 })
   const { id: repositoryId, path } = await create('rocket')
   const rocket = { id: repositoryId, owner: 'acme', name: 'rocket' }
-  await store.rules.set(rocket, { branchPattern: 'main', required: REQUIRED, bypass: [] })
+  await asAdministrator(store).rules.set(rocket, { branchPattern: 'main', required: REQUIRED, bypass: [] })
   const report = (sha: string, context: string, state: StatusState) =>
     store.statuses.report({
       repositoryId,

@@ -1,4 +1,5 @@
 import t, { type Test } from 'tap'
+import { asAdministrator } from '../helpers/changes.ts'
 import { databases } from '../helpers/databases.ts'
 import { git } from '../helpers/git.ts'
 import { createAccount, csrfOf, openPageClient } from '../helpers/page-client.ts'
@@ -62,8 +63,8 @@ for (const database of databases) {
     }
     t.equal((await store.repositories.list()).length, 1, 'and leave nothing behind')
 
-    await store.groups.create('acme')
-    await store.groups.setMember('acme', (await store.users.get('alice')).id, 'admin')
+    await asAdministrator(store).groups.create('acme')
+    await asAdministrator(store).members.set('acme', (await store.users.get('alice')).id, 'admin')
     const settings = '/alice/rocket/settings'
     const change = (client: typeof alice, form: Record<string, string>, page = settings) =>
       client.submit(page, page, form)
@@ -119,7 +120,11 @@ t.test('settings are for admins who have signed in, and no token', async (t) => 
   const { server, alice, bob, anonymous } = await setUp(t)
   await server.createRepository('alice/open')
   await server.createRepository('alice/closed', { private: true })
-  await server.store.collaborators.set('alice', 'open', (await server.store.users.get('bob')).id, 'write')
+  await asAdministrator(server.store).collaborators.set(
+    { owner: 'alice', name: 'open' },
+    (await server.store.users.get('bob')).id,
+    'write',
+  )
   const authorization = `Bearer ${await server.createToken('alice')}`
   for (const page of ['', '/access', '/checks', '/events']) {
     const [open, closed] = ['open', 'closed'].map((name) => `/alice/${name}/settings${page}`)
@@ -217,7 +222,10 @@ t.test('required checks are chosen from those that reported, previewed and saved
   const seen =
     /name="seen" value="([^"]*)"/.exec(body)?.[1]?.replaceAll('&quot;', '"').replaceAll('&lt;', '<') ?? ''
   t.match(body, 'value="main" required autocomplete="off" spellcheck="false" readonly')
-  await store.rules.set({ id: repositoryId, owner: 'alice', name: 'rocket' }, { ...stored, bypass: [] })
+  await asAdministrator(store).rules.set(
+    { id: repositoryId, owner: 'alice', name: 'rocket' },
+    { ...stored, bypass: [] },
+  )
   t.equal(
     (await send({ ...rule, seen: seen.replaceAll('&gt;', '>'), change: 'remove' })).status,
     422,
@@ -227,7 +235,10 @@ t.test('required checks are chosen from those that reported, previewed and saved
   const removed = await send({ ...rule, seen: current, change: 'remove' })
   t.equal(await messageOf(alice, removed.headers.get('location')), 'Removed the rule for main.')
 
-  await store.moves.rename({ owner: 'alice', name: 'rocket' }, { owner: 'alice', name: 'moon' })
+  await asAdministrator(store).moves.rename(
+    { owner: 'alice', name: 'rocket' },
+    { owner: 'alice', name: 'moon' },
+  )
   const events = await alice.get('/alice/moon/settings/events')
   const actions = [...events.body.matchAll(/<th scope="row"><code>([^<]*)/g)].map(([, action]) => action)
   t.same(actions, ['repository.renamed', 'rule.removed', 'rule.set', 'rule.set', 'repository.created'])
@@ -239,9 +250,9 @@ t.test('members of a group see each other, and its admins change them', async (t
   const { server, alice, bob, anonymous, signIn } = await setUp(t)
   const carol = await signIn('carol')
   const { store } = server
-  await store.groups.create('acme')
+  await asAdministrator(store).groups.create('acme')
   const [admin, member] = [await store.users.get('alice'), await store.users.get('bob')]
-  await store.groups.setMember('acme', admin.id, 'admin')
+  await asAdministrator(store).members.set('acme', admin.id, 'admin')
   const form = '/settings/owners/acme/members'
   const change = (client: typeof alice, fields: Record<string, string>, page = '/acme') =>
     client.submit(page, form, { from: 'none', ...fields })
@@ -281,7 +292,7 @@ t.test('members of a group see each other, and its admins change them', async (t
     t.match(body, problem)
     t.match(body, `value="${fields.user.replace('"', '&quot;').replace('<', '&lt;').replace('>', '&gt;')}"`)
   }
-  t.match(await store.groups.members('acme'), [
+  t.match(await store.members.list('acme'), [
     { user: 'alice', permission: 'admin' },
     { user: 'bob', permission: 'read' },
   ])
@@ -296,7 +307,7 @@ t.test('members of a group see each other, and its admins change them', async (t
   const { headers } = await alice.poll('/acme')
   t.equal((await alice.poll('/acme', headers.get('etag'))).status, 304, 'forms are not kept current')
 
-  await store.moves.rename({ owner: 'acme', name: 'open' }, { owner: 'acme', name: 'shut' })
+  await asAdministrator(store).moves.rename({ owner: 'acme', name: 'open' }, { owner: 'acme', name: 'shut' })
   t.match((await alice.get('/acme')).body, 'name="name" value="open"')
   t.notMatch((await bob.get('/acme')).body, 'name="name" value="open"')
   const release = (client: typeof alice) =>
@@ -312,7 +323,7 @@ t.test('members of a group see each other, and its admins change them', async (t
   const left = await change(alice, { user: 'alice', access: 'none', from: 'admin' })
   t.equal(left.headers.get('location'), '/')
   t.equal((await change(alice, { user: 'alice', access: 'admin' }, '/settings/tokens')).status, 403)
-  t.match(await store.groups.members('acme'), [{ user: member.name, permission: 'admin' }])
+  t.match(await store.members.list('acme'), [{ user: member.name, permission: 'admin' }])
   t.match((await alice.get('/alice')).body, 'There are no repositories of alice yet.')
   t.notMatch((await alice.get('/alice')).body, 'Members', 'a user has none')
 })
@@ -400,11 +411,11 @@ t.test('events of another repository that had the name are not shown', async (t)
   ]
   await server.createRepository('acme/plain', { commits: 0 })
   await server.createRepository('acme/secret', { commits: 0 })
-  await store.collaborators.set('acme', 'secret', id, 'read')
-  await store.repositories.delete('acme', 'secret')
-  await store.moves.rename(plain, secret)
-  await store.moves.rename(secret, { owner: 'bob', name: 'plain' })
-  await store.moves.releaseName(plain)
+  await asAdministrator(store).collaborators.set({ owner: 'acme', name: 'secret' }, id, 'read')
+  await asAdministrator(store).repositories.delete({ owner: 'acme', name: 'secret' })
+  await asAdministrator(store).moves.rename(plain, secret)
+  await asAdministrator(store).moves.rename(secret, { owner: 'bob', name: 'plain' })
+  await asAdministrator(store).moves.releaseName(plain)
   await server.createRepository('acme/plain', { commits: 0 })
   const { body } = await bob.get('/bob/plain/settings/events')
   const rows = [...body.matchAll(/<code>([^<]*)<\/code><\/th>\s*<td data-column="Object">(?:<bdi>)?([^<]*)/g)]
@@ -423,7 +434,10 @@ t.test('what another admin has set meanwhile is not undone', async (t) => {
   await server.createRepository('alice/rocket')
   const page = '/alice/rocket/settings'
   const { body } = await alice.get(page)
-  await server.store.repositories.setVisibility('alice', 'rocket', 'private')
+  await asAdministrator(server.store).repositories.setVisibility(
+    { owner: 'alice', name: 'rocket' },
+    'private',
+  )
   const [visibility = '', branch = ''] = [...body.matchAll(/name="from" value="([^"]*)"/g)].map(
     ([, from]) => from,
   )
@@ -455,8 +469,8 @@ for (const database of databases) {
     const { server, alice } = await setUp(t, { database })
     const { store } = server
     await server.createRepository('alice/rocket')
-    await store.groups.create('acme')
-    await store.groups.setMember('acme', (await store.users.get('alice')).id, 'admin')
+    await asAdministrator(store).groups.create('acme')
+    await asAdministrator(store).members.set('acme', (await store.users.get('alice')).id, 'admin')
     const settings = '/alice/rocket/settings'
     const forms: [path: string, form: Record<string, string>][] = [
       [
@@ -551,8 +565,8 @@ t.test('names of every kind are names of owners and repositories', async (t) => 
   ]
   const names = [...owners, 'settings', 'access', 'checks', 'events', 'commits', 'members', 'x'.repeat(100)]
   for (const [index, owner] of [...owners, 'y'.repeat(100)].entries()) {
-    await server.store.groups.create(owner)
-    await server.store.groups.setMember(owner, id, 'admin')
+    await asAdministrator(server.store).groups.create(owner)
+    await asAdministrator(server.store).members.set(owner, id, 'admin')
     const [name = '', other = ''] = [names[index], names[(index + 7) % names.length]]
     const form = { owner, name, visibility: 'private', 'object-format': 'sha1' }
     const page = '/settings/repositories/new'

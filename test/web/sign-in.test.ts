@@ -3,6 +3,7 @@ import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import { createToken } from '../../src/auth/token.ts'
 import { parseCidr } from '../../src/http/address.ts'
+import { asAdministrator } from '../helpers/changes.ts'
 import { sqlite } from '../helpers/databases.ts'
 import { signInForm } from '../helpers/held-request.ts'
 import { startInstance } from '../helpers/instance.ts'
@@ -47,7 +48,10 @@ t.test('a user signs in, continues to the requested page, and signs out', async 
     'the old cookie is invalid',
   )
 
-  await server.store.users.link('Alice', { issuer: 'https://id.example.org', subject: 'alice' })
+  await asAdministrator(server.store).users.link('Alice', {
+    issuer: 'https://id.example.org',
+    subject: 'alice',
+  })
   t.equal((await client.signIn('alice')).status, 303, 'a linked user, since the server has no provider')
 })
 
@@ -240,7 +244,7 @@ t.test('sessions expire', async (t) => {
 t.test('deleting a user ends the sessions', async (t) => {
   const { server, client } = await setUp(t)
   await client.signIn('alice')
-  await server.store.users.delete('alice')
+  await asAdministrator(server.store).users.delete('alice')
   t.equal((await client.get('/settings/tokens')).status, 303)
 })
 

@@ -5,6 +5,7 @@ import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { parse } from 'yaml'
+import { asAdministrator } from '../../../test/helpers/changes.ts'
 import { git } from '../../../test/helpers/git.ts'
 import { minimalEnvironment } from '../../../test/helpers/process.ts'
 import { startService } from '../../typescript/test/helpers/service.ts'
@@ -115,8 +116,16 @@ t.test('a bare repository refuses what the branch rules do not allow', async (t)
   const cli = resolve(recipes, '../typescript/src/cli/main.ts')
   install(folder)
   const repository = await server.store.repositories.get('acme', 'rocket')
-  await server.store.rules.set(repository, { branchPattern: 'main', required: ['ci/*', 'lint'], bypass: [] })
-  await server.store.rules.set(repository, { branchPattern: '*-stable', required: ['soak'], bypass: [] })
+  await asAdministrator(server.store).rules.set(repository, {
+    branchPattern: 'main',
+    required: ['ci/*', 'lint'],
+    bypass: [],
+  })
+  await asAdministrator(server.store).rules.set(repository, {
+    branchPattern: '*-stable',
+    required: ['soak'],
+    bypass: [],
+  })
   git(folder, 'init', '--quiet', '--initial-branch=main', 'work')
   const work = join(folder, 'work')
   const commit = (message: string) => {
@@ -274,7 +283,11 @@ t.test('a merge button that obeys the rules', async (t) => {
     ],
   }
   for (const [required, [script, variables]] of Object.entries(gates)) {
-    await server.store.rules.set(repository, { branchPattern: 'gated', required: [required], bypass: [] })
+    await asAdministrator(server.store).rules.set(repository, {
+      branchPattern: 'gated',
+      required: [required],
+      bypass: [],
+    })
     const gate = (url = server.url) => {
       const place = { COMMIT_STATUS_URL: url, COMMIT_STATUS_REPO: 'acme/rocket', COMMIT_STATUS_TIMEOUT: '1s' }
       const env = { ...own, ...variables, ...place, PATH: `${cwd}:${own.PATH}` }

@@ -7,7 +7,7 @@ import type { Store } from '../../store/store.ts'
 import { replaceHidden } from '../../util/replace-characters.ts'
 import { durationOption, splitFullName } from '../parts/arguments.ts'
 import { count, jsonText, print, say } from '../parts/output.ts'
-import { readingStore, type Settings, withStore } from '../parts/with-store.ts'
+import { asAdministrator, readingStore, type Settings, withStore } from '../parts/with-store.ts'
 
 /** Milliseconds between two polls for new events. */
 const POLL = 1_000
@@ -45,7 +45,7 @@ export function addAuditCommands(program: Command, settings: Settings): void {
     .action(({ olderThan }: { olderThan: string }) => {
       const before = Date.now() - durationOption(olderThan, '--older-than')
       return withStore(settings, async (store) =>
-        say(`Removed ${count(await store.auditLog.prune(before), 'event')}.`),
+        say(`Removed ${count(await store.auditLog.prune(asAdministrator(store), before), 'event')}.`),
       )
     })
 }

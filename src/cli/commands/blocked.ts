@@ -3,7 +3,7 @@ import { Refusal } from '../../domain/refusal.ts'
 import { addressKey, UNKNOWN_ADDRESS } from '../../http/address.ts'
 import { UsageError } from '../parts/arguments.ts'
 import { printList } from '../parts/output.ts'
-import { readingStore, type Settings, withStore } from '../parts/with-store.ts'
+import { changeStore, readingStore, type Settings } from '../parts/with-store.ts'
 
 export function addBlockedCommands(program: Command, settings: Settings): void {
   const blocked = program
@@ -29,13 +29,13 @@ export function addBlockedCommands(program: Command, settings: Settings): void {
     .command('lift <address>')
     .description('unblock an address: reset its failures to zero')
     .action((address: string) =>
-      withStore(settings, async (store) => {
+      changeStore(settings, async (change, store) => {
         const key = addressKey(address.replace(/\/64$/, ''))
         if (key === UNKNOWN_ADDRESS)
           throw new UsageError(
             `"${address}" is not an IP address (expected for example 192.0.2.1 or 2001:db8::1)`,
           )
-        if (!(await store.failures.lift(key)))
+        if (!(await store.failures.lift(change, key)))
           throw new Refusal(`no failed attempts are counted for ${address}`)
       }),
     )

@@ -1,11 +1,18 @@
 import { Argument, type Command } from 'commander'
 import { nameKey } from '../../domain/names.ts'
 import type { Permission } from '../../domain/permissions.ts'
+import type { Member } from '../../store/owners/members.ts'
 import { formatTime } from '../../store/time.ts'
 import { ACCESS, ACCESS_RULE, accessOf, UsageError } from '../parts/arguments.ts'
 import { count, printList, say } from '../parts/output.ts'
 import { fromOption, readLines } from '../parts/read-objects.ts'
-import { creatingStore, readingStore, type Settings, withStore } from '../parts/with-store.ts'
+import {
+  asAdministrator,
+  creatingStore,
+  readingStore,
+  type Settings,
+  withStore,
+} from '../parts/with-store.ts'
 
 interface MemberOptions {
   from?: string
@@ -20,7 +27,11 @@ export function addGroupCommands(program: Command, settings: Settings): void {
   group
     .command('create <name>')
     .description('create a group without members')
-    .action((name: string) => creatingStore(settings, (store) => store.groups.create(name)))
+    .action((name: string) =>
+      creatingStore(settings, (store) =>
+        asAdministrator(store)((change) => store.groups.create(change, name)),
+      ),
+    )
 
   group
     .command('member <group> [user]')
@@ -43,7 +54,7 @@ export function addGroupCommands(program: Command, settings: Settings): void {
           throw new UsageError('--replace and --allow-empty need --from, which takes the place of a user')
         if (userName === undefined)
           return readingStore(settings, async (store) => {
-            const rows = (await store.groups.members(name)).map(({ user, permission, lockedAt }) => {
+            const rows = (await store.members.list(name)).map(({ user, permission, lockedAt }) => {
               return { user, access: permission, locked_at: lockedAt === null ? null : formatTime(lockedAt) }
             })
             printList(rows, options.json, 'The group has no members.')
@@ -52,7 +63,8 @@ export function addGroupCommands(program: Command, settings: Settings): void {
           throw new UsageError(`missing access of "${userName}" (expected ${ACCESS_RULE})`)
         return withStore(settings, async (store) => {
           const { id } = await store.users.get(userName)
-          await store.groups.setMember(name, id, permission === 'none' ? null : permission)
+          const access = permission === 'none' ? null : permission
+          await asAdministrator(store)((change) => store.members.set(change, name, id, access))
         })
       },
     )
@@ -78,8 +90,8 @@ export function addGroupCommands(program: Command, settings: Settings): void {
     .description('delete a group that owns no repositories')
     .action((name: string) =>
       withStore(settings, async (store) => {
-        for (const { user, permission } of await store.groups.delete(name))
-          say(`${user} was a member with ${permission} access.`)
+        const members = await asAdministrator(store)((change) => store.groups.delete(change, name))
+        for (const { user, permission } of members) say(`${user} was a member with ${permission} access.`)
       }),
     )
 }
@@ -106,8 +118,14 @@ async function setMembers(
     // What produces the lines may have failed.
     if (replace && !allowEmpty && ![...members.values()].some((permission) => permission !== null))
       throw new UsageError('--from names no user who would be a member; pass --allow-empty to remove all')
-    const { changed, hasAdmin } = await store.groups.setMembers(name, members, replace)
-    say(`Changed ${count(changed, 'member')}.`)
-    if (!hasAdmin) say(`warning: nobody can administer ${name}`)
+    // Last, so that the group has an admin all the time if it has one before and after.
+    for (const { user } of replace ? await store.members.list(name) : []) {
+      const id = userIds.get(nameKey(user))
+      if (id !== undefined && !members.has(id)) members.set(id, null)
+    }
+    const grants = [...members].map(([userId, permission]) => ({ subject: name, userId, permission }))
+    say(`Changed ${count(await store.members.setAll(asAdministrator(store), grants), 'member')}.`)
+    const isAdmin = ({ permission, lockedAt }: Member) => permission === 'admin' && lockedAt === null
+    if (!(await store.members.list(name)).some(isAdmin)) say(`warning: nobody can administer ${name}`)
   })
 }

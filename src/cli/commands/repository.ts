@@ -26,7 +26,14 @@ import {
 } from '../parts/arguments.ts'
 import { count, print, printList, say } from '../parts/output.ts'
 import { fromOption, readLines, readObjects } from '../parts/read-objects.ts'
-import { creatingStore, readingStore, type Settings, withStore } from '../parts/with-store.ts'
+import {
+  asAdministrator,
+  changeStore,
+  creatingStore,
+  readingStore,
+  type Settings,
+  withStore,
+} from '../parts/with-store.ts'
 
 const PUBLIC = new Option('--public', 'everyone can see it (default: see DEFAULT_VISIBILITY)').conflicts(
   'private',
@@ -70,7 +77,7 @@ export function addRepositoryCommands(program: Command, settings: Settings): voi
             : [{ name: fullName }]
         const repositories = objects.map((object) => newRepository({ ...defaults, ...object }))
         await checkGit()
-        const newRepositories = await createRepositories(store, repositories)
+        const newRepositories = await createRepositories(asAdministrator(store), store, repositories)
         await describeCreated(store, newRepositories)
         for (const { path } of newRepositories) print(path)
       }),
@@ -99,20 +106,21 @@ export function addRepositoryCommands(program: Command, settings: Settings): voi
         await checkOwners(inspected.path)
         const existing = await store.repositories.find(owner, name)
         if (trustOwner && existing?.path === inspected.path && !existing.managed)
-          return store.repositories.trustOwner(existing.id)
+          return asAdministrator(store)((change) => store.repositories.trustOwner(change, existing.id))
         if (await isShallowClone(inspected.path))
           throw new Refusal(
             `${inspected.path} is a shallow clone, without older commits. Fetch those with: git fetch --unshallow`,
           )
-        const repository = await store.repositories.create({
+        const repository = {
           owner,
           name,
           visibility: visibilityOf(options, config),
           objectFormat: inspected.objectFormat,
           path: inspected.path,
           trustOwner,
-        })
-        await describeCreated(store, [repository])
+        }
+        const create = asAdministrator(store)((change) => store.repositories.create(change, repository))
+        await describeCreated(store, [await create])
       }),
     )
 
@@ -140,7 +148,8 @@ export function addRepositoryCommands(program: Command, settings: Settings): voi
     .action((fullName: string, branch: string) =>
       withStore(settings, async (store) => {
         if (!isRefName(branch)) throw new UsageError(`"${branch}" is not a valid name of a branch`)
-        await chooseDefaultBranch(store, await findRepository(store, fullName), branch)
+        const repository = await findRepository(store, fullName)
+        await chooseDefaultBranch(asAdministrator(store), store, repository, branch)
       }),
     )
 
@@ -148,10 +157,9 @@ export function addRepositoryCommands(program: Command, settings: Settings): voi
     .command('delete <owner/name>')
     .description('delete a repository and its statuses; the files of an imported one stay')
     .action((fullName: string) =>
-      withStore(settings, (store) => {
-        const { owner, name } = splitFullName(fullName)
-        return deleteRepository(store, owner, name)
-      }),
+      withStore(settings, (store) =>
+        deleteRepository(asAdministrator(store), store, splitFullName(fullName)),
+      ),
     )
 
   repo
@@ -159,10 +167,9 @@ export function addRepositoryCommands(program: Command, settings: Settings): voi
     .addArgument(new Argument('<visibility>').choices(VISIBILITIES))
     .description('make a repository public, or visible only to users with access')
     .action((fullName: string, visibility: Visibility) =>
-      withStore(settings, (store) => {
-        const { owner, name } = splitFullName(fullName)
-        return store.repositories.setVisibility(owner, name, visibility)
-      }),
+      changeStore(settings, (change, store) =>
+        store.repositories.setVisibility(change, splitFullName(fullName), visibility),
+      ),
     )
 
   repo
@@ -195,20 +202,17 @@ export function addRepositoryCommands(program: Command, settings: Settings): voi
           })
         if (user !== undefined || from !== undefined)
           throw new UsageError('pass either a repository or an option')
-        const { owner, name } = splitFullName(fullName)
+        const repository = splitFullName(fullName)
         if (userName === undefined)
           return readingStore(settings, async (store) => {
-            printList(
-              (await store.collaborators.list(owner, name)).map(accessRow),
-              json,
-              'Nobody has access.',
-            )
+            printList((await store.collaborators.list(repository)).map(accessRow), json, 'Nobody has access.')
           })
         if (permission === undefined)
           throw new UsageError(`missing access of "${userName}" (expected ${ACCESS_RULE})`)
         return withStore(settings, async (store) => {
           const { id } = await store.users.get(userName)
-          await store.collaborators.set(owner, name, id, permission === 'none' ? null : permission)
+          const access = permission === 'none' ? null : permission
+          await asAdministrator(store)((change) => store.collaborators.set(change, repository, id, access))
         })
       },
     )
@@ -219,7 +223,7 @@ export function addRepositoryCommands(program: Command, settings: Settings): voi
     .action((from: string, to: string) =>
       withStore(settings, async (store) => {
         const names = [splitFullName(from), splitFullName(to)] as const
-        await store.moves.rename(...names)
+        await asAdministrator(store)((change) => store.moves.rename(change, ...names))
         say(`${from} is reserved: nobody else's repository gets this name until "repo release ${from}".`)
       }),
     )
@@ -239,7 +243,7 @@ export function addRepositoryCommands(program: Command, settings: Settings): voi
     .command('release <owner/name>')
     .description('release a reserved name; clients that still use it may report to its next repository')
     .action((fullName: string) =>
-      withStore(settings, (store) => store.moves.releaseName(splitFullName(fullName))),
+      changeStore(settings, (change, store) => store.moves.releaseName(change, splitFullName(fullName))),
     )
 }
 
@@ -253,11 +257,11 @@ async function grantAll(settings: Settings, from: string): Promise<void> {
     for (const name of new Set(granted.map(({ user }) => user)))
       users.set(name, (await store.users.get(name)).id)
     const grants = granted.map(({ repository, user, access }) => ({
-      ...splitFullName(repository),
+      subject: splitFullName(repository),
       userId: users.get(user) ?? 0,
       permission: accessOf(access, `${repository}: ${user}`),
     }))
-    say(`Changed ${count(await store.collaborators.setAll(grants), 'grant')}.`)
+    say(`Changed ${count(await store.collaborators.setAll(asAdministrator(store), grants), 'grant')}.`)
   })
 }
 
@@ -301,7 +305,7 @@ async function describeCreated(store: Store, repositories: readonly Repository[]
     say(`${owner}/${name} is ${visibility}: ${who} can see it.`)
   }
   for (const owner of new Set(repositories.map(({ owner }) => owner)))
-    if (!(await store.users.find(owner)) && (await store.groups.members(owner)).length === 0)
+    if (!(await store.users.find(owner)) && (await store.members.list(owner)).length === 0)
       say(
         `warning: ${owner} is a group without members. Add one with: commit-status-admin group member ${owner} USER admin`,
       )

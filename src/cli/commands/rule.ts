@@ -1,8 +1,8 @@
 import type { Command } from 'commander'
 import { isMetByFirstMatch, MAX_REPOSITORY_PATTERNS } from '../../domain/branch-rules.ts'
-import { findRepository } from '../parts/arguments.ts'
+import { findRepository, splitFullName } from '../parts/arguments.ts'
 import { printList, say } from '../parts/output.ts'
-import { readingStore, type Settings, withStore } from '../parts/with-store.ts'
+import { asAdministrator, changeStore, readingStore, type Settings, withStore } from '../parts/with-store.ts'
 
 export function addRuleCommands(program: Command, settings: Settings): void {
   const rule = program.command('rule').description('manage the required checks of branches')
@@ -19,7 +19,8 @@ export function addRuleCommands(program: Command, settings: Settings): void {
       withStore(settings, async (store) => {
         const repository = await findRepository(store, fullName)
         const bypass = await Promise.all((options.bypass ?? []).map((name) => store.users.get(name)))
-        const total = await store.rules.set(repository, { branchPattern, required: options.require, bypass })
+        const rule = { branchPattern, required: options.require, bypass }
+        const total = await asAdministrator(store)((change) => store.rules.set(change, repository, rule))
         if (total > MAX_REPOSITORY_PATTERNS)
           say(
             `The rules of ${fullName} together require ${total} patterns; at most ${MAX_REPOSITORY_PATTERNS} are allowed now. They keep working, but no pattern can be added.`,
@@ -54,8 +55,8 @@ export function addRuleCommands(program: Command, settings: Settings): void {
     .command('remove <owner/name> <branch-pattern>')
     .description('remove the rule with this pattern')
     .action((fullName: string, branchPattern: string) =>
-      withStore(settings, async (store) => {
-        await store.rules.remove(await findRepository(store, fullName), branchPattern)
-      }),
+      changeStore(settings, (change, store) =>
+        store.rules.remove(change, splitFullName(fullName), branchPattern),
+      ),
     )
 }

@@ -6,7 +6,7 @@ import type { Store } from '../../store/store.ts'
 import { formatTime } from '../../store/time.ts'
 import { findRepository } from '../parts/arguments.ts'
 import { printList } from '../parts/output.ts'
-import { readingStore, type Settings, withStore } from '../parts/with-store.ts'
+import { asAdministrator, readingStore, type Settings, withStore } from '../parts/with-store.ts'
 
 export function addStatusCommands(program: Command, settings: Settings): void {
   const status = program.command('status').description('manage the statuses of commits')
@@ -42,7 +42,7 @@ export function addStatusCommands(program: Command, settings: Settings): void {
     .action((fullName: string, sha: string, context: string) =>
       withStore(settings, async (store) => {
         const commit = await findCommit(store, fullName, sha)
-        await store.statuses.delete(commit.repositoryId, commit.sha, context)
+        await asAdministrator(store)((change) => store.statuses.delete(change, commit, context))
       }),
     )
 }

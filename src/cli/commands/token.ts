@@ -1,12 +1,11 @@
 import type { Command } from 'commander'
 import { scopes } from '../../../generated/operations.ts'
 import { boundExpiry, EXPIRES_SOON, issueToken, rotateToken } from '../../auth/issue-token.ts'
-import { ADMINISTRATOR } from '../../store/audit/audit.ts'
 import type { Store } from '../../store/store.ts'
 import { formatMilliseconds, formatTime } from '../../store/time.ts'
 import { durationOption, findRepository, parseExpiry, UsageError } from '../parts/arguments.ts'
 import { count, print, printList, say } from '../parts/output.ts'
-import { readingStore, type Settings, withStore } from '../parts/with-store.ts'
+import { asAdministrator, changeStore, readingStore, type Settings, withStore } from '../parts/with-store.ts'
 
 export function addTokenCommands(program: Command, settings: Settings): void {
   const token = program.command('token').description('manage personal access tokens')
@@ -41,7 +40,8 @@ export function addTokenCommands(program: Command, settings: Settings): void {
             push: options.push,
           },
         }
-        const { secret, token } = await issueToken(store.tokens, request, ADMINISTRATOR)
+        const issue = asAdministrator(store)((change) => issueToken(change, store.tokens, request))
+        const { secret, token } = await issue
         if (token.expiresAt !== expiresAt)
           say(`The token expires at ${formatMilliseconds(token.expiresAt)}, the latest that is allowed.`)
         print(secret)
@@ -96,12 +96,10 @@ export function addTokenCommands(program: Command, settings: Settings): void {
     .action((id: string, options: { overlap: string }) => {
       const overlap = durationOption(options.overlap, '--overlap')
       return withStore(settings, async (store, { tokenMaxLifetime }) => {
-        const { secret, expiresAt, oldExpiresAt } = await rotateToken(
-          store.tokens,
-          id,
-          overlap,
-          tokenMaxLifetime,
+        const rotate = asAdministrator(store)((change) =>
+          rotateToken(change, store.tokens, id, overlap, tokenMaxLifetime),
         )
+        const { secret, expiresAt, oldExpiresAt } = await rotate
         const expiry = expiresAt === null ? 'never expires' : `expires at ${formatMilliseconds(expiresAt)}`
         say(`The new secret ${expiry}. The old one works until ${formatMilliseconds(oldExpiresAt)}.`)
         print(secret)
@@ -114,10 +112,11 @@ export function addTokenCommands(program: Command, settings: Settings): void {
     .option('--user <name>', 'revoke all tokens of a user instead')
     .action((id: string | undefined, { user }: { user?: string }) => {
       if (id !== undefined && user === undefined)
-        return withStore(settings, (store) => store.tokens.revoke(id))
+        return changeStore(settings, (change, store) => store.tokens.revoke(change, id))
       if (id !== undefined || user === undefined) throw new UsageError('pass either an id or --user')
       return withStore(settings, async (store) => {
-        const revoked = await store.tokens.revokeAll((await store.users.get(user)).id)
+        const { id } = await store.users.get(user)
+        const revoked = await asAdministrator(store)((change) => store.tokens.revokeAll(change, id))
         say(`Revoked ${count(revoked, 'token')}.`)
       })
     })

@@ -2,13 +2,18 @@ import type { Command } from 'commander'
 import { hashPassword } from '../../auth/password.ts'
 import { Refusal } from '../../domain/refusal.ts'
 import type { NewUser } from '../../store/accounts/users.ts'
-import { ADMINISTRATOR } from '../../store/audit/audit.ts'
 import { formatTime } from '../../store/time.ts'
 import { UsageError } from '../parts/arguments.ts'
 import { count, printList, say } from '../parts/output.ts'
 import { fromOption, readObjects } from '../parts/read-objects.ts'
 import { readNewPassword } from '../parts/read-password.ts'
-import { creatingStore, readingStore, type Settings, withStore } from '../parts/with-store.ts'
+import {
+  asAdministrator,
+  creatingStore,
+  readingStore,
+  type Settings,
+  withStore,
+} from '../parts/with-store.ts'
 
 /** Maximum number of sessions to list. */
 const MAX_SESSIONS = 1_000
@@ -36,13 +41,20 @@ export function addUserCommands(program: Command, settings: Settings): void {
     .action(async (name: string | undefined, { from, passwordStdin, ownExisting = false }: CreateOptions) => {
       // Read before a database is created.
       if (name === undefined || from !== undefined) {
-        const users = (await readUsers(name, from)).map((user) => ({ ...user, ownExisting }))
-        await creatingStore(settings, (store) => store.users.createAll(users))
+        const users = await readUsers(name, from)
+        await creatingStore(settings, (store) =>
+          asAdministrator(store)(async (change) => {
+            for (const { name, ...user } of users)
+              await store.users.create(change, name, { ...user, ownExisting })
+          }),
+        )
         say(`Created ${count(users.length, 'user')}.`)
         return
       }
       const passwordHash = passwordStdin ? await hashPassword(await readNewPassword(name)) : undefined
-      await creatingStore(settings, (store) => store.users.create(name, { ownExisting, passwordHash }))
+      await creatingStore(settings, (store) =>
+        asAdministrator(store)((change) => store.users.create(change, name, { ownExisting, passwordHash })),
+      )
     })
 
   user
@@ -73,10 +85,12 @@ export function addUserCommands(program: Command, settings: Settings): void {
       return withStore(settings, async (store) => {
         const account = await store.users.get(name)
         const passwordHash = await hashPassword(await readNewPassword(account.name))
-        const change = await store.users.setPassword(account, passwordHash, ADMINISTRATOR)
-        if (!change)
+        const ended = await asAdministrator(store)((change) =>
+          store.users.setPassword(change, account, passwordHash),
+        )
+        if (!ended)
           throw new Refusal(`the password of "${name}" was changed meanwhile; run the command again`)
-        const { sessions, tokens } = change
+        const { sessions, tokens } = ended
         const work = tokens === 1 ? 'works' : 'work'
         const when = account.lockedAt === null ? `still ${work}` : `${work} again after "user unlock"`
         say(`Ended ${count(sessions, 'session')}. ${count(tokens, 'token')} of ${account.name} ${when}.`)
@@ -88,7 +102,7 @@ export function addUserCommands(program: Command, settings: Settings): void {
     .description("refuse a user's password and tokens from the next request on, and end the user's sessions")
     .action((name: string) =>
       withStore(settings, async (store) => {
-        const locked = await store.users.setLocked(name, true)
+        const locked = await asAdministrator(store)((change) => store.users.setLocked(change, name, true))
         if (locked === null) say('The user is locked already.')
         else
           say(
@@ -102,7 +116,7 @@ export function addUserCommands(program: Command, settings: Settings): void {
     .description("accept a user's password and tokens again")
     .action((name: string) =>
       withStore(settings, async (store) => {
-        const unlocked = await store.users.setLocked(name, false)
+        const unlocked = await asAdministrator(store)((change) => store.users.setLocked(change, name, false))
         if (unlocked === null) say('The user is not locked.')
         else say(`${count(unlocked.tokens, 'token')} can be used again.`)
       }),
@@ -115,7 +129,8 @@ export function addUserCommands(program: Command, settings: Settings): void {
     .action((name: string, { subject }: { subject: string }) =>
       withStore(settings, async (store, { oidc }) => {
         if (!oidc) throw new Refusal('OIDC_ISSUER is not set, so there is no account to link')
-        const sessions = await store.users.link(name, { issuer: oidc.issuer, subject })
+        const identity = { issuer: oidc.issuer, subject }
+        const sessions = await asAdministrator(store)((change) => store.users.link(change, name, identity))
         say(`Ended ${count(sessions, 'session')}.`)
       }),
     )
@@ -125,7 +140,8 @@ export function addUserCommands(program: Command, settings: Settings): void {
     .description("remove a user's link; tokens then work without sign-ins, so lock a user who has left")
     .action((name: string) =>
       withStore(settings, async (store) => {
-        say(`Ended ${count(await store.users.link(name, null), 'session')}.`)
+        const sessions = await asAdministrator(store)((change) => store.users.link(change, name, null))
+        say(`Ended ${count(sessions, 'session')}.`)
       }),
     )
 
@@ -138,7 +154,8 @@ export function addUserCommands(program: Command, settings: Settings): void {
       (options.end ? withStore : readingStore)(settings, async (store) => {
         const account = await store.users.get(name)
         if (options.end) {
-          say(`Ended ${count(await store.sessions.endAll(account, ADMINISTRATOR), 'session')}.`)
+          const end = asAdministrator(store)((change) => store.sessions.endAll(change, account))
+          say(`Ended ${count(await end, 'session')}.`)
           return
         }
         const rows = (await store.sessions.list(account.id, MAX_SESSIONS)).map((session) => ({
@@ -160,7 +177,7 @@ export function addUserCommands(program: Command, settings: Settings): void {
     .option('--transfer-to <other>', "give the user's repositories to another user or group first")
     .action((name: string, options: { transferTo?: string }) =>
       withStore(settings, async (store) => {
-        const { moved, changes } = await store.users.delete(name, options.transferTo)
+        const { moved, changes } = await store.users.delete(asAdministrator(store), name, options.transferTo)
         if (moved > 0)
           say(`${options.transferTo} now owns ${count(moved, 'more repository', 'more repositories')}.`)
         for (const { user, repository, from, to } of changes)
@@ -170,7 +187,10 @@ export function addUserCommands(program: Command, settings: Settings): void {
 }
 
 /** Returns the users of `--from`. @throws UsageError */
-async function readUsers(name: string | undefined, from: string | undefined): Promise<NewUser[]> {
+async function readUsers(
+  name: string | undefined,
+  from: string | undefined,
+): Promise<(NewUser & { name: string })[]> {
   const fields = ['created_at', 'locked_at', 'issuer', 'subject'] as const
   return (await readObjects(name, from, fields)).map(({ name, locked_at, issuer, subject }) => {
     if ((issuer === undefined) !== (subject === undefined))

@@ -92,9 +92,9 @@ export async function backUp(
   } catch (error) {
     // Alerts need not wait until the latest complete backup is old.
     const details = { problems: [error instanceof Error ? error.message : String(error)] }
-    const event = { by: ADMINISTRATOR, object: BACKUP, action: 'backup.incomplete', details } as const
+    const event = { object: BACKUP, action: 'backup.incomplete', details } as const
     await store.audit
-      .transaction((_db, record) => record(event))
+      .transaction(ADMINISTRATOR, (change) => change.record(event))
       .catch(insteadOf(StoreUnavailable, undefined))
     throw error
   } finally {
@@ -140,9 +140,8 @@ async function addGeneration(
     bytes: await folderSize(folder),
     seconds: (Date.now() - began.getTime()) / 1000,
   }
-  await store.audit.transaction((_db, record) =>
-    record({
-      by: ADMINISTRATOR,
+  await store.audit.transaction(ADMINISTRATOR, (change) =>
+    change.record({
       object: BACKUP,
       ...(problems.length === 0
         ? { action: 'backup.completed', details: size }

@@ -1,7 +1,7 @@
 import { existsSync, rmSync, statSync } from 'node:fs'
 import { readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type Kysely, sql } from 'kysely'
+import { type Kysely, sql, type Transaction } from 'kysely'
 import { Refusal } from '../../domain/refusal.ts'
 import { emptyWhenMissing } from '../../errors.ts'
 import { openRepository } from '../../git/opened-repository.ts'
@@ -148,15 +148,15 @@ async function restoreInto(
       const users = db.updateTable('users').set({ locked_at: nowInSeconds() }).where('locked_at', 'is', null)
       locked = Number((await users.executeTakeFirstOrThrow()).numUpdatedRows)
     }
-    const event = { by: ADMINISTRATOR, action: 'backup.restored', object: BACKUP } as const
-    await recordEvents(db, [{ ...event, details: { created_at, locked } }], operator)
+    const event = { action: 'backup.restored', object: BACKUP, details: { created_at, locked } } as const
+    await recordEvents(db, ADMINISTRATOR, [event], operator)
     await publishAll(drafts)
   })
   return { ...frame, locked }
 }
 
 /** Removes repositories that the server created and that were deleted while the backup was made. */
-async function removeUnnamed(db: Kysely<Tables>, copies: readonly RepositoryCopy[]): Promise<void> {
+async function removeUnnamed(db: Transaction<Tables>, copies: readonly RepositoryCopy[]): Promise<void> {
   const copiedIds = new Set(copies.map(({ id }) => id))
   const managed = await db.selectFrom('repositories').select('id').where('path', 'is', null).execute()
   for (const { id } of managed)
@@ -209,7 +209,7 @@ export async function restoreBackup(
   engine: Engine,
   file: string,
   onRows: OnRows,
-  finish: (db: Kysely<Tables>, frame: BackupFrame) => Promise<void> = async () => {},
+  finish: (db: Transaction<Tables>, frame: BackupFrame) => Promise<void> = async () => {},
 ): Promise<BackupFrame> {
   // Reads the whole file first, to find damage before hours are spent on the rows before it.
   const applied = await appliedMigrations(engine.kysely)
@@ -255,7 +255,7 @@ async function checkEmpty(db: Kysely<Tables>): Promise<void> {
   }
 }
 
-async function insertRows(db: Kysely<Tables>, { table, columns, rows }: BackupRows): Promise<void> {
+async function insertRows(db: Transaction<Tables>, { table, columns, rows }: BackupRows): Promise<void> {
   if (rows.some((row) => row.length !== columns.length)) throw damagedBackup()
   const names = sql.join(columns.map((name) => sql.ref(name)))
   const values = sql.join(rows.map((row) => sql`(${sql.join(row)})`))

@@ -3,7 +3,7 @@ import { createWriteStream } from 'node:fs'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { createGzip } from 'node:zlib'
-import { type Kysely, sql } from 'kysely'
+import { sql, type Transaction } from 'kysely'
 import type { Engine } from '../../store/engine.ts'
 import { appliedMigrations } from '../../store/migrations.ts'
 import type { Tables } from '../../store/tables.ts'
@@ -40,7 +40,7 @@ export async function writeBackup(engine: Engine, file: string, onRows: OnRows):
   await publish(draft, file)
 }
 
-async function* dumpLines(engine: Engine, db: Kysely<Tables>, onRows: OnRows): AsyncGenerator<string> {
+async function* dumpLines(engine: Engine, db: Transaction<Tables>, onRows: OnRows): AsyncGenerator<string> {
   const hash = createHash('sha256')
   const line = (part: BackupHeader | BackupRows) => {
     const text = `${JSON.stringify(part)}\n`
@@ -71,7 +71,10 @@ async function* dumpLines(engine: Engine, db: Kysely<Tables>, onRows: OnRows): A
 }
 
 /** Yields all rows of a table in batches, in key order. */
-async function* readBatches(db: Kysely<Tables>, { name, key }: DurableTable): AsyncGenerator<BackupRow[]> {
+async function* readBatches(
+  db: Transaction<Tables>,
+  { name, key }: DurableTable,
+): AsyncGenerator<BackupRow[]> {
   const columns = sql.join(key.map((column) => sql.ref(column)))
   for (let after = sql`true`; ; ) {
     const { rows }: { rows: BackupRow[] } = await sql<BackupRow>`select * from ${sql.table(name)}
@@ -83,7 +86,7 @@ async function* readBatches(db: Kysely<Tables>, { name, key }: DurableTable): As
   }
 }
 
-async function countRows(db: Kysely<Tables>, { name }: DurableTable): Promise<number> {
+async function countRows(db: Transaction<Tables>, { name }: DurableTable): Promise<number> {
   const { rows } = await sql<{ rows: number }>`select count(*) as rows from ${sql.table(name)}`.execute(db)
   return rows[0]?.rows ?? 0
 }

@@ -1,6 +1,6 @@
-import { type Kysely, sql } from 'kysely'
+import { sql } from 'kysely'
 import type { Permission } from '../../domain/permissions.ts'
-import type { Tables } from '../tables.ts'
+import type { Queries } from '../tables.ts'
 import { accessRules, type Reason } from './access.ts'
 
 /** Who has access to a repository, and why. */
@@ -31,7 +31,7 @@ const { permission, reason } = accessRules()
  * user where nothing else gives access
  */
 export async function listAccess(
-  db: Kysely<Tables>,
+  db: Queries,
   { repositoryIds, userId }: { repositoryIds?: readonly number[]; userId?: number } = {},
 ): Promise<AccessEntry[]> {
   const granted = db.selectFrom('collaborators').select(['repository_id', 'user_id'])
@@ -102,7 +102,7 @@ export interface AccessChange {
  * that `owner`, the owner of the user's name, has. That a repository is public is no access.
  */
 export async function listChangesOfDeletion(
-  db: Kysely<Tables>,
+  db: Queries,
   user: { id: number; name: string },
   owner: { id: number } | undefined,
   newOwner: { id: number; name: string } | undefined,

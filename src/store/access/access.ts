@@ -1,4 +1,4 @@
-import { type Kysely, sql } from 'kysely'
+import { sql } from 'kysely'
 import type { ObjectFormat } from '../../domain/commit-id.ts'
 import { isName, isOwnerName, nameKey } from '../../domain/names.ts'
 import type { Permission } from '../../domain/permissions.ts'
@@ -6,7 +6,7 @@ import { memoizeByObject } from '../../util/memoize.ts'
 import type { Engine } from '../engine.ts'
 import { prepare } from '../prepared.ts'
 import { locate, type OwnerTrust } from '../repository-files.ts'
-import type { Tables, Visibility } from '../tables.ts'
+import type { Queries, Visibility } from '../tables.ts'
 import { accessKey, type Failures, failureColumns } from './failures.ts'
 import { limitColumns, readLimits, signInDue, type TokenLimits } from './token-limits.ts'
 
@@ -176,7 +176,7 @@ export function accessQuery({ kysely, dialect }: Engine) {
 const rules = accessRules()
 
 /** Returns a query of the repositories that a user, or an anonymous one, may read. */
-export function repositoriesFor(db: Kysely<Tables>, userId: number | null) {
+export function repositoriesFor(db: Queries, userId: number | null) {
   return db
     .selectFrom('repositories')
     .leftJoin('users', (join) => join.on('users.id', '=', userId ?? -1).on('users.locked_at', 'is', null))

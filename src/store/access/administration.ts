@@ -1,30 +1,74 @@
-import type { Kysely } from 'kysely'
+import type { Selectable } from 'kysely'
+import { nameKey } from '../../domain/names.ts'
 import { allows } from '../../domain/permissions.ts'
+import { Refusal } from '../../domain/refusal.ts'
 import { ServiceError } from '../../errors.ts'
 import type { Actor } from '../audit/audit.ts'
-import type { Tables } from '../tables.ts'
+import type { Change } from '../audit/change.ts'
+import type { Queries, Tables } from '../tables.ts'
 import { repositoriesFor } from './access.ts'
 
+/** What is to be changed, by its name. */
+export interface RepositoryName {
+  owner: string
+  name: string
+  /** If who acts has seen it before: no other repository that has the name by now is changed. */
+  id?: number
+}
+
+type Row = Selectable<Tables['repositories']>
+
+/** Returns the row of a repository by its name. */
+export function findRow(db: Queries, { owner, name }: RepositoryName): Promise<Row | undefined> {
+  return db
+    .selectFrom('repositories')
+    .selectAll()
+    .where('owner_key', '=', nameKey(owner))
+    .where('name_key', '=', nameKey(name))
+    .executeTakeFirst()
+}
+
+/** Returns the same. @throws Refusal if there is none */
+export async function getRow(db: Queries, { owner, name }: RepositoryName): Promise<Row> {
+  const row = await findRow(db, { owner, name })
+  if (!row) throw new Refusal(`there is no repository ${owner}/${name}`)
+  return row
+}
+
 /**
- * Checks, in the transaction of a change, that the actor may administer a repository.
+ * Returns the repository that is to be changed, after checking that who acts may administer it.
  *
  * @throws ServiceError unless it is an administrator of the server, or a user with `admin` who
- * uses no token
+ * uses no token; and if a user's repository is gone or has another name by now. Refusal if there is
+ * none for an administrator
  */
-export async function checkRepositoryAdmin(
-  db: Kysely<Tables>,
-  by: Actor,
-  repositoryId: number,
-): Promise<void> {
+export async function administeredRepository(
+  { db, by }: Change,
+  { owner, name, id }: RepositoryName,
+): Promise<Row> {
   const userId = sessionUser(by)
-  if (userId === 'administrator') return
-  const row = await repositoriesFor(db, userId).where('repositories.id', '=', repositoryId).executeTakeFirst()
-  if (!row) throw new ServiceError('repository_unknown')
-  if (!allows(row.permission, 'admin')) throw new ServiceError('not_admin')
+  if (userId === 'administrator') {
+    const row = await getRow(db, { owner, name })
+    if (id !== undefined && row.id !== id)
+      throw new Refusal(`${owner}/${name} is another repository by now. Nothing was changed`)
+    return row
+  }
+  const row = await findRow(db, { owner, name })
+  const access = await repositoriesFor(db, userId)
+    .where('repositories.id', '=', id ?? row?.id ?? -1)
+    .executeTakeFirst()
+  if (!access) throw new ServiceError('repository_unknown')
+  if (row?.id !== access.repository_id)
+    throw new ServiceError(
+      'repository_unknown',
+      `${owner}/${name} is called ${access.owner}/${access.name} by now. Nothing was changed.`,
+    )
+  if (!allows(access.permission, 'admin')) throw new ServiceError('not_admin')
+  return row
 }
 
 /** Checks the same for an owner, and for all its repositories. */
-export async function checkOwnerAdmin(db: Kysely<Tables>, by: Actor, ownerId: number): Promise<void> {
+export async function checkOwnerAdmin({ db, by }: Change, ownerId: number): Promise<void> {
   const userId = sessionUser(by)
   if (userId === 'administrator') return
   const member = await db

@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely'
-import { ADMINISTRATOR, type Audit } from '../audit/audit.ts'
+import type { Audit, Change } from '../audit/change.ts'
 import { type DialectSql, type Engine, StoreUnavailable } from '../engine.ts'
 import { prepare } from '../prepared.ts'
 import type { Tables } from '../tables.ts'
@@ -231,11 +231,10 @@ export function createFailureStore(engine: Engine, audit: Audit) {
       limit > 1 ? await engine.write(count, { ...params, limit: limit - 1 }, accessKey(address)) : []
     const row =
       before ??
-      (await audit.transaction(async (db, record) => {
-        const last = await countOn(db, { ...params, limit }).executeTakeFirst()
+      (await audit.transaction({ kind: 'anonymous', address }, async (change) => {
+        const last = await countOn(change.db, { ...params, limit }).executeTakeFirst()
         if (last?.failures !== limit) return last
-        await record({
-          by: { kind: 'anonymous', address },
+        await change.record({
           action: 'address.blocked',
           object: address,
           ...(attempt.user && { subject: attempt.user }),
@@ -307,19 +306,17 @@ export function createFailureStore(engine: Engine, audit: Audit) {
      *
      * @returns whether there were any failures
      */
-    lift(address: string): Promise<boolean> {
-      return audit.transaction(async (db, record) => {
-        const lifted = await db
-          .updateTable('auth_failures')
-          .set({ failures: 0, ends_at: now })
-          .where('address', '=', address)
-          .where('failures', '>', 0)
-          .returning('address')
-          .executeTakeFirst()
-        if (!lifted) return false
-        await record({ by: ADMINISTRATOR, action: 'address.lifted', object: address, details: {} })
-        return true
-      })
+    async lift(change: Change, address: string): Promise<boolean> {
+      const lifted = await change.db
+        .updateTable('auth_failures')
+        .set({ failures: 0, ends_at: now })
+        .where('address', '=', address)
+        .where('failures', '>', 0)
+        .returning('address')
+        .executeTakeFirst()
+      if (!lifted) return false
+      await change.record({ action: 'address.lifted', object: address, details: {} })
+      return true
     },
   }
 }

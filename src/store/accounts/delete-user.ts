@@ -1,12 +1,10 @@
-import type { Kysely } from 'kysely'
 import { Refusal } from '../../domain/refusal.ts'
 import { type AccessChange, listChangesOfDeletion } from '../access/access-list.ts'
-import { ADMINISTRATOR, type Audit, type Recorder } from '../audit/audit.ts'
-import type { Engine } from '../engine.ts'
+import type { Change, Transact } from '../audit/change.ts'
 import { findOwner, lockOwner, type Owner, ownsRepositories } from '../owners/owners.ts'
 import { checkMove, moveRepositories } from '../repositories/moves.ts'
 import { deleteMostChildren } from '../steps.ts'
-import type { Tables } from '../tables.ts'
+import type { Queries } from '../tables.ts'
 import { countTokens, deleteSessions, findUser, getUser, type User } from './user-rows.ts'
 
 /** Who is deleted, and who gets the repositories. */
@@ -32,24 +30,25 @@ interface Deletion {
  * without `transferTo`; if that owner already has one of the same name
  */
 export async function deleteUser(
-  engine: Engine,
-  audit: Audit,
+  db: Queries,
+  transact: Transact,
   name: string,
   transferTo?: string,
 ): Promise<{ moved: number; changes: AccessChange[] }> {
-  const { kysely } = engine
-  const { user, owner, newOwner } = await findDeletion(kysely, findOwner, name, transferTo)
-  if (owner && newOwner) await checkMove(kysely, owner, newOwner)
-  const changes = await listChangesOfDeletion(kysely, user, owner, newOwner)
+  const findPresent = (name: string) => findOwner(db, name)
+  const { user, owner, newOwner } = await findDeletion(db, findPresent, name, transferTo)
+  if (owner && newOwner) await checkMove(db, owner, newOwner)
+  const changes = await listChangesOfDeletion(db, user, owner, newOwner)
   const grants = { table: 'collaborators', parent: 'user_id', order: 'repository_id' } as const
-  await deleteMostChildren(engine, grants, user.id)
+  await deleteMostChildren(transact, grants, user.id)
 
   for (let moved = 0; ; ) {
-    const step = await audit.transaction(async (db, record) => {
-      const deletion = await findDeletion(db, lockOwner, name, transferTo)
-      const moves = await transfer(db, record, deletion)
-      const isLast = !deletion.owner || !(await ownsRepositories(db, deletion.owner.id))
-      if (isLast) await remove(db, record, deletion)
+    const step = await transact(async (change) => {
+      const lock = (name: string) => lockOwner(change, name)
+      const deletion = await findDeletion(change.db, lock, name, transferTo)
+      const moves = await transfer(change, deletion)
+      const isLast = !deletion.owner || !(await ownsRepositories(change.db, deletion.owner.id))
+      if (isLast) await remove(change, deletion)
       return { moves, isLast }
     })
     moved += step.moves
@@ -59,14 +58,14 @@ export async function deleteUser(
 
 /** @throws Refusal as `deleteUser` */
 async function findDeletion(
-  db: Kysely<Tables>,
-  find: typeof findOwner,
+  db: Queries,
+  find: (name: string) => Promise<Owner | undefined>,
   name: string,
   transferTo?: string,
 ): Promise<Deletion> {
   const user = await getUser(db, name)
-  const owner = await find(db, name)
-  const newOwner = transferTo === undefined ? undefined : await find(db, transferTo)
+  const owner = await find(name)
+  const newOwner = transferTo === undefined ? undefined : await find(transferTo)
   if (transferTo !== undefined && !newOwner) throw new Refusal(`there is no user or group "${transferTo}"`)
   if (newOwner && newOwner.id === owner?.id)
     throw new Refusal(`"${name}" is the user to be deleted; its repositories need another owner`)
@@ -78,27 +77,20 @@ async function findDeletion(
 }
 
 /** Transfers repositories, and records that. @returns how many; at most `MOVE_STEP` */
-async function transfer(
-  db: Kysely<Tables>,
-  record: Recorder,
-  { owner, newOwner }: Deletion,
-): Promise<number> {
+async function transfer(change: Change, { owner, newOwner }: Deletion): Promise<number> {
   if (!owner || !newOwner) return 0
-  const moves = await moveRepositories(db, owner, newOwner)
-  const subject = await findUser(db, newOwner.name)
-  const event = { by: ADMINISTRATOR, action: 'repository.transferred', ...(subject && { subject }) } as const
-  await record(...moves.map(({ from, to }) => ({ ...event, repository: to, details: { from } })))
+  const moves = await moveRepositories(change, owner, newOwner)
+  const subject = await findUser(change.db, newOwner.name)
+  const event = { action: 'repository.transferred', ...(subject && { subject }) } as const
+  await change.record(...moves.map(({ from, to }) => ({ ...event, repository: to, details: { from } })))
   return moves.length
 }
 
 /** Deletes the rows of a user, and records that. */
-async function remove(
-  db: Kysely<Tables>,
-  record: Recorder,
-  { user, owner, newOwner }: Deletion,
-): Promise<void> {
+async function remove(change: Change, { user, owner, newOwner }: Deletion): Promise<void> {
+  const { db } = change
   const tokens = await countTokens(db, user.id)
-  const sessions = await deleteSessions(db, user.id)
+  const sessions = await deleteSessions(change, user.id)
   await db.deleteFrom('users').where('id', '=', user.id).execute()
   if (owner)
     await db
@@ -107,5 +99,5 @@ async function remove(
       .where('id', 'not in', db.selectFrom('reserved_names').select('owner_id'))
       .execute()
   const details = { tokens, sessions, ...(newOwner && { transferred_to: newOwner.name }) }
-  await record({ by: ADMINISTRATOR, action: 'user.deleted', subject: user, details })
+  await change.record({ action: 'user.deleted', subject: user, details })
 }

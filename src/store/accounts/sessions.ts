@@ -1,13 +1,11 @@
-import { type Kysely, sql } from 'kysely'
-import type { Actor, Audit } from '../audit/audit.ts'
+import { sql } from 'kysely'
+import type { Actor, NamedUser } from '../audit/audit.ts'
+import type { Audit, Change } from '../audit/change.ts'
 import type { Engine } from '../engine.ts'
-import type { Tables } from '../tables.ts'
+import { hasEnded } from '../session-lifetime.ts'
 import { nowInSeconds } from '../time.ts'
 import type { User } from './user-rows.ts'
 
-/** Seconds after which a session ends: without a request, and at the latest. */
-const IDLE = 7 * 24 * 3600
-const ABSOLUTE = 30 * 24 * 3600
 /**
  * Seconds that a session with an OpenID Connect account lasts: people who leave are out the next
  * day.
@@ -18,10 +16,7 @@ const RESOLUTION = 300
 /** Length of a session's id: the first digits of its hash, 64 bits. */
 const ID_LENGTH = 16
 
-export interface SessionUser {
-  id: number
-  name: string
-}
+export type SessionUser = NamedUser
 
 /** The browser that sends a request. */
 export interface SessionClient {
@@ -52,25 +47,17 @@ export function sessionId(hash: string): string {
  * cannot be used to sign in.
  */
 export function createSessionStore({ kysely }: Engine, audit: Audit) {
-  const id = sql<string>`substr(sessions.hash, 1, ${sql.lit(ID_LENGTH)})`
-  const hasEnded = (now: number) =>
-    sql<boolean>`(sessions.seen_at <= ${now - IDLE} or sessions.created_at <= ${now - ABSOLUTE}
-      or coalesce(sessions.ends_at <= ${now}, false))`
-
-  /** Ends the sessions of a user to which `which` applies. @returns how many */
-  const endWhere = (user: SessionUser, by: Actor, which: ReturnType<typeof sql<boolean>>): Promise<number> =>
-    audit.transaction(async (db, record) => {
-      const { numDeletedRows } = await db
-        .deleteFrom('sessions')
-        .where('user_id', '=', user.id)
-        .where(which)
-        .executeTakeFirstOrThrow()
-      const sessions = Number(numDeletedRows)
-      if (sessions > 0) await record({ by, action: 'session.ended', subject: user, details: { sessions } })
-      return sessions
-    })
-
   return {
+    signOut,
+
+    /** Ends one session of a user, by the id under which it is listed. @returns how many ended */
+    end: (change: Change, user: SessionUser, which: string) =>
+      endWhere(change, user, sql<boolean>`${id} = ${which}`),
+
+    /** Ends all sessions of a user, except one by its hash. @returns how many */
+    endAll: (change: Change, user: SessionUser, except = '') =>
+      endWhere(change, user, sql<boolean>`sessions.hash <> ${except}`),
+
     /**
      * Starts a session and removes those that have expired.
      *
@@ -88,7 +75,10 @@ export function createSessionStore({ kysely }: Engine, audit: Audit) {
       byProvider = false,
     ): Promise<boolean> {
       const now = nowInSeconds()
-      return audit.transaction(async (db, record) => {
+      // The password, or the provider, has just shown who it is.
+      const by: Actor = { kind: 'user', user, address: client.address }
+      return audit.transaction(by, async (change) => {
+        const { db } = change
         // An update, because it locks the row on PostgreSQL: what ends sessions of the user comes
         // before or after.
         const account = await db
@@ -103,10 +93,10 @@ export function createSessionStore({ kysely }: Engine, audit: Audit) {
         if (!account) return false
 
         await db.deleteFrom('sessions').where(hasEnded(now)).execute()
-        const before = await deleteSession(db, replaces ?? '')
+        const before = await deleteSession(change, replaces ?? '')
         if (before) {
-          const by = { kind: 'user', user: before, address: client.address } as const
-          await record({ by, action: 'session.ended', subject: before, details: { sessions: 1 } })
+          const event = { action: 'session.ended', subject: before, details: { sessions: 1 } } as const
+          await change.recordOf({ ...by, user: before }, event)
         }
 
         await db
@@ -121,9 +111,8 @@ export function createSessionStore({ kysely }: Engine, audit: Audit) {
             ends_at: byProvider ? now + LINKED : null,
           })
           .execute()
-        const by = { kind: 'user', user, address: client.address } as const
         const details = byProvider ? { issuer: user.issuer } : {}
-        await record({ by, action: 'sign-in', subject: user, details })
+        await change.record({ action: 'sign-in', subject: user, details })
         return true
       })
     },
@@ -168,34 +157,40 @@ export function createSessionStore({ kysely }: Engine, audit: Audit) {
         .limit(count)
         .execute()
     },
-
-    /**
-     * Ends the session that its own browser signs out of.
-     *
-     * @returns whether its user signs in with a provider
-     */
-    signOut(hash: string, address: string): Promise<boolean> {
-      return audit.transaction(async (db, record) => {
-        const user = await deleteSession(db, hash)
-        if (!user) return false
-        const by = { kind: 'user', user, address } as const
-        await record({ by, action: 'sign-out', subject: user, details: {} })
-        return user.subject !== null
-      })
-    },
-
-    /** Ends one session of a user, by the id under which it is listed. */
-    end: (user: SessionUser, which: string, by: Actor) => endWhere(user, by, sql<boolean>`${id} = ${which}`),
-
-    /** Ends all sessions of a user, except one by its hash. */
-    endAll: (user: SessionUser, by: Actor, except = '') =>
-      endWhere(user, by, sql<boolean>`sessions.hash <> ${except}`),
   }
+}
+
+/** The id under which a session is listed. */
+const id = sql<string>`substr(sessions.hash, 1, ${sql.lit(ID_LENGTH)})`
+
+/** Ends the session of who acts. @returns whether its user signs in with a provider */
+async function signOut(change: Change): Promise<boolean> {
+  const { by } = change
+  const user = by.kind === 'user' ? await deleteSession(change, by.session ?? '') : undefined
+  if (!user) return false
+  await change.record({ action: 'sign-out', subject: user, details: {} })
+  return user.subject !== null
+}
+
+/** Ends the sessions of a user to which `which` applies. @returns how many */
+async function endWhere(
+  change: Change,
+  user: SessionUser,
+  which: ReturnType<typeof sql<boolean>>,
+): Promise<number> {
+  const { numDeletedRows } = await change.db
+    .deleteFrom('sessions')
+    .where('user_id', '=', user.id)
+    .where(which)
+    .executeTakeFirstOrThrow()
+  const sessions = Number(numDeletedRows)
+  if (sessions > 0) await change.record({ action: 'session.ended', subject: user, details: { sessions } })
+  return sessions
 }
 
 /** Deletes a session. @returns its user; undefined if there is no such session */
 async function deleteSession(
-  db: Kysely<Tables>,
+  { db }: Change,
   hash: string,
 ): Promise<(SessionUser & Pick<User, 'subject'>) | undefined> {
   const deletedSession = await db

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { type Kysely, type Selectable, sql } from 'kysely'
+import { type Selectable, sql } from 'kysely'
 import { checkPatterns } from '../../domain/patterns.ts'
 import { Refusal } from '../../domain/refusal.ts'
 import {
@@ -10,9 +10,9 @@ import {
   storedLimits,
   type TokenLimits,
 } from '../access/token-limits.ts'
-import { type Actor, ADMINISTRATOR, type Audit, getUserById } from '../audit/audit.ts'
+import { type Change, getUserById } from '../audit/change.ts'
 import type { Engine } from '../engine.ts'
-import type { Tables } from '../tables.ts'
+import type { Queries, Tables } from '../tables.ts'
 import { formatMilliseconds, nowInSeconds } from '../time.ts'
 
 /** A token as shown to its owner. Its limits are those of `TokenLimits`. */
@@ -61,7 +61,7 @@ export interface NewToken {
 }
 
 /** What a token is replaced with: its name, scopes and limits are those of the old one. */
-export interface Rotation extends Pick<NewToken, 'prefix' | 'hash'> {
+interface Rotation extends Pick<NewToken, 'prefix' | 'hash'> {
   /**
    * Returns when it expires.
    *
@@ -77,101 +77,12 @@ export interface Rotation extends Pick<NewToken, 'prefix' | 'hash'> {
  *
  * @param signInEvery see `StoreOptions`
  */
-export function createTokenStore({ kysely, dialect }: Engine, audit: Audit, signInEvery: number) {
+export function createTokenStore({ kysely, dialect }: Engine, signInEvery: number) {
   return {
-    /** @throws Refusal if a pattern is invalid, or if there is no such user */
-    async create(token: NewToken, by: Actor = ADMINISTRATOR): Promise<TokenInfo> {
-      const limits = token.limits ?? NO_LIMITS
-      checkPatterns('context pattern', limits.contexts ?? [])
-      return audit.transaction(async (db, record) => {
-        const user = await getUserById(db, token.userId)
-        const id = newTokenId()
-
-        const reporter = await db
-          .insertInto('reporters')
-          .values({ user_name: user.name, token_id: id, token_name: token.name })
-          .returning('id')
-          .executeTakeFirstOrThrow()
-        const row = await db
-          .insertInto('tokens')
-          .values({
-            id,
-            user_id: user.id,
-            name: token.name,
-            prefix: token.prefix,
-            hash: token.hash,
-            scopes: token.scopes.join(' '),
-            created_at: nowInSeconds(),
-            expires_at: token.expiresAt,
-            last_used_at: null,
-            ...storedLimits(limits),
-            reporter_id: reporter.id,
-          })
-          .returning([...columns, ...limitColumns])
-          .executeTakeFirstOrThrow()
-
-        const newToken = asShown({ ...row, user: user.name }, await repositoryNames(db, [row]))
-        const details = {
-          id,
-          scopes: token.scopes,
-          expires_at: formatMilliseconds(token.expiresAt),
-          ...(newToken.repositories && { repositories: newToken.repositories }),
-          ...(newToken.contexts && { contexts: [...newToken.contexts] }),
-          ...(!newToken.push && { push: false as const }),
-        }
-        await record({ by, action: 'token.created', token: newToken.name, subject: user, details })
-        return newToken
-      })
-    },
-
-    /**
-     * Gives a token another secret and a new lifetime. The old secret works until `oldExpiresAt`,
-     * unless it expires before, as a token of its own, so that a token can be rotated again at any
-     * time.
-     *
-     * @returns when the two secrets expire, in milliseconds since the epoch; null: never
-     * @throws Refusal if there is no such token, or it has expired
-     */
-    rotate(
-      id: string,
-      { prefix, hash, expiresAt, oldExpiresAt }: Rotation,
-    ): Promise<{ expiresAt: number | null; oldExpiresAt: number }> {
-      return audit.transaction(async (db, record) => {
-        const old = await db
-          .selectFrom('tokens')
-          .selectAll()
-          .where('id', '=', id)
-          .$if(!dialect.serialWrites, (query) => query.forUpdate())
-          .executeTakeFirst()
-        if (!old) throw new Refusal(`there is no token ${id}`)
-        if (old.expires_at !== null && old.expires_at <= Date.now())
-          throw new Refusal(`the token ${id} has expired; create another one`)
-
-        const lifetime = old.expires_at === null ? null : old.expires_at - old.created_at * 1000
-        const fresh = {
-          prefix,
-          hash,
-          created_at: nowInSeconds(),
-          expires_at: expiresAt(lifetime),
-          last_used_at: null,
-        }
-        await db.updateTable('tokens').set(fresh).where('id', '=', id).execute()
-
-        const until = Math.min(old.expires_at ?? oldExpiresAt, oldExpiresAt)
-        const copy = { ...old, id: newTokenId(), name: `${old.name} (replaced)`, expires_at: until }
-        await db.insertInto('tokens').values(copy).execute()
-
-        const user = await getUserById(db, old.user_id)
-        const details = {
-          id,
-          expires_at: formatMilliseconds(fresh.expires_at),
-          replaced: copy.id,
-          replaced_expires_at: formatMilliseconds(until),
-        }
-        await record({ by: ADMINISTRATOR, action: 'token.rotated', token: old.name, subject: user, details })
-        return { expiresAt: fresh.expires_at, oldExpiresAt: until }
-      })
-    },
+    create: createToken,
+    rotate: rotateToken,
+    revoke: revokeToken,
+    revokeAll: revokeTokens,
 
     /** Returns the tokens of a user, or all; newest first. */
     async list(userId?: number): Promise<ListedToken[]> {
@@ -191,40 +102,6 @@ export function createTokenStore({ kysely, dialect }: Engine, audit: Audit, sign
       }))
     },
 
-    /**
-     * Deletes a token. Takes effect at the next request, in every process.
-     *
-     * @param by a user can only revoke own tokens
-     * @throws Refusal if there is no such token
-     */
-    revoke(id: string, by: Actor = ADMINISTRATOR): Promise<void> {
-      return audit.transaction(async (db, record) => {
-        let query = db.deleteFrom('tokens').where('id', '=', id)
-        if (by.kind === 'user') query = query.where('user_id', '=', by.user.id)
-        const token = await query.returning(['name', 'user_id']).executeTakeFirst()
-        if (!token) throw new Refusal(`there is no token ${id}`)
-        const user = await getUserById(db, token.user_id)
-        await record({ by, action: 'token.revoked', token: token.name, subject: user, details: { id } })
-      })
-    },
-
-    /**
-     * Deletes all tokens of a user, as `revoke`.
-     *
-     * @returns how many
-     * @throws Refusal if there is no such user
-     */
-    revokeAll(userId: number): Promise<number> {
-      return audit.transaction(async (db, record) => {
-        const user = await getUserById(db, userId)
-        const query = db.deleteFrom('tokens').where('user_id', '=', userId).returning(['id', 'name'])
-        const deletedTokens = await query.execute()
-        const event = { by: ADMINISTRATOR, action: 'token.revoked', subject: user } as const
-        await record(...deletedTokens.map(({ id, name }) => ({ ...event, token: name, details: { id } })))
-        return deletedTokens.length
-      })
-    },
-
     /** Records the last use of tokens. @param uses seconds since the epoch by token id */
     async touch(uses: ReadonlyMap<string, number>): Promise<void> {
       const moments = [...uses].map(
@@ -239,6 +116,130 @@ export function createTokenStore({ kysely, dialect }: Engine, audit: Audit, sign
   }
 }
 
+/** @throws Refusal if a pattern is invalid, or if there is no such user */
+async function createToken(change: Change, token: NewToken): Promise<TokenInfo> {
+  const limits = token.limits ?? NO_LIMITS
+  checkPatterns('context pattern', limits.contexts ?? [])
+  const { db } = change
+  const user = await getUserById(db, token.userId)
+  const id = newTokenId()
+
+  const reporter = await db
+    .insertInto('reporters')
+    .values({ user_name: user.name, token_id: id, token_name: token.name })
+    .returning('id')
+    .executeTakeFirstOrThrow()
+  const row = await db
+    .insertInto('tokens')
+    .values({
+      id,
+      user_id: user.id,
+      name: token.name,
+      prefix: token.prefix,
+      hash: token.hash,
+      scopes: token.scopes.join(' '),
+      created_at: nowInSeconds(),
+      expires_at: token.expiresAt,
+      last_used_at: null,
+      ...storedLimits(limits),
+      reporter_id: reporter.id,
+    })
+    .returning([...columns, ...limitColumns])
+    .executeTakeFirstOrThrow()
+
+  const newToken = asShown({ ...row, user: user.name }, await repositoryNames(db, [row]))
+  const details = {
+    id,
+    scopes: token.scopes,
+    expires_at: formatMilliseconds(token.expiresAt),
+    ...(newToken.repositories && { repositories: newToken.repositories }),
+    ...(newToken.contexts && { contexts: [...newToken.contexts] }),
+    ...(!newToken.push && { push: false as const }),
+  }
+  await change.record({ action: 'token.created', token: newToken.name, subject: user, details })
+  return newToken
+}
+
+/**
+ * Gives a token another secret and a new lifetime. The old secret works until `oldExpiresAt`, unless
+ * it expires before, as a token of its own, so that a token can be rotated again at any time.
+ *
+ * @returns when the two secrets expire, in milliseconds since the epoch; null: never
+ * @throws Refusal if there is no such token, or it has expired
+ */
+async function rotateToken(
+  change: Change,
+  id: string,
+  { prefix, hash, expiresAt, oldExpiresAt }: Rotation,
+): Promise<{ expiresAt: number | null; oldExpiresAt: number }> {
+  const { db } = change
+  // An update that changes nothing locks the row in every dialect.
+  const old = await db
+    .updateTable('tokens')
+    .set({ id })
+    .where('id', '=', id)
+    .returningAll()
+    .executeTakeFirst()
+  if (!old) throw new Refusal(`there is no token ${id}`)
+  if (old.expires_at !== null && old.expires_at <= Date.now())
+    throw new Refusal(`the token ${id} has expired; create another one`)
+
+  const lifetime = old.expires_at === null ? null : old.expires_at - old.created_at * 1000
+  const fresh = {
+    prefix,
+    hash,
+    created_at: nowInSeconds(),
+    expires_at: expiresAt(lifetime),
+    last_used_at: null,
+  }
+  await db.updateTable('tokens').set(fresh).where('id', '=', id).execute()
+
+  const until = Math.min(old.expires_at ?? oldExpiresAt, oldExpiresAt)
+  const copy = { ...old, id: newTokenId(), name: `${old.name} (replaced)`, expires_at: until }
+  await db.insertInto('tokens').values(copy).execute()
+
+  const user = await getUserById(db, old.user_id)
+  const details = {
+    id,
+    expires_at: formatMilliseconds(fresh.expires_at),
+    replaced: copy.id,
+    replaced_expires_at: formatMilliseconds(until),
+  }
+  await change.record({ action: 'token.rotated', token: old.name, subject: user, details })
+  return { expiresAt: fresh.expires_at, oldExpiresAt: until }
+}
+
+/**
+ * Deletes a token. Takes effect at the next request, in every process. A user can only revoke own
+ * tokens.
+ *
+ * @throws Refusal if there is no such token
+ */
+async function revokeToken(change: Change, id: string): Promise<void> {
+  const { db, by } = change
+  let query = db.deleteFrom('tokens').where('id', '=', id)
+  if (by.kind !== 'administrator') query = query.where('user_id', '=', by.kind === 'user' ? by.user.id : -1)
+  const token = await query.returning(['name', 'user_id']).executeTakeFirst()
+  if (!token) throw new Refusal(`there is no token ${id}`)
+  const user = await getUserById(db, token.user_id)
+  await change.record({ action: 'token.revoked', token: token.name, subject: user, details: { id } })
+}
+
+/**
+ * Deletes all tokens of a user, as `revokeToken`.
+ *
+ * @returns how many
+ * @throws Refusal if there is no such user
+ */
+async function revokeTokens(change: Change, userId: number): Promise<number> {
+  const user = await getUserById(change.db, userId)
+  const query = change.db.deleteFrom('tokens').where('user_id', '=', userId).returning(['id', 'name'])
+  const deletedTokens = await query.execute()
+  const event = { action: 'token.revoked', subject: user } as const
+  await change.record(...deletedTokens.map(({ id, name }) => ({ ...event, token: name, details: { id } })))
+  return deletedTokens.length
+}
+
 function newTokenId(): string {
   return randomBytes(8).toString('hex')
 }
@@ -248,7 +249,7 @@ function newTokenId(): string {
  * are missing.
  */
 async function repositoryNames(
-  db: Kysely<Tables>,
+  db: Queries,
   rows: readonly LimitColumns[],
 ): Promise<ReadonlyMap<number, string>> {
   const ids = new Set(rows.flatMap((row) => readLimits(row).repositories ?? []))

@@ -1,7 +1,7 @@
-import type { Kysely } from 'kysely'
 import { nameKey } from '../../domain/names.ts'
 import { Refusal } from '../../domain/refusal.ts'
-import type { Tables } from '../tables.ts'
+import type { Change } from '../audit/change.ts'
+import type { Queries } from '../tables.ts'
 
 /** See `Tables['users']`. */
 export interface User {
@@ -27,19 +27,19 @@ export const USER_COLUMNS = [
 ] as const
 
 /** Returns a user by name. */
-export function findUser(db: Kysely<Tables>, name: string): Promise<User | undefined> {
+export function findUser(db: Queries, name: string): Promise<User | undefined> {
   return db.selectFrom('users').select(USER_COLUMNS).where('name_key', '=', nameKey(name)).executeTakeFirst()
 }
 
 /** Returns a user. @throws Refusal if there is none of this name */
-export async function getUser(db: Kysely<Tables>, name: string): Promise<User> {
+export async function getUser(db: Queries, name: string): Promise<User> {
   const user = await findUser(db, name)
   if (!user) throw new Refusal(`there is no user "${name}"`)
   return user
 }
 
 /** Ends the sessions of a user. @param kept hash of one that continues @returns how many */
-export async function deleteSessions(db: Kysely<Tables>, userId: number, kept = ''): Promise<number> {
+export async function deleteSessions({ db }: Change, userId: number, kept = ''): Promise<number> {
   const { numDeletedRows } = await db
     .deleteFrom('sessions')
     .where('user_id', '=', userId)
@@ -49,7 +49,7 @@ export async function deleteSessions(db: Kysely<Tables>, userId: number, kept = 
 }
 
 /** Returns how many tokens a user has. */
-export async function countTokens(db: Kysely<Tables>, userId: number): Promise<number> {
+export async function countTokens(db: Queries, userId: number): Promise<number> {
   const { tokens } = await db
     .selectFrom('tokens')
     .select((eb) => eb.fn.countAll<number>().as('tokens'))

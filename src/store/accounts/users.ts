@@ -1,10 +1,10 @@
-import type { Kysely } from 'kysely'
 import { isOwnerName, nameKey, OWNER_NAME_RULE } from '../../domain/names.ts'
 import { AlreadyExists, Refusal } from '../../domain/refusal.ts'
-import { type Actor, ADMINISTRATOR, type Audit, type Recorder } from '../audit/audit.ts'
+import type { Actor } from '../audit/audit.ts'
+import type { Audit, Change, Transact } from '../audit/change.ts'
 import type { Engine } from '../engine.ts'
 import { claimOwner } from '../owners/owners.ts'
-import type { Tables } from '../tables.ts'
+import type { Queries } from '../tables.ts'
 import { nowInSeconds } from '../time.ts'
 import { deleteUser } from './delete-user.ts'
 import { countTokens, deleteSessions, findUser, getUser, USER_COLUMNS, type User } from './user-rows.ts'
@@ -24,7 +24,6 @@ export interface PasswordChange {
 }
 
 export interface NewUser {
-  name: string
   passwordHash?: string | undefined
   /**
    * Allows the name of a group without members, whose repositories the user then owns.
@@ -33,14 +32,20 @@ export interface NewUser {
   isLocked?: boolean
   /** The account with which the user signs in. */
   identity?: Identity | null
-  /** Where that account signs in for the first time. Default: an administrator creates the user. */
-  address?: string
 }
 
 /** Returns functions that manage users: people and machines that own tokens. */
-export function createUserStore(engine: Engine, audit: Audit) {
-  const { kysely } = engine
+export function createUserStore({ kysely }: Engine, audit: Audit) {
   return {
+    create: createUser,
+    link: linkUser,
+    setPassword,
+    setLocked,
+
+    /** See `deleteUser`. */
+    delete: (transact: Transact, name: string, transferTo?: string) =>
+      deleteUser(kysely, transact, name, transferTo),
+
     find: (name: string) => findUser(kysely, name),
     get: (name: string) => getUser(kysely, name),
 
@@ -54,53 +59,12 @@ export function createUserStore(engine: Engine, audit: Audit) {
     async findOrCreate(identity: Identity, name: string, address: string): Promise<User> {
       const find = () => findLinked(kysely, identity)
       const create = () =>
-        audit.transaction((db, record) => createUser(db, record, { name, identity, address }))
+        audit.transaction({ kind: 'anonymous', address }, (change) => createUser(change, name, { identity }))
       // Another sign-in of the same person may create the user meanwhile.
       return (
         (await find()) ?? create().catch(async (error: unknown) => (await find()) ?? Promise.reject(error))
       )
     },
-
-    /**
-     * Links a user to an account, which is then the only way to sign in. Ends the user's sessions.
-     *
-     * @param identity null removes the link, and with it the limit of the user's tokens
-     * @returns how many sessions
-     * @throws Refusal if there is no such user, it is linked already or not linked, or the
-     * account is another user's
-     */
-    link(name: string, identity: Identity | null): Promise<number> {
-      return audit.transaction(async (db, record) => {
-        const user = await getUser(db, name)
-        if ((identity === null) === (user.issuer === null))
-          throw new Refusal(`"${name}" is ${identity ? 'linked already; unlink it first' : 'not linked'}`)
-        const holder = identity && (await findLinked(db, identity))
-        if (holder)
-          throw new Refusal(`the account is linked to the user "${holder.name}"; unlink that one first`)
-        await db.updateTable('users').set(linkTo(identity)).where('id', '=', user.id).execute()
-        const sessions = await deleteSessions(db, user.id)
-        const details = { issuer: identity?.issuer ?? user.issuer, sessions }
-        const action = identity ? 'user.linked' : 'user.unlinked'
-        await record({ by: ADMINISTRATOR, action, subject: user, details })
-        return sessions
-      })
-    },
-
-    /**
-     * Creates a user.
-     *
-     * @throws AlreadyExists if the name is taken
-     * @throws Refusal if the name is invalid or reserved, or that of a group, unless it has
-     * no members and `ownExisting` is set
-     */
-    create: (name: string, options: Omit<NewUser, 'name'> = {}): Promise<User> =>
-      audit.transaction((db, record) => createUser(db, record, { name, ...options })),
-
-    /** Creates users: all or none. @throws as `create` */
-    createAll: (users: readonly NewUser[]): Promise<void> =>
-      audit.transaction(async (db, record) => {
-        for (const user of users) await createUser(db, record, user)
-      }),
 
     async any(): Promise<boolean> {
       return (await kysely.selectFrom('users').select('id').limit(1).executeTakeFirst()) !== undefined
@@ -109,100 +73,111 @@ export function createUserStore(engine: Engine, audit: Audit) {
     list(): Promise<User[]> {
       return kysely.selectFrom('users').select(USER_COLUMNS).orderBy('name_key').execute()
     },
-
-    /**
-     * Sets a password and ends the user's sessions, in every process from the next request on.
-     * Tokens keep working.
-     *
-     * @param user as read before; for a change by the user, when the current password was compared
-     * @param keep the session that continues, under a new hash: a stolen cookie does not. Omit it
-     * for an administrator
-     * @returns null, and changes nothing, if the password was changed meanwhile, the session to
-     * keep has ended, or its user is locked
-     */
-    setPassword(
-      user: User,
-      passwordHash: string,
-      by: Actor,
-      keep?: { hash: string; newHash: string },
-    ): Promise<PasswordChange | null> {
-      return audit.transaction(async (db, record) => {
-        const changedUser = await db
-          .updateTable('users')
-          .set({ password_hash: passwordHash })
-          .where('id', '=', user.id)
-          .where('password_hash', 'is not distinct from', user.passwordHash)
-          .$if(keep !== undefined, (query) =>
-            query.where('locked_at', 'is', null).where(({ exists }) =>
-              exists(
-                db
-                  .selectFrom('sessions')
-                  .select('hash')
-                  .where('user_id', '=', user.id)
-                  .where('hash', '=', keep?.hash ?? ''),
-              ),
-            ),
-          )
-          .returning('id')
-          .executeTakeFirst()
-        if (!changedUser) return null
-
-        const sessions = await deleteSessions(db, user.id, keep?.hash)
-        if (keep) {
-          await db
-            .updateTable('sessions')
-            .set({ hash: keep.newHash })
-            .where('user_id', '=', user.id)
-            .where('hash', '=', keep.hash)
-            .execute()
-        }
-
-        const details = { sessions, tokens: await countTokens(db, user.id) }
-        await record({ by, action: 'password.set', subject: user, details })
-        return details
-      })
-    },
-
-    /**
-     * Locks a user, whose tokens and password are then refused as if there was no such user, from
-     * the next request on, in every process; or unlocks one. Locking ends the sessions.
-     *
-     * @returns how many sessions it ended, and how many tokens the user has; null if the user is
-     * already locked, or not locked
-     * @throws Refusal if there is no such user
-     */
-    setLocked(name: string, isLocked: boolean) {
-      return audit.transaction(async (db, record) => {
-        const user = await getUser(db, name)
-        const changedUser = await db
-          .updateTable('users')
-          .set({ locked_at: isLocked ? nowInSeconds() : null })
-          .where('id', '=', user.id)
-          .where('locked_at', isLocked ? 'is' : 'is not', null)
-          .returning('id')
-          .executeTakeFirst()
-        if (!changedUser) return null
-        const sessions = isLocked ? await deleteSessions(db, user.id) : 0
-        const event = { by: ADMINISTRATOR, subject: user }
-        if (isLocked) await record({ ...event, action: 'user.locked', details: { sessions } })
-        else await record({ ...event, action: 'user.unlocked', details: {} })
-        return { sessions, tokens: await countTokens(db, user.id) }
-      })
-    },
-
-    /** See `deleteUser`. */
-    delete: (name: string, transferTo?: string) => deleteUser(engine, audit, name, transferTo),
   }
 }
 
+/**
+ * Links a user to an account, which is then the only way to sign in. Ends the user's sessions.
+ *
+ * @param identity null removes the link, and with it the limit of the user's tokens
+ * @returns how many sessions
+ * @throws Refusal if there is no such user, it is linked already or not linked, or the account is
+ * another user's
+ */
+async function linkUser(change: Change, name: string, identity: Identity | null): Promise<number> {
+  const { db } = change
+  const user = await getUser(db, name)
+  if ((identity === null) === (user.issuer === null))
+    throw new Refusal(`"${name}" is ${identity ? 'linked already; unlink it first' : 'not linked'}`)
+  const holder = identity && (await findLinked(db, identity))
+  if (holder) throw new Refusal(`the account is linked to the user "${holder.name}"; unlink that one first`)
+  await db.updateTable('users').set(linkTo(identity)).where('id', '=', user.id).execute()
+  const sessions = await deleteSessions(change, user.id)
+  const details = { issuer: identity?.issuer ?? user.issuer, sessions }
+  await change.record({ action: identity ? 'user.linked' : 'user.unlinked', subject: user, details })
+  return sessions
+}
+
+/**
+ * Sets a password and ends the user's sessions, in every process from the next request on. Tokens
+ * keep working.
+ *
+ * @param user as read before; for a change by the user, when the current password was compared
+ * @param newHash of the session of who acts, which continues under it: a stolen cookie does not.
+ * Omit it for an administrator
+ * @returns null, and changes nothing, if the password was changed meanwhile
+ */
+async function setPassword(
+  change: Change,
+  user: User,
+  passwordHash: string,
+  newHash?: string,
+): Promise<PasswordChange | null> {
+  const { db, by } = change
+  const changedUser = await db
+    .updateTable('users')
+    .set({ password_hash: passwordHash })
+    .where('id', '=', user.id)
+    .where('password_hash', 'is not distinct from', user.passwordHash)
+    .returning('id')
+    .executeTakeFirst()
+  if (!changedUser) return null
+
+  const kept = by.kind === 'user' ? by.session : undefined
+  const sessions = await deleteSessions(change, user.id, kept)
+  if (kept !== undefined && newHash !== undefined)
+    await db
+      .updateTable('sessions')
+      .set({ hash: newHash })
+      .where('user_id', '=', user.id)
+      .where('hash', '=', kept)
+      .execute()
+
+  const details = { sessions, tokens: await countTokens(db, user.id) }
+  await change.record({ action: 'password.set', subject: user, details })
+  return details
+}
+
+/**
+ * Locks a user, whose tokens and password are then refused as if there was no such user, from the
+ * next request on, in every process; or unlocks one. Locking ends the sessions.
+ *
+ * @returns how many sessions it ended, and how many tokens the user has; null if the user is already
+ * locked, or not locked
+ * @throws Refusal if there is no such user
+ */
+async function setLocked(change: Change, name: string, isLocked: boolean) {
+  const { db } = change
+  const user = await getUser(db, name)
+  const changedUser = await db
+    .updateTable('users')
+    .set({ locked_at: isLocked ? nowInSeconds() : null })
+    .where('id', '=', user.id)
+    .where('locked_at', isLocked ? 'is' : 'is not', null)
+    .returning('id')
+    .executeTakeFirst()
+  if (!changedUser) return null
+  const sessions = isLocked ? await deleteSessions(change, user.id) : 0
+  if (isLocked) await change.record({ action: 'user.locked', subject: user, details: { sessions } })
+  else await change.record({ action: 'user.unlocked', subject: user, details: {} })
+  return { sessions, tokens: await countTokens(db, user.id) }
+}
+
+/**
+ * Creates a user.
+ *
+ * @throws AlreadyExists if the name is taken
+ * @throws Refusal if the name is invalid or reserved, or that of a group, unless it has no members
+ * and `ownExisting` is set
+ */
 async function createUser(
-  db: Kysely<Tables>,
-  record: Recorder,
-  { name, passwordHash, ownExisting = false, isLocked = false, identity = null, address }: NewUser,
+  change: Change,
+  name: string,
+  { passwordHash, ownExisting = false, isLocked = false, identity = null }: NewUser = {},
 ): Promise<User> {
   if (!isOwnerName(name)) throw new Refusal(`"${name}" is not a valid user name: ${OWNER_NAME_RULE}`)
   const now = nowInSeconds()
-  const user = await db
+  const user = await change.db
     .insertInto('users')
     .values({
       name,
@@ -217,19 +192,20 @@ async function createUser(
     .executeTakeFirst()
   if (!user)
     throw new AlreadyExists(
-      `there is already a user "${name}"${identity && address === undefined ? ' or one with the account' : ''}`,
+      `there is already a user "${name}"${identity && change.by.kind === 'administrator' ? ' or one with the account' : ''}`,
     )
-  await claimOwner(db, user, ownExisting)
+  await claimOwner(change, user, ownExisting)
   const details = { password: passwordHash !== undefined, ...(identity && { issuer: identity.issuer }) }
-  const by: Actor = address === undefined ? ADMINISTRATOR : { kind: 'user', user, address }
-  await record({ by, action: 'user.created', subject: user, details })
-  if (isLocked)
-    await record({ by: ADMINISTRATOR, action: 'user.locked', subject: user, details: { sessions: 0 } })
+  // Whoever signs in for the first time creates the user.
+  const { by } = change
+  const creator: Actor = by.kind === 'anonymous' ? { ...by, kind: 'user', user } : by
+  await change.recordOf(creator, { action: 'user.created', subject: user, details })
+  if (isLocked) await change.record({ action: 'user.locked', subject: user, details: { sessions: 0 } })
   return user
 }
 
 /** Returns the user of an account. */
-function findLinked(db: Kysely<Tables>, { issuer, subject }: Identity): Promise<User | undefined> {
+function findLinked(db: Queries, { issuer, subject }: Identity): Promise<User | undefined> {
   const users = db.selectFrom('users').select(USER_COLUMNS).where('oidc_issuer', '=', issuer)
   return users.where('oidc_subject', '=', subject).executeTakeFirst()
 }

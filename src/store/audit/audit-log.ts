@@ -2,7 +2,8 @@ import { type Selectable, sql } from 'kysely'
 import { nameKey } from '../../domain/names.ts'
 import type { Engine } from '../engine.ts'
 import type { Tables } from '../tables.ts'
-import { ADMINISTRATOR, type Audit, type AuditEvent, type AuditLine, BACKUP, lineOf } from './audit.ts'
+import { type AuditEvent, type AuditLine, BACKUP, lineOf } from './audit.ts'
+import type { Transact } from './change.ts'
 
 /** Which events to list. */
 export interface AuditFilter {
@@ -36,7 +37,7 @@ interface Position {
  * and only `prune` removes any. They have no foreign keys, so they outlive the users, tokens and
  * repositories that they name.
  */
-export function createAuditLog({ kysely }: Engine, audit: Audit) {
+export function createAuditLog({ kysely }: Engine) {
   /** @param from reads the events after this one in the order */
   async function read(
     {
@@ -175,11 +176,11 @@ export function createAuditLog({ kysely }: Engine, audit: Audit) {
      * @param before milliseconds since the epoch
      * @returns how many
      */
-    async prune(before: number): Promise<number> {
+    async prune(transact: Transact, before: number): Promise<number> {
       let removed = 0
       for (;;) {
-        const count = await audit.transaction(async (db, record) => {
-          const { numDeletedRows } = await db
+        const count = await transact(async (change) => {
+          const { numDeletedRows } = await change.db
             .deleteFrom('audit_events')
             .where('id', 'in', (eb) =>
               eb
@@ -191,8 +192,7 @@ export function createAuditLog({ kysely }: Engine, audit: Audit) {
             )
             .executeTakeFirstOrThrow()
           if (removed === 0 && numDeletedRows > 0n)
-            await record({
-              by: ADMINISTRATOR,
+            await change.record({
               action: 'audit.pruned',
               details: { before: new Date(before).toISOString() },
             })

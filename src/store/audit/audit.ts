@@ -1,10 +1,8 @@
-import type { Kysely, Selectable, Transaction } from 'kysely'
+import type { Selectable, Transaction } from 'kysely'
 import type { Json } from '../../domain/event-details.ts'
 import { nameKey } from '../../domain/names.ts'
-import { Refusal } from '../../domain/refusal.ts'
 import { truncate } from '../../util/truncate.ts'
-import type { Engine } from '../engine.ts'
-import type { Tables } from '../tables.ts'
+import type { Queries, Tables } from '../tables.ts'
 
 /** Who did something. */
 export type Actor =
@@ -12,10 +10,20 @@ export type Actor =
   | { kind: 'administrator' }
   /** A client without an identity. */
   | { kind: 'anonymous'; address: string }
-  /** A signed-in user, or a user's token. `address` is in the form of `http/address.ts`. */
-  | { kind: 'user'; user: NamedUser; token?: { id: string; name: string }; address: string }
+  /**
+   * A signed-in user, or a user's token. `address` is in the form of `http/address.ts`; `session` is
+   * the hash under which the session is stored.
+   */
+  | {
+      kind: 'user'
+      user: NamedUser
+      address: string
+      token?: { id: string; name: string }
+      session?: string | undefined
+    }
 
-interface NamedUser {
+/** A user, also one that has been deleted. */
+export interface NamedUser {
   id: number
   name: string
 }
@@ -173,7 +181,7 @@ interface LogActions {
 }
 
 type EventsOf<Actions, Object> = {
-  [Action in keyof Actions]: { by: Actor; action: Action; details: Actions[Action] } & Object
+  [Action in keyof Actions]: { action: Action; details: Actions[Action] } & Object
 }[keyof Actions]
 
 /**
@@ -228,13 +236,14 @@ const MAX_DETAILS = 32 * 1024
  * @returns the events as they are to be logged once the transaction has been committed
  */
 export async function recordEvents(
-  db: Kysely<Tables>,
+  db: Transaction<Tables>,
+  by: Actor,
   events: readonly AuditEvent[],
   operator = {},
 ): Promise<AuditLine[]> {
   const lines: AuditLine[] = []
   for (let start = 0; start < events.length; start += MAX_ROWS) {
-    const rows = events.slice(start, start + MAX_ROWS).map((event) => rowOf(event, operator))
+    const rows = events.slice(start, start + MAX_ROWS).map((event) => rowOf(by, event, operator))
     const stored = await db.insertInto('audit_events').values(rows).returning('id').execute()
     // Ids are assigned in the order of the rows, but may be returned in another one.
     const ids = stored.map(({ id }) => id).sort((a, b) => a - b)
@@ -243,8 +252,8 @@ export async function recordEvents(
   return lines
 }
 
-function rowOf(event: AuditEvent, operator: object): Omit<Row, 'id'> {
-  const { by, action } = event
+function rowOf(by: Actor, event: AuditEvent, operator: object): Omit<Row, 'id'> {
+  const { action } = event
   const subject = 'subject' in event ? event.subject : undefined
   const user = by.kind === 'user' ? by.user : subject
   const token = by.kind === 'user' ? by.token : undefined
@@ -269,15 +278,8 @@ function rowOf(event: AuditEvent, operator: object): Omit<Row, 'id'> {
   }
 }
 
-/** Returns a user who was found before. @throws Refusal if the user was deleted since then */
-export async function getUserById(db: Kysely<Tables>, id: number): Promise<NamedUser> {
-  const user = await db.selectFrom('users').select(['id', 'name']).where('id', '=', id).executeTakeFirst()
-  if (!user) throw new Refusal('the user was deleted in the meantime; nothing was changed')
-  return user
-}
-
 /** Returns the name of a repository, OWNER/NAME; undefined if it was deleted. */
-export async function repositoryNameOf(db: Kysely<Tables>, id: number): Promise<string | undefined> {
+export async function repositoryNameOf(db: Queries, id: number): Promise<string | undefined> {
   const row = await db
     .selectFrom('repositories')
     .select(['owner', 'name'])
@@ -343,35 +345,3 @@ export function readDetails(text: string): AuditLine['details'] | null {
 
 /** What an event tells about a push. */
 export type PushDetails = RepositoryActions['push']
-
-/** Stores events in a transaction. */
-export type Recorder = (...events: AuditEvent[]) => Promise<void>
-
-/** Runs actions that are recorded. */
-export interface Audit {
-  /**
-   * Runs `work` in a transaction. `record` stores events in it. Once the transaction has been
-   * committed, its events are passed to the server's log.
-   */
-  transaction<T>(work: (db: Transaction<Tables>, record: Recorder) => Promise<T>): Promise<T>
-}
-
-/**
- * @param onEvent receives each event after it has been committed
- *
- * @param operator see `recordEvents`
- */
-export function createAudit({ kysely }: Engine, onEvent?: (line: AuditLine) => void, operator = {}): Audit {
-  return {
-    async transaction(work) {
-      const lines: AuditLine[] = []
-      const done = await kysely.transaction().execute((db) =>
-        work(db, async (...events) => {
-          lines.push(...(await recordEvents(db, events, operator)))
-        }),
-      )
-      for (const line of lines) onEvent?.(line)
-      return done
-    },
-  }
-}

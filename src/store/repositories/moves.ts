@@ -1,12 +1,11 @@
-import type { Kysely } from 'kysely'
 import { isName, isOwnerName, NAME_RULE, nameKey, OWNER_NAME_RULE } from '../../domain/names.ts'
 import { AlreadyExists, Refusal } from '../../domain/refusal.ts'
-import { checkOwnerAdmin, checkRepositoryAdmin } from '../access/administration.ts'
-import { type Actor, ADMINISTRATOR, type Audit } from '../audit/audit.ts'
+import { administeredRepository, checkOwnerAdmin, type RepositoryName } from '../access/administration.ts'
+import type { Change } from '../audit/change.ts'
 import type { Engine } from '../engine.ts'
 import { ensureOwner, lockOwner, type Owner } from '../owners/owners.ts'
 import { MOVE_STEP } from '../steps.ts'
-import type { Tables } from '../tables.ts'
+import type { Queries } from '../tables.ts'
 import { formatTime, nowInSeconds } from '../time.ts'
 
 /** Maximum number of repositories that a message names. */
@@ -31,63 +30,10 @@ export interface ReservedName {
 }
 
 /** Returns functions that change the names of repositories. */
-export function createRepositoryMoves({ kysely }: Engine, audit: Audit) {
+export function createRepositoryMoves({ kysely }: Engine) {
   return {
-    /**
-     * Renames a repository, or moves it to another owner. It keeps its id, and so its statuses,
-     * rules, access and the tokens limited to it. The name before stays reserved.
-     *
-     * @throws Refusal if a name is invalid or reserved, if too many are reserved, or if a
-     * user moves it to an owner with too many repositories; AlreadyExists if it is taken;
-     * ServiceError as `checkRepositoryAdmin`, also for another owner
-     */
-    rename(from: Name, to: Name, by: Actor = ADMINISTRATOR): Promise<void> {
-      checkName(to)
-      return audit.transaction(async (db, record) => {
-        // In the order of names, so that two renames do not wait for each other.
-        const owners = new Map<string, Owner>()
-        for (const name of [from.owner, to.owner].sort((a, b) => (nameKey(a) < nameKey(b) ? -1 : 1))) {
-          const create = by.kind === 'administrator' && name === to.owner
-          const owner = create ? await ensureOwner(db, record, name) : await lockOwner(db, name)
-          if (owner) owners.set(nameKey(name), owner)
-        }
-        const [oldOwner, newOwner] = [from, to].map(({ owner }) => owners.get(nameKey(owner)))
-        const row = await db
-          .selectFrom('repositories')
-          .select(['id', 'owner', 'name', 'owner_id'])
-          .where('owner_key', '=', nameKey(from.owner))
-          .where('name_key', '=', nameKey(from.name))
-          .executeTakeFirst()
-        if (!row || !oldOwner) throw new Refusal(`there is no repository ${from.owner}/${from.name}`)
-        await checkRepositoryAdmin(db, by, row.id)
-        if (newOwner?.id !== oldOwner.id) await checkOwnerAdmin(db, by, newOwner?.id ?? -1)
-        if (!newOwner) throw new Refusal(`there is no user or group "${to.owner}"`)
-
-        const before = `${row.owner}/${row.name}`
-        const target = { owner: newOwner.id === oldOwner.id ? row.owner : newOwner.name, name: to.name }
-        const after = `${target.owner}/${target.name}`
-        if (before === after) return
-        if (nameKey(before) !== nameKey(after)) {
-          if (by.kind !== 'administrator' && newOwner.id !== oldOwner.id) await checkCount(db, newOwner)
-          await checkFree(db, newOwner, to.name, row.id)
-          await checkReserved(db, oldOwner)
-          await reserve(db, oldOwner, row)
-        }
-        await db
-          .updateTable('repositories')
-          .set({
-            owner_id: newOwner.id,
-            owner: target.owner,
-            owner_key: nameKey(target.owner),
-            name: target.name,
-            name_key: nameKey(target.name),
-          })
-          .where('id', '=', row.id)
-          .execute()
-        const action = newOwner.id === oldOwner.id ? 'repository.renamed' : 'repository.transferred'
-        await record({ by, action, repository: after, details: { from: before } })
-      })
-    },
+    rename,
+    releaseName,
 
     /** Returns the reserved names of an owner, or of all. */
     async listReserved(owner?: string): Promise<ReservedName[]> {
@@ -107,28 +53,75 @@ export function createRepositoryMoves({ kysely }: Engine, audit: Audit) {
         since: formatTime(row.created_at),
       }))
     },
-
-    /**
-     * Releases a reserved name, which another repository may get from then on.
-     *
-     * @throws Refusal if it is not reserved; ServiceError as `checkOwnerAdmin`
-     */
-    releaseName({ owner, name }: Name, by: Actor = ADMINISTRATOR): Promise<void> {
-      return audit.transaction(async (db, record) => {
-        const row = isOwnerName(owner) ? await lockOwner(db, owner) : undefined
-        await checkOwnerAdmin(db, by, row?.id ?? -1)
-        const released = await db
-          .deleteFrom('reserved_names')
-          .where('owner_id', '=', row?.id ?? -1)
-          .where('name_key', '=', isName(name) ? nameKey(name) : '')
-          .returning('name')
-          .executeTakeFirst()
-        if (!row || !released) throw new Refusal(`${owner}/${name} is not a reserved name`)
-        const repository = `${row.name}/${released.name}`
-        await record({ by, action: 'repository.name-released', repository, details: {} })
-      })
-    },
   }
+}
+
+/**
+ * Renames a repository, or moves it to another owner. It keeps its id, and so its statuses, rules,
+ * access and the tokens limited to it. The name before stays reserved.
+ *
+ * @throws Refusal if a name is invalid or reserved, if too many are reserved, or if a user moves it
+ * to an owner with too many repositories; AlreadyExists if it is taken; as
+ * `administeredRepository`, and ServiceError also for another owner
+ */
+async function rename(change: Change, from: RepositoryName, to: Name): Promise<void> {
+  checkName(to)
+  const { db, by } = change
+  // In the order of names, so that two renames do not wait for each other.
+  const owners = new Map<string, Owner>()
+  for (const name of [from.owner, to.owner].sort((a, b) => (nameKey(a) < nameKey(b) ? -1 : 1))) {
+    const create = by.kind === 'administrator' && name === to.owner
+    const owner = create ? await ensureOwner(change, name) : await lockOwner(change, name)
+    if (owner) owners.set(nameKey(name), owner)
+  }
+  const [oldOwner, newOwner] = [from, to].map(({ owner }) => owners.get(nameKey(owner)))
+  const row = await administeredRepository(change, from)
+  if (!oldOwner) throw new Refusal(`there is no repository ${from.owner}/${from.name}`)
+  if (newOwner?.id !== oldOwner.id) await checkOwnerAdmin(change, newOwner?.id ?? -1)
+  if (!newOwner) throw new Refusal(`there is no user or group "${to.owner}"`)
+
+  const before = `${row.owner}/${row.name}`
+  const target = { owner: newOwner.id === oldOwner.id ? row.owner : newOwner.name, name: to.name }
+  const after = `${target.owner}/${target.name}`
+  if (before === after) return
+  if (nameKey(before) !== nameKey(after)) {
+    if (by.kind !== 'administrator' && newOwner.id !== oldOwner.id) await checkCount(db, newOwner)
+    await checkFree(change, newOwner, to.name, row.id)
+    await checkReserved(db, oldOwner)
+    await reserve(change, oldOwner, row)
+  }
+  await db
+    .updateTable('repositories')
+    .set({
+      owner_id: newOwner.id,
+      owner: target.owner,
+      owner_key: nameKey(target.owner),
+      name: target.name,
+      name_key: nameKey(target.name),
+    })
+    .where('id', '=', row.id)
+    .execute()
+  const action = newOwner.id === oldOwner.id ? 'repository.renamed' : 'repository.transferred'
+  await change.record({ action, repository: after, details: { from: before } })
+}
+
+/**
+ * Releases a reserved name, which another repository may get from then on.
+ *
+ * @throws Refusal if it is not reserved; ServiceError as `checkOwnerAdmin`
+ */
+async function releaseName(change: Change, { owner, name }: Name): Promise<void> {
+  const row = isOwnerName(owner) ? await lockOwner(change, owner) : undefined
+  await checkOwnerAdmin(change, row?.id ?? -1)
+  const released = await change.db
+    .deleteFrom('reserved_names')
+    .where('owner_id', '=', row?.id ?? -1)
+    .where('name_key', '=', isName(name) ? nameKey(name) : '')
+    .returning('name')
+    .executeTakeFirst()
+  if (!row || !released) throw new Refusal(`${owner}/${name} is not a reserved name`)
+  const repository = `${row.name}/${released.name}`
+  await change.record({ action: 'repository.name-released', repository, details: {} })
 }
 
 /** @throws Refusal if a name of a repository is invalid */
@@ -144,7 +137,7 @@ export function checkName({ owner, name }: Name): void {
  * @throws AlreadyExists; Refusal if the name is reserved
  */
 export async function checkFree(
-  db: Kysely<Tables>,
+  { db }: Change,
   owner: Owner,
   name: string,
   repositoryId?: number,
@@ -179,7 +172,7 @@ function isReserved(owner: Owner, name: string): Refusal {
 }
 
 /** @throws Refusal if an owner has too many repositories */
-export async function checkCount(db: Kysely<Tables>, owner: Owner): Promise<void> {
+export async function checkCount(db: Queries, owner: Owner): Promise<void> {
   const { count } = await db
     .selectFrom('repositories')
     .select((eb) => eb.fn.countAll<number>().as('count'))
@@ -190,7 +183,7 @@ export async function checkCount(db: Kysely<Tables>, owner: Owner): Promise<void
 }
 
 /** @throws Refusal if an owner has too many reserved names */
-async function checkReserved(db: Kysely<Tables>, owner: Owner): Promise<void> {
+async function checkReserved(db: Queries, owner: Owner): Promise<void> {
   const { names } = await db
     .selectFrom('reserved_names')
     .select((eb) => eb.fn.countAll<number>().as('names'))
@@ -205,7 +198,7 @@ async function checkReserved(db: Kysely<Tables>, owner: Owner): Promise<void> {
 
 /** Reserves the name of a repository for its owner. */
 async function reserve(
-  db: Kysely<Tables>,
+  { db }: Change,
   owner: Owner,
   { id, name }: { id: number; name: string },
 ): Promise<void> {
@@ -224,7 +217,7 @@ async function reserve(
  * had one of the names
  */
 export async function checkMove(
-  db: Kysely<Tables>,
+  db: Queries,
   from: Owner,
   to: Owner,
   lastId = Number.MAX_SAFE_INTEGER,
@@ -266,7 +259,7 @@ export async function checkMove(
  * @throws Refusal as `checkMove`
  */
 export async function moveRepositories(
-  db: Kysely<Tables>,
+  { db }: Change,
   from: Owner,
   to: Owner,
 ): Promise<{ from: string; to: string }[]> {

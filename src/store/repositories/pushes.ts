@@ -1,7 +1,7 @@
-import { type Kysely, sql } from 'kysely'
+import { sql, type Transaction } from 'kysely'
 import { nameKey } from '../../domain/names.ts'
 import {
-  type Audit,
+  type Actor,
   type AuditEvent,
   type PushDetails,
   type Pusher,
@@ -10,10 +10,11 @@ import {
   recordEvents,
   repositoryNameOf,
 } from '../audit/audit.ts'
+import type { Audit } from '../audit/change.ts'
 import type { Engine } from '../engine.ts'
 import { prepare } from '../prepared.ts'
 import { locate } from '../repository-files.ts'
-import type { Tables } from '../tables.ts'
+import type { Queries, Tables } from '../tables.ts'
 import type { Repository } from './repositories.ts'
 
 /**
@@ -80,7 +81,10 @@ export function createPushStore(engine: Engine, repositories: string, audit: Aud
 
   /** Returns whether the push was open. */
   function settle(id: number, pusher: Pusher, outcome: PushOutcome): Promise<boolean> {
-    return audit.transaction(async (db, record) => {
+    // Recorded whatever has become of the token since then: the push was made.
+    const client: Actor = { kind: 'anonymous', address: pusher.by.address }
+    return audit.transaction(client, async (change) => {
+      const { db } = change
       const [open] = await db
         .deleteFrom('push_intents')
         .where('id', '=', id)
@@ -94,7 +98,7 @@ export function createPushStore(engine: Engine, repositories: string, audit: Aud
         outcome.interrupted && open
           ? await withoutRecorded(db, repository, open.started_at, outcome)
           : outcome
-      await record(eventOf(pusher.by, repository, own))
+      await change.recordOf(pusher.by, eventOf(repository, own))
       return wasOpen
     })
   }
@@ -184,11 +188,11 @@ export function createPushStore(engine: Engine, repositories: string, audit: Aud
  * Settles all open pushes as unknown: of a database that is restored, what became of them cannot be
  * told.
  */
-export async function settleAsUnknown(db: Kysely<Tables>): Promise<void> {
+export async function settleAsUnknown(db: Transaction<Tables>): Promise<void> {
   const rows = await db.deleteFrom('push_intents').returning(['pusher', 'commands']).execute()
   for (const { pusher, commands } of rows.map(readIntent)) {
     const outcome: PushOutcome = { updates: [], unknown: commands, interrupted: true }
-    await recordEvents(db, [eventOf(pusher.by, await nameOf(db, pusher), outcome)])
+    await recordEvents(db, pusher.by, [eventOf(await nameOf(db, pusher), outcome)])
   }
 }
 
@@ -203,7 +207,7 @@ function isEvent({ updates, unknown = [], interrupted }: PushOutcome): boolean {
 }
 
 /** Returns the name of a repository, also if it has been deleted. */
-async function nameOf(db: Kysely<Tables>, { repositoryId, repositoryName }: Pusher): Promise<string> {
+async function nameOf(db: Queries, { repositoryId, repositoryName }: Pusher): Promise<string> {
   return (await repositoryNameOf(db, repositoryId)) ?? repositoryName
 }
 
@@ -212,7 +216,7 @@ async function nameOf(db: Kysely<Tables>, { repositoryId, repositoryName }: Push
  * and the refs do not tell which: an update that an event since `start` lists becomes unknown.
  */
 async function withoutRecorded(
-  db: Kysely<Tables>,
+  db: Queries,
   repository: string,
   start: number,
   { updates, unknown = [], ...outcome }: PushOutcome,
@@ -243,7 +247,6 @@ function textOf({ ref, old, new: id }: RefUpdate): string {
 }
 
 function eventOf(
-  by: Pusher['by'],
   repository: string,
   { updates, unknown = [], unreported, interrupted }: PushOutcome,
 ): AuditEvent {
@@ -257,7 +260,7 @@ function eventOf(
     ...(unreported && { unreported }),
     ...(interrupted && { interrupted }),
   }
-  return { by, action: 'push', repository, details }
+  return { action: 'push', repository, details }
 }
 
 function decodeName(update: RefUpdate): RefUpdate {

@@ -1,10 +1,17 @@
 import { lstatSync } from 'node:fs'
-import type { Kysely, Selectable } from 'kysely'
+import type { Selectable } from 'kysely'
 import { nameKey } from '../../domain/names.ts'
 import { checkUnchanged, Refusal } from '../../domain/refusal.ts'
 import type { ReadableRepository } from '../access/access.ts'
-import { checkOwnerAdmin, checkRepositoryAdmin } from '../access/administration.ts'
-import { type Actor, ADMINISTRATOR, type Audit, type AuditEvent, type Recorder } from '../audit/audit.ts'
+import {
+  administeredRepository,
+  checkOwnerAdmin,
+  findRow,
+  getRow,
+  type RepositoryName,
+} from '../access/administration.ts'
+import type { AuditEvent } from '../audit/audit.ts'
+import type { Change, Transact } from '../audit/change.ts'
 import type { Engine } from '../engine.ts'
 import { ensureOwner, lockOwner } from '../owners/owners.ts'
 import { locate } from '../repository-files.ts'
@@ -28,55 +35,61 @@ export interface NewRepository extends Pick<Repository, 'owner' | 'name' | 'visi
   trustOwner?: boolean
 }
 
-export type RepositoryStore = ReturnType<typeof createRepositoryStore>
-
 /** Returns functions that manage repositories. */
-export function createRepositoryStore(engine: Engine, folder: string, audit: Audit) {
-  const { kysely } = engine
-  const read = (row: Selectable<Tables['repositories']>): Repository => {
-    const { id, owner, name, visibility, object_format: objectFormat, created_at: createdAt } = row
-    return { id, owner, name, visibility, objectFormat, ...locate(folder, row), createdAt }
-  }
+export function createRepositoryStore({ kysely }: Engine, folder: string) {
+  return {
+    /** Absolute path of the folder of the repositories that the server creates. */
+    folder,
+    ...changesOf(folder),
 
-  const find = async (
-    owner: string,
-    name: string,
-    db: Kysely<Tables> = kysely,
-  ): Promise<Repository | undefined> => {
-    const row = await db
-      .selectFrom('repositories')
-      .selectAll()
-      .where('owner_key', '=', nameKey(owner))
-      .where('name_key', '=', nameKey(name))
-      .executeTakeFirst()
-    return row && read(row)
-  }
+    async find(owner: string, name: string): Promise<Repository | undefined> {
+      const row = await findRow(kysely, { owner, name })
+      return row && readRow(folder, row)
+    },
 
-  /** Returns a repository. @throws Refusal if it does not exist */
-  const get = async (owner: string, name: string, db: Kysely<Tables> = kysely): Promise<Repository> => {
-    const repository = await find(owner, name, db)
-    if (!repository) throw new Refusal(`there is no repository ${owner}/${name}`)
-    return repository
-  }
+    /** Returns a repository. @throws Refusal if it does not exist */
+    async get(owner: string, name: string): Promise<Repository> {
+      return readRow(folder, await getRow(kysely, { owner, name }))
+    },
 
+    async list(): Promise<Repository[]> {
+      const rows = await kysely
+        .selectFrom('repositories')
+        .selectAll()
+        .orderBy('owner_key')
+        .orderBy('name_key')
+        .execute()
+      return rows.map((row) => readRow(folder, row))
+    },
+  }
+}
+
+/** Returns functions that change repositories. @param folder of those that the server creates */
+function changesOf(folder: string) {
   /**
-   * Skips ids whose folder exists, because its content may still be needed: an interrupted creation
-   * leaves a folder behind, and so does restoring a backup that is older than the repository.
+   * Creates a repository. Skips ids whose folder exists, because its content may still be needed: an
+   * interrupted creation leaves a folder behind, and so does restoring a backup that is older than
+   * the repository.
+   *
+   * @param place moves the files to their folder before the row is visible; if it fails, there is
+   * no row. It must be quick, because the database is locked meanwhile.
+   * @throws AlreadyExists if the name is taken
+   * @throws Refusal if a name is invalid or reserved, or a user's owner has too many
+   * @throws ServiceError as `checkOwnerAdmin`
    */
-  const create = async (
-    db: Kysely<Tables>,
-    record: Recorder,
-    by: Actor,
+  async function create(
+    change: Change,
     { owner, name, visibility, objectFormat, path, trustOwner }: NewRepository,
     place?: (path: string) => Promise<void>,
-  ): Promise<Repository> => {
+  ): Promise<Repository> {
     checkName({ owner, name })
+    const { db, by } = change
     const row =
-      by.kind === 'administrator' ? await ensureOwner(db, record, owner) : await lockOwner(db, owner)
-    await checkOwnerAdmin(db, by, row?.id ?? -1)
+      by.kind === 'administrator' ? await ensureOwner(change, owner) : await lockOwner(change, owner)
+    await checkOwnerAdmin(change, row?.id ?? -1)
     if (!row) throw new Refusal(`there is no user or group "${owner}"`)
     if (by.kind !== 'administrator') await checkCount(db, row)
-    await checkFree(db, row, name)
+    await checkFree(change, row, name)
     const values = {
       owner_id: row.id,
       owner,
@@ -91,9 +104,9 @@ export function createRepositoryStore(engine: Engine, folder: string, audit: Aud
     }
     for (;;) {
       const row = await db.insertInto('repositories').values(values).returningAll().executeTakeFirstOrThrow()
-      const created = read(row)
+      const created = readRow(folder, row)
       if (!created.managed || !lstatSync(created.path, { throwIfNoEntry: false })) {
-        await record(creationOf(created, by))
+        await change.record(creationOf(created))
         await place?.(created.path)
         return created
       }
@@ -103,99 +116,44 @@ export function createRepositoryStore(engine: Engine, folder: string, audit: Aud
   }
 
   return {
-    /** Absolute path of the folder of the repositories that the server creates. */
-    folder,
-    find: (owner: string, name: string) => find(owner, name),
-    get,
-
-    /**
-     * Creates a repository.
-     *
-     * @param place moves the files to their folder before the row is visible; if it fails, there is
-     * no row. It must be quick, because the database is locked meanwhile.
-     * @throws AlreadyExists if the name is taken
-     * @throws Refusal if a name is invalid or reserved, or a user's owner has too many
-     * @throws ServiceError as `checkOwnerAdmin`
-     */
-    async create(
-      repository: NewRepository,
-      place?: (path: string) => Promise<void>,
-      by: Actor = ADMINISTRATOR,
-    ): Promise<Repository> {
-      return audit.transaction((db, record) => create(db, record, by, repository, place))
-    },
-
-    /**
-     * Creates repositories: all or none. The caller removes the files that `publish` has moved if
-     * this fails.
-     *
-     * @param publish moves the files to the paths that each `place` has received, before the rows
-     * are visible
-     */
-    createAll(
-      repositories: readonly { repository: NewRepository; place(path: string): Promise<void> }[],
-      publish: () => Promise<void>,
-      by: Actor = ADMINISTRATOR,
-    ): Promise<Repository[]> {
-      return audit.transaction(async (db, record) => {
-        const created: Repository[] = []
-        for (const { repository, place } of repositories)
-          created.push(await create(db, record, by, repository, place))
-        await publish()
-        return created
-      })
-    },
+    create,
 
     /**
      * Records that the accounts that can write the configuration of an imported repository are
      * trusted.
      */
-    trustOwner(id: number): Promise<void> {
-      return audit.transaction(async (db, record) => {
-        const row = await db
-          .updateTable('repositories')
-          .set({ trust_owner: 1 })
-          .where('id', '=', id)
-          .returningAll()
-          .executeTakeFirst()
-        if (!row) throw new Refusal('the repository was deleted in the meantime; nothing was changed')
-        await record(creationOf(read(row), ADMINISTRATOR))
-      })
-    },
-
-    async list(): Promise<Repository[]> {
-      const rows = await kysely
-        .selectFrom('repositories')
-        .selectAll()
-        .orderBy('owner_key')
-        .orderBy('name_key')
-        .execute()
-      return rows.map(read)
+    async trustOwner(change: Change, id: number): Promise<void> {
+      const row = await change.db
+        .updateTable('repositories')
+        .set({ trust_owner: 1 })
+        .where('id', '=', id)
+        .returningAll()
+        .executeTakeFirst()
+      if (!row) throw new Refusal('the repository was deleted in the meantime; nothing was changed')
+      await change.record(creationOf(readRow(folder, row)))
     },
 
     /**
      * Records that HEAD of a repository was set.
      *
-     * @param change sets HEAD; if it fails, nothing is recorded. It must be quick, because the
+     * @param apply sets HEAD; if it fails, nothing is recorded. It must be quick, because the
      * database is locked meanwhile
+     * @throws as `administeredRepository`
      */
-    setDefaultBranch(
-      repository: Repository,
+    async setDefaultBranch(
+      change: Change,
+      repository: RepositoryName,
       names: { from: string | null; to: string },
-      change: () => Promise<void>,
-      by: Actor = ADMINISTRATOR,
+      apply: () => Promise<void>,
     ): Promise<void> {
-      return audit.transaction(async (db, record) => {
-        await checkRepositoryAdmin(db, by, repository.id)
-        if (names.from !== names.to)
-          await record({
-            by,
-            action: 'repository.default-branch',
-            repository: fullNameOf(repository),
-            details: names,
-          })
-        await change()
-      })
+      const row = await administeredRepository(change, repository)
+      if (names.from !== names.to)
+        await change.record({
+          action: 'repository.default-branch',
+          repository: fullNameOf(row),
+          details: names,
+        })
+      await apply()
     },
 
     /**
@@ -205,67 +163,61 @@ export function createRepositoryStore(engine: Engine, folder: string, audit: Aud
      * in steps between which others can write; a commit keeps all of its statuses or none. If that is
      * interrupted, the next call continues.
      *
-     * @throws Refusal if it does not exist; ServiceError as `checkRepositoryAdmin`
+     * @throws as `administeredRepository`
      */
-    async delete(owner: string, name: string, by: Actor = ADMINISTRATOR): Promise<Repository> {
-      const { id } = await get(owner, name)
-      await checkRepositoryAdmin(kysely, by, id)
+    async delete(transact: Transact, repository: RepositoryName): Promise<Repository> {
+      const { id } = await transact((change) => administeredRepository(change, repository))
       for (const children of [
         { table: 'statuses', parent: 'repository_id', order: 'sha' },
         { table: 'collaborators', parent: 'repository_id', order: 'user_id' },
       ] as const)
-        await deleteMostChildren(engine, children, id)
+        await deleteMostChildren(transact, children, id)
 
-      return audit.transaction(async (db, record) => {
+      return transact(async (change) => {
         // It may have another name meanwhile.
-        const row = await db.selectFrom('repositories').selectAll().where('id', '=', id).executeTakeFirst()
-        if (!row) throw new Refusal(`there is no repository ${owner}/${name}`)
-        const repository = read(row)
-        await checkRepositoryAdmin(db, by, id)
-        await db.deleteFrom('repositories').where('id', '=', id).execute()
-        await record({
-          by,
-          action: 'repository.deleted',
-          repository: fullNameOf(repository),
-          details: {},
-        })
-        return repository
+        const names = change.db
+          .selectFrom('repositories')
+          .select(['id', 'owner', 'name'])
+          .where('id', '=', id)
+        const row = await administeredRepository(change, (await names.executeTakeFirst()) ?? repository)
+        await change.db.deleteFrom('repositories').where('id', '=', row.id).execute()
+        await change.record({ action: 'repository.deleted', repository: fullNameOf(row), details: {} })
+        return readRow(folder, row)
       })
     },
 
     /**
      * @param expected what it is before, as far as the caller knows; default: anything
-     * @throws Refusal if it does not exist, or is something else; ServiceError as
-     * `checkRepositoryAdmin`
+     * @throws Refusal if it is something else; as `administeredRepository`
      */
-    setVisibility(
-      owner: string,
-      name: string,
+    async setVisibility(
+      change: Change,
+      repository: RepositoryName,
       visibility: Visibility,
-      by: Actor = ADMINISTRATOR,
       expected?: string,
     ): Promise<void> {
-      return audit.transaction(async (db, record) => {
-        const repository = await get(owner, name, db)
-        await checkRepositoryAdmin(db, by, repository.id)
-        if (repository.visibility === visibility) return
-        checkUnchanged('the visibility', repository.visibility, expected)
-        await db.updateTable('repositories').set({ visibility }).where('id', '=', repository.id).execute()
-        await record({
-          by,
-          action: 'repository.visibility',
-          repository: fullNameOf(repository),
-          details: { visibility, from: repository.visibility },
-        })
+      const row = await administeredRepository(change, repository)
+      if (row.visibility === visibility) return
+      checkUnchanged('the visibility', row.visibility, expected)
+      await change.db.updateTable('repositories').set({ visibility }).where('id', '=', row.id).execute()
+      await change.record({
+        action: 'repository.visibility',
+        repository: fullNameOf(row),
+        details: { visibility, from: row.visibility },
       })
     },
   }
 }
 
+function readRow(folder: string, row: Selectable<Tables['repositories']>): Repository {
+  const { id, owner, name, visibility, object_format: objectFormat, created_at: createdAt } = row
+  return { id, owner, name, visibility, objectFormat, ...locate(folder, row), createdAt }
+}
+
 /** Returns the event of a repository that was created or imported. */
-function creationOf(repository: Repository, by: Actor): AuditEvent {
+function creationOf(repository: Repository): AuditEvent {
   const { visibility, objectFormat: object_format, path, managed, ownerTrust } = repository
-  const event = { by, repository: fullNameOf(repository) }
+  const event = { repository: fullNameOf(repository) }
   if (managed) return { ...event, action: 'repository.created', details: { visibility, object_format } }
   const details = {
     visibility,
@@ -276,6 +228,6 @@ function creationOf(repository: Repository, by: Actor): AuditEvent {
   return { ...event, action: 'repository.imported', details }
 }
 
-export function fullNameOf({ owner, name }: { owner: string; name: string }): string {
+export function fullNameOf({ owner, name }: RepositoryName): string {
   return `${owner}/${name}`
 }

@@ -1,4 +1,3 @@
-import type { Kysely } from 'kysely'
 import { schemas } from '../../../generated/schemas.ts'
 import {
   type BranchRule,
@@ -11,20 +10,13 @@ import { nameKey } from '../../domain/names.ts'
 import { checkPattern, readPatterns } from '../../domain/patterns.ts'
 import { Refusal } from '../../domain/refusal.ts'
 import { memoizeByObject } from '../../util/memoize.ts'
-import { checkRepositoryAdmin } from '../access/administration.ts'
-import {
-  type Actor,
-  ADMINISTRATOR,
-  type Audit,
-  type Pusher,
-  type RefUpdate,
-  repositoryNameOf,
-} from '../audit/audit.ts'
+import { administeredRepository, type RepositoryName } from '../access/administration.ts'
+import { type Pusher, type RefUpdate, repositoryNameOf } from '../audit/audit.ts'
+import type { Audit, Change } from '../audit/change.ts'
 import type { Engine } from '../engine.ts'
 import { prepare } from '../prepared.ts'
-import type { Tables } from '../tables.ts'
+import type { Queries } from '../tables.ts'
 import { nowInSeconds } from '../time.ts'
-import type { Repository } from './repositories.ts'
 
 /** An update of a branch that its rules would have refused. */
 export interface Bypass extends RefUpdate {
@@ -52,87 +44,8 @@ export function createRuleStore(engine: Engine, audit: Audit) {
 
   return {
     load,
-
-    /**
-     * Stores a rule. Replaces the rule with the same branch pattern.
-     *
-     * @param expected `ruleState` of the rule before, as far as the caller knows; default: any
-     * @returns the number of patterns that all rules of the repository require
-     * @throws Refusal if it exceeds a limit, a pattern is invalid, or the rule before is
-     * another one; ServiceError as `checkRepositoryAdmin`
-     */
-    async set(
-      { id, owner, name }: Pick<Repository, 'id' | 'owner' | 'name'>,
-      rule: BranchRule,
-      by: Actor = ADMINISTRATOR,
-      expected?: string,
-    ): Promise<number> {
-      const { branchPattern, required, bypass } = validateRule(rule)
-      return audit.transaction(async (db, record) => {
-        await checkRepositoryAdmin(db, by, id)
-        const rows = await rowsOf(db, id).execute()
-        const from = detailsOf(rows, branchPattern)
-        checkUnchangedRule(from, expected)
-        const others = rows.filter((row) => row.branch_pattern !== branchPattern)
-        const total = countPatterns(others) + required.length
-        checkPatternTotal(countPatterns(rows), total)
-
-        const row = await db
-          .insertInto('branch_rules')
-          .values({
-            repository_id: id,
-            branch_pattern: branchPattern,
-            required: JSON.stringify(required),
-            created_at: nowInSeconds(),
-          })
-          .onConflict((conflict) =>
-            conflict
-              .columns(['repository_id', 'branch_pattern'])
-              .doUpdateSet({ required: (eb) => eb.ref('excluded.required') }),
-          )
-          .returning('id')
-          .executeTakeFirstOrThrow()
-        await db.deleteFrom('branch_rule_bypasses').where('rule_id', '=', row.id).execute()
-        if (bypass.length > 0) {
-          const users = bypass.map((user) => ({ rule_id: row.id, user_id: user.id }))
-          await db.insertInto('branch_rule_bypasses').values(users).execute()
-        }
-
-        const details = {
-          branches: branchPattern,
-          required: [...required],
-          bypass: bypass.map((user) => user.name),
-          from,
-        }
-        await record({ by, action: 'rule.set', repository: `${owner}/${name}`, details })
-        return total
-      })
-    },
-
-    /** Removes a rule. Throws as `set`, and Refusal if no rule has the branch pattern. */
-    async remove(
-      { id, owner, name }: Pick<Repository, 'id' | 'owner' | 'name'>,
-      branchPattern: string,
-      by: Actor = ADMINISTRATOR,
-      expected?: string,
-    ): Promise<void> {
-      checkPattern('branch pattern', branchPattern, schemas.Branch)
-      await audit.transaction(async (db, record) => {
-        await checkRepositoryAdmin(db, by, id)
-        const from = detailsOf(await rowsOf(db, id).execute(), branchPattern)
-        checkUnchangedRule(from, expected)
-        const deletedRule = await db
-          .deleteFrom('branch_rules')
-          .where('repository_id', '=', id)
-          .where('branch_pattern', '=', branchPattern)
-          .returning('id')
-          .executeTakeFirst()
-        if (!deletedRule || !from)
-          throw new Refusal(`there is no rule for the branch pattern "${branchPattern}"`)
-        const details = { branches: branchPattern, from }
-        await record({ by, action: 'rule.removed', repository: `${owner}/${name}`, details })
-      })
-    },
+    set: setRule,
+    remove: removeRule,
 
     /**
      * Returns the patterns of all contexts that the branch requires, without duplicates, ordered by
@@ -145,17 +58,91 @@ export function createRuleStore(engine: Engine, audit: Audit) {
     },
 
     /** Records updates that a user may make although rules refuse them. */
-    async recordBypasses(
-      { by, repositoryId, repositoryName }: Pusher,
-      bypasses: readonly Bypass[],
-    ): Promise<void> {
-      await audit.transaction(async (db, record) => {
-        const repository = (await repositoryNameOf(db, repositoryId)) ?? repositoryName
-        const event = { by, action: 'rule.bypassed', repository } as const
-        await record(...bypasses.map((details) => ({ ...event, details })))
-      })
-    },
+    recordBypasses: ({ by, repositoryId, repositoryName }: Pusher, bypasses: readonly Bypass[]) =>
+      audit.transaction(by, async (change) => {
+        const repository = (await repositoryNameOf(change.db, repositoryId)) ?? repositoryName
+        const event = { action: 'rule.bypassed', repository } as const
+        await change.record(...bypasses.map((details) => ({ ...event, details })))
+      }),
   }
+}
+
+/**
+ * Stores a rule. Replaces the rule with the same branch pattern.
+ *
+ * @param expected `ruleState` of the rule before, as far as the caller knows; default: any
+ * @returns the number of patterns that all rules of the repository require
+ * @throws Refusal if it exceeds a limit, a pattern is invalid, or the rule before is another one; as
+ * `administeredRepository`
+ */
+async function setRule(
+  change: Change,
+  repository: RepositoryName,
+  rule: BranchRule,
+  expected?: string,
+): Promise<number> {
+  const { branchPattern, required, bypass } = validateRule(rule)
+  const { db } = change
+  const { id, owner, name } = await administeredRepository(change, repository)
+  const rows = await rowsOf(db, id).execute()
+  const from = detailsOf(rows, branchPattern)
+  checkUnchangedRule(from, expected)
+  const others = rows.filter((row) => row.branch_pattern !== branchPattern)
+  const total = countPatterns(others) + required.length
+  checkPatternTotal(countPatterns(rows), total)
+
+  const row = await db
+    .insertInto('branch_rules')
+    .values({
+      repository_id: id,
+      branch_pattern: branchPattern,
+      required: JSON.stringify(required),
+      created_at: nowInSeconds(),
+    })
+    .onConflict((conflict) =>
+      conflict
+        .columns(['repository_id', 'branch_pattern'])
+        .doUpdateSet({ required: (eb) => eb.ref('excluded.required') }),
+    )
+    .returning('id')
+    .executeTakeFirstOrThrow()
+  await db.deleteFrom('branch_rule_bypasses').where('rule_id', '=', row.id).execute()
+  if (bypass.length > 0) {
+    const users = bypass.map((user) => ({ rule_id: row.id, user_id: user.id }))
+    await db.insertInto('branch_rule_bypasses').values(users).execute()
+  }
+
+  const details = {
+    branches: branchPattern,
+    required: [...required],
+    bypass: bypass.map((user) => user.name),
+    from,
+  }
+  await change.record({ action: 'rule.set', repository: `${owner}/${name}`, details })
+  return total
+}
+
+/** Removes a rule. Throws as `setRule`, and Refusal if no rule has the branch pattern. */
+async function removeRule(
+  change: Change,
+  repository: RepositoryName,
+  branchPattern: string,
+  expected?: string,
+): Promise<void> {
+  checkPattern('branch pattern', branchPattern, schemas.Branch)
+  const { db } = change
+  const { id, owner, name } = await administeredRepository(change, repository)
+  const from = detailsOf(await rowsOf(db, id).execute(), branchPattern)
+  checkUnchangedRule(from, expected)
+  const deletedRule = await db
+    .deleteFrom('branch_rules')
+    .where('repository_id', '=', id)
+    .where('branch_pattern', '=', branchPattern)
+    .returning('id')
+    .executeTakeFirst()
+  if (!deletedRule || !from) throw new Refusal(`there is no rule for the branch pattern "${branchPattern}"`)
+  const details = { branches: branchPattern, from }
+  await change.record({ action: 'rule.removed', repository: `${owner}/${name}`, details })
 }
 
 /** Returns a text that is another one for each rule of a branch pattern. */
@@ -181,7 +168,7 @@ interface RuleRow {
 }
 
 /** Returns a query of the rules of a repository: a row for each user who may bypass one, or one. */
-function rowsOf(db: Kysely<Tables>, repositoryId: number) {
+function rowsOf(db: Queries, repositoryId: number) {
   return db
     .selectFrom('branch_rules')
     .leftJoin('branch_rule_bypasses', 'branch_rule_bypasses.rule_id', 'branch_rules.id')

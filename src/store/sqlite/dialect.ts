@@ -8,6 +8,7 @@ import {
   SqliteQueryCompiler,
   type TransactionSettings,
 } from 'kysely'
+import { checkOutsideTransaction } from '../transaction-context.ts'
 import type { Connection } from './connection.ts'
 import { retryWhileBusy } from './driver-errors.ts'
 
@@ -41,6 +42,7 @@ class RetryingDriver extends SqliteDriver {
   }
 
   override async acquireConnection(): Promise<DatabaseConnection> {
+    checkOutsideTransaction()
     const inner = await super.acquireConnection()
     return {
       executeQuery: async <Row>(query: CompiledQuery) => {

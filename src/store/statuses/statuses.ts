@@ -1,10 +1,10 @@
-import type { Kysely } from 'kysely'
 import { Refusal } from '../../domain/refusal.ts'
 import { ServiceError } from '../../errors.ts'
-import { ADMINISTRATOR, type Audit, repositoryNameOf } from '../audit/audit.ts'
+import { repositoryNameOf } from '../audit/audit.ts'
+import type { Change } from '../audit/change.ts'
 import { type Engine, ForeignKeyViolation } from '../engine.ts'
 import { prepare } from '../prepared.ts'
-import type { Tables } from '../tables.ts'
+import type { Queries } from '../tables.ts'
 import { newId, nowInSeconds } from '../time.ts'
 import {
   answeredColumns,
@@ -47,7 +47,7 @@ export function commitCacheKey({ repositoryId, sha }: CommitKey): string {
 }
 
 /** Returns a query of the statuses of a commit. */
-export function statusesOf(kysely: Kysely<Tables>, { repositoryId, sha }: CommitKey) {
+export function statusesOf(kysely: Queries, { repositoryId, sha }: CommitKey) {
   return kysely.selectFrom('statuses').where('repository_id', '=', repositoryId).where('sha', '=', sha)
 }
 
@@ -56,7 +56,7 @@ export function statusesOf(kysely: Kysely<Tables>, { repositoryId, sha }: Commit
  *
  * @param maxContexts contexts that a commit may have
  */
-export function createStatusStore(engine: Engine, audit: Audit, maxContexts: number) {
+export function createStatusStore(engine: Engine, maxContexts: number) {
   const { kysely, dialect } = engine
   const write = dialect.reporting(kysely, maxContexts)
 
@@ -126,33 +126,7 @@ export function createStatusStore(engine: Engine, audit: Audit, maxContexts: num
     listWithReporters: (commit: CommitKey): Promise<ReportedStatus[]> =>
       engine.read(withReporters, commit, { key: commitCacheKey(commit), variant: 'reporters' }),
 
-    /**
-     * Removes the status of a context. The next read in every process is without it.
-     *
-     * @throws Refusal if nothing was reported for the context
-     */
-    async delete(repositoryId: number, sha: string, context: string): Promise<void> {
-      // On Kysely's connection, whose commits clear the caches, since `hasAny` and the number of
-      // contexts change too.
-      await audit.transaction(async (db, record) => {
-        const deletedStatus = await db
-          .deleteFrom('statuses')
-          .where('repository_id', '=', repositoryId)
-          .where('sha', '=', sha)
-          .where('context', '=', context)
-          .returning('context')
-          .executeTakeFirst()
-        const repository = await repositoryNameOf(db, repositoryId)
-        if (!deletedStatus || !repository)
-          throw new Refusal(`the commit ${sha} has no status of the context "${context}"`)
-        await record({
-          by: ADMINISTRATOR,
-          action: 'status.deleted',
-          repository,
-          details: { sha, context },
-        })
-      })
-    },
+    delete: deleteStatus,
 
     /** Returns whether anything has been reported on the commit. */
     async hasAny(repositoryId: number, sha: string): Promise<boolean> {
@@ -162,4 +136,30 @@ export function createStatusStore(engine: Engine, audit: Audit, maxContexts: num
       return (await engine.read(any, { repositoryId, sha }, cache)).length > 0
     },
   }
+}
+
+/**
+ * Removes the status of a context. The next read in every process is without it: a change is on
+ * Kysely's connection, whose commits clear the caches, since `hasAny` and the number of contexts
+ * change too.
+ *
+ * @throws Refusal if nothing was reported for the context
+ */
+async function deleteStatus(
+  change: Change,
+  { repositoryId, sha }: CommitKey,
+  context: string,
+): Promise<void> {
+  const { db } = change
+  const deletedStatus = await db
+    .deleteFrom('statuses')
+    .where('repository_id', '=', repositoryId)
+    .where('sha', '=', sha)
+    .where('context', '=', context)
+    .returning('context')
+    .executeTakeFirst()
+  const repository = await repositoryNameOf(db, repositoryId)
+  if (!deletedStatus || !repository)
+    throw new Refusal(`the commit ${sha} has no status of the context "${context}"`)
+  await change.record({ action: 'status.deleted', repository, details: { sha, context } })
 }

@@ -3,11 +3,12 @@ import Tokens from '@fastify/csrf'
 import { parseCookie, stringifySetCookie } from 'cookie'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Session } from '../../auth/session.ts'
-import { ServiceError } from '../../errors.ts'
+import { insteadOf, ServiceError } from '../../errors.ts'
 import type { SessionClient, SessionUser } from '../../store/accounts/sessions.ts'
 import type { User } from '../../store/accounts/user-rows.ts'
 import type { PasswordChange } from '../../store/accounts/users.ts'
 import type { Actor } from '../../store/audit/audit.ts'
+import type { Transact } from '../../store/audit/change.ts'
 import type { Store } from '../../store/store.ts'
 
 export type SessionAuth = ReturnType<typeof createSessionAuth>
@@ -25,7 +26,7 @@ const MAX_RETURN_PATH = 2_000
  * binds forms to the browser; after sign-in its session is in the database, where signing out ends
  * it.
  */
-export function createSessionAuth({ sessions, users }: Pick<Store, 'sessions' | 'users'>) {
+export function createSessionAuth({ audit, sessions, users }: Pick<Store, 'audit' | 'sessions' | 'users'>) {
   const isSecure = (request: FastifyRequest) => request.client.origin().startsWith('https:')
   const createCookie = (ownName: string) => {
     // With this prefix, browsers reject cookies that other subdomains or plain http set.
@@ -58,7 +59,15 @@ export function createSessionAuth({ sessions, users }: Pick<Store, 'sessions' | 
     return secret
   }
 
+  /** Returns a function that changes something for the user who sends the request. */
+  const transact = (request: FastifyRequest): Transact => {
+    const by = actorOf(request)
+    return (work) => audit.transaction(by, work)
+  }
+
   return {
+    transact,
+
     /** Returns functions that read and set another cookie. `maxAge`: in seconds; 0 deletes it. */
     createCookie,
 
@@ -134,22 +143,23 @@ export function createSessionAuth({ sessions, users }: Pick<Store, 'sessions' | 
       user: User,
       passwordHash: string,
     ): Promise<PasswordChange | null> {
-      const { hash: current } = sessionOf(request)
       const secret = createSecret()
-      const keep = current === undefined ? undefined : { hash: current, newHash: hash(secret) }
-      const change = await users.setPassword(user, passwordHash, actorOf(request, user), keep)
-      if (change) {
+      const ended = await transact(request)((change) =>
+        users.setPassword(change, user, passwordHash, hash(secret)),
+      )
+      if (ended) {
         cookie.set(request, reply, secret)
         request.session = userSession(request, user, secret)
       }
-      return change
+      return ended
     },
 
     /** Ends the session and deletes the cookie. @returns whether the user signs in by a provider */
     async signOut(request: FastifyRequest, reply: FastifyReply): Promise<boolean> {
-      const secret = readSessionCookie(request)
       cookie.set(request, reply, '', 0)
-      return secret !== undefined && sessions.signOut(hash(secret), request.client.address)
+      if (!sessionOf(request).user) return false
+      // It may have ended meanwhile, which is the desired result.
+      return transact(request)(sessions.signOut).catch(insteadOf(ServiceError, false))
     },
   }
 }
@@ -168,9 +178,11 @@ function returnPath({ method, url }: FastifyRequest): string {
   return method === 'GET' || method === 'HEAD' ? url : '/'
 }
 
-/** Returns the signed-in user as the actor of an event. */
-export function actorOf(request: FastifyRequest, user: SessionUser): Actor {
-  return { kind: 'user', user, address: request.client.address }
+/** Returns who acts by sending the request. */
+function actorOf(request: FastifyRequest): Actor {
+  const { address } = request.client
+  const { user, hash: session } = sessionOf(request)
+  return user ? { kind: 'user', user, address, session } : { kind: 'anonymous', address }
 }
 
 /** Returns a hook that sends anonymous users to the sign-in page. @param path to return to */

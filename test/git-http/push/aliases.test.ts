@@ -2,6 +2,7 @@ import t from 'tap'
 import { openRepository } from '../../../src/git/opened-repository.ts'
 import { readSymbolicRefs } from '../../../src/git/refs/symbolic-refs.ts'
 import { decide } from '../../../src/git-http/push/gate.ts'
+import { asAdministrator } from '../../helpers/changes.ts'
 import { openTestStore, sqlite } from '../../helpers/databases.ts'
 import { listEvents } from '../../helpers/events.ts'
 import { createCommits, git } from '../../helpers/git.ts'
@@ -9,15 +10,15 @@ import { addReport, addRepository } from '../../helpers/records.ts'
 
 t.test('a force push is refused by the rule of any name of its branch', async (t) => {
   const { store } = await openTestStore(t, sqlite)
-  const user = await store.users.create('ann')
+  const user = await asAdministrator(store).users.create('ann')
   const repository = await addRepository(store, 'owner/demo', { commits: 0 })
   const { id: repositoryId, path } = repository
   const [old = ''] = createCommits(path, 1, 'main')
   const [tip = ''] = createCommits(path, 1, 'unrelated')
   git(path, 'symbolic-ref', 'refs/heads/trunk', 'refs/heads/main')
   const rule = { required: ['ci'], bypass: [user] }
-  await store.rules.set(repository, { ...rule, branchPattern: 'main' })
-  await store.rules.set(repository, { ...rule, branchPattern: 'trunk', bypass: [] })
+  await asAdministrator(store).rules.set(repository, { ...rule, branchPattern: 'main' })
+  await asAdministrator(store).rules.set(repository, { ...rule, branchPattern: 'trunk', bypass: [] })
   await addReport({ store, repositoryId, sha: tip }, 'ci')
 
   const by = { kind: 'user', user, address: '192.0.2.1' } as const
@@ -35,7 +36,7 @@ t.test('a force push is refused by the rule of any name of its branch', async (t
   for (const ref of ['refs/heads/main', 'refs/heads/trunk'])
     t.match(await decideOn(ref), [[ref, /by force/]], `${ref}: ann may bypass only the rule of main`)
   t.same(await bypasses(), [], 'nothing was bypassed')
-  await store.rules.set(repository, { ...rule, branchPattern: 'trunk' })
+  await asAdministrator(store).rules.set(repository, { ...rule, branchPattern: 'trunk' })
   t.same(await decideOn('refs/heads/main'), [])
   t.equal((await bypasses()).length, 2)
 })

@@ -1,6 +1,7 @@
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { asAdministrator } from '../../helpers/changes.ts'
 import { git as gitSync } from '../../helpers/git.ts'
 import { addReport } from '../../helpers/records.ts'
 import { startServer } from '../../helpers/server.ts'
@@ -19,11 +20,18 @@ if (!owner) throw new Error('there is no user')
 /** Creates a repository that requires `ci/test` on `main`, and a checkout with one commit. */
 async function setUp(name: string, objectFormat: 'sha1' | 'sha256' = 'sha1', path?: string) {
   if (path === undefined) await server.createRepository(`owner/${name}`, { objectFormat, commits: 0 })
-  else await store.repositories.create({ owner: 'owner', name, visibility: 'public', objectFormat, path })
+  else
+    await asAdministrator(store).repositories.create({
+      owner: 'owner',
+      name,
+      visibility: 'public',
+      objectFormat,
+      path,
+    })
   const repository = await store.repositories.get('owner', name)
   const checkout = await createCheckout(t, `${server.url}/owner/${name}.git`, objectFormat)
   const require = (branchPattern: string, ...required: string[]) =>
-    store.rules.set(repository, { branchPattern, required, bypass: [] })
+    asAdministrator(store).rules.set(repository, { branchPattern, required, bypass: [] })
   await require('main', 'ci/test')
   const head = () => git(checkout, ['rev-parse', 'HEAD'])
   return {
@@ -116,14 +124,22 @@ t.test('a branch with rules is neither deleted nor pushed to by force', async (t
   t.match((await push('--force', 'HEAD:main')).stderr, forced)
   t.equal(tip('main'), first)
 
-  await store.rules.set(repository, {
+  await asAdministrator(store).rules.set(repository, {
     branchPattern: 'main',
     required: ['ci/test', 'e2e'],
     bypass: [owner],
   })
-  await store.rules.set(repository, { branchPattern: 'm*', required: ['ci/test'], bypass: [] })
+  await asAdministrator(store).rules.set(repository, {
+    branchPattern: 'm*',
+    required: ['ci/test'],
+    bypass: [],
+  })
   t.match((await push('--force', 'HEAD:main')).stderr, forced, 'each rule must name the user')
-  await store.rules.set(repository, { branchPattern: 'm*', required: ['ci/test'], bypass: [owner] })
+  await asAdministrator(store).rules.set(repository, {
+    branchPattern: 'm*',
+    required: ['ci/test'],
+    bypass: [owner],
+  })
   await require('strict', 'lint')
   t.match(
     (await push('--atomic', '--force', 'HEAD:main', 'HEAD:strict')).stderr,
@@ -167,11 +183,19 @@ t.test(
     t.equal(tip('topic'), await head())
     t.equal(headOf(), 'refs/heads/main', 'main has a rule')
 
-    await store.rules.remove(repository, 'main')
-    await store.rules.set(repository, { branchPattern: 'topic', required: ['ci/test'], bypass: [] })
+    await asAdministrator(store).rules.remove(repository, 'main')
+    await asAdministrator(store).rules.set(repository, {
+      branchPattern: 'topic',
+      required: ['ci/test'],
+      bypass: [],
+    })
     t.equal((await push('HEAD:other')).code, 0)
     t.equal(headOf(), 'refs/heads/other', 'a rule for another branch does not matter')
-    await store.rules.set(repository, { branchPattern: 'ma*', required: ['ci/test'], bypass: [owner] })
+    await asAdministrator(store).rules.set(repository, {
+      branchPattern: 'ma*',
+      required: ['ci/test'],
+      bypass: [owner],
+    })
     gitSync(repository.path, 'symbolic-ref', 'HEAD', 'refs/heads/main')
     t.equal((await push('HEAD:more')).code, 0)
     t.equal(headOf(), 'refs/heads/main', 'nor does who may bypass it')
@@ -200,7 +224,11 @@ t.test(
     await commit()
     gitSync(repository.path, 'symbolic-ref', 'refs/aliases/main', 'refs/heads/main')
     t.match((await push('HEAD:refs/aliases/main', ...tags(50, 'c'))).stderr, /51 refs in one push/)
-    await store.rules.set(repository, { branchPattern: 'main', required: ['ci/test'], bypass: [owner] })
+    await asAdministrator(store).rules.set(repository, {
+      branchPattern: 'main',
+      required: ['ci/test'],
+      bypass: [owner],
+    })
     t.equal((await push('HEAD:main', ...tags(50, 'd'))).code, 0, 'a mirror')
   },
 )
@@ -226,7 +254,11 @@ t.test('rules and reports count that come while git works', async (t) => {
   t.match((await push('HEAD:main')).stderr, /ci\/test reported failure/)
   await report('success')
   whileGitWorks(async () => {
-    await store.rules.set(repository, { branchPattern: 'oth*', required: ['e2e'], bypass: [] })
+    await asAdministrator(store).rules.set(repository, {
+      branchPattern: 'oth*',
+      required: ['e2e'],
+      bypass: [],
+    })
   })
   const { stderr } = await push('HEAD:main', 'HEAD:other', '+HEAD~1:refs/heads/others')
   t.match(stderr, /other \(e2e has not reported\)/)
@@ -236,15 +268,15 @@ t.test('rules and reports count that come while git works', async (t) => {
 t.test('access that ends while git works counts', async (t) => {
   const { checkout, report, tip } = await setUp('ended')
   await report('success')
-  const user = await store.users.create('leaver')
-  await store.collaborators.set('owner', 'ended', user.id, 'write')
+  const user = await asAdministrator(store).users.create('leaver')
+  await asAdministrator(store).collaborators.set({ owner: 'owner', name: 'ended' }, user.id, 'write')
   const token = basic('x', await server.createToken('leaver'))
   const { load } = store.rules
   t.teardown(() => {
     store.rules.load = load
   })
   store.rules.load = async (id) => {
-    await store.collaborators.set('owner', 'ended', user.id, 'read')
+    await asAdministrator(store).collaborators.set({ owner: 'owner', name: 'ended' }, user.id, 'read')
     return load(id)
   }
   const { stderr } = await tryGit(checkout, ['push', 'origin', 'HEAD:main', 'HEAD:topic'], {
@@ -265,7 +297,7 @@ t.test('an address that is blocked while git works may push later', async (t) =>
   }
   const { stderr } = await push('HEAD:main')
   store.rules.load = load
-  await store.failures.lift('127.0.0.1')
+  await asAdministrator(store).failures.lift('127.0.0.1')
   t.match(stderr, /\(the server cannot check the rules of its branches now; push again later\)/)
   t.equal((await push('HEAD:main')).code, 0)
   t.equal(tip('main').length, 40)
@@ -415,7 +447,11 @@ t.test('what is no commit is refused as such', async (t) => {
   await report('success')
   t.equal((await push('HEAD:main')).code, 0)
   await pushed()
-  await store.rules.set(repository, { branchPattern: 'main', required: ['ci/test'], bypass: [owner] })
+  await asAdministrator(store).rules.set(repository, {
+    branchPattern: 'main',
+    required: ['ci/test'],
+    bypass: [owner],
+  })
   await pushed()
   t.equal(tip('main'), await head())
 })
@@ -426,7 +462,11 @@ t.test('a push that expects another tip is no failure of the server', async (t) 
   await push('HEAD:main')
   const [id, tree] = [await head(), await git(checkout, ['rev-parse', 'HEAD^{tree}'])]
   for (const bypass of [[], [owner]]) {
-    await store.rules.set(repository, { branchPattern: 'main', required: ['ci/test'], bypass })
+    await asAdministrator(store).rules.set(repository, {
+      branchPattern: 'main',
+      required: ['ci/test'],
+      bypass,
+    })
     for (const old of ['1'.repeat(40), tree]) {
       const url = `${server.url}/owner/expected.git`
       const { request, answer } = beginRpc(url, 'git-receive-pack', authorization)

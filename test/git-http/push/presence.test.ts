@@ -6,6 +6,7 @@ import { createBareRepository } from '../../../src/git/repository.ts'
 import { Presence } from '../../../src/git-http/push/presence.ts'
 import { PushRecorder } from '../../../src/git-http/push/record.ts'
 import type { Pusher } from '../../../src/store/audit/audit.ts'
+import { asAdministrator } from '../../helpers/changes.ts'
 import { openTestStore, sqlite, temporaryFolder } from '../../helpers/databases.ts'
 import { listPushes } from '../../helpers/events.ts'
 import { createCommits, git, replaceGit } from '../../helpers/git.ts'
@@ -122,7 +123,7 @@ t.test('locks are removed that only a killed git can have left', async (t) => {
   const row = { owner: 'owner', name: 'imported', visibility: 'public', objectFormat: 'sha1' } as const
   const alone = await addRepository(store, 'owner/alone')
   const shared = await addRepository(store, 'owner/shared')
-  const others = await store.repositories.create({ ...row, path: imported })
+  const others = await asAdministrator(store).repositories.create({ ...row, path: imported })
   for (const { id } of [alone, shared, others]) await push(id, 'refs/heads/\xc3\xbc', commit, server.name)
   await push(shared.id, 'refs/heads/x', commit, running.name)
   const locks = ({ path }: { path: string }) =>

@@ -11,6 +11,7 @@ import { PushRecorder } from '../../../src/git-http/push/record.ts'
 import type { Pusher } from '../../../src/store/audit/audit.ts'
 import { settleAsUnknown } from '../../../src/store/repositories/pushes.ts'
 import { openStore, type Store } from '../../../src/store/store.ts'
+import { asAdministrator } from '../../helpers/changes.ts'
 import { databases, openTestStore, sqlite } from '../../helpers/databases.ts'
 import { listPushes } from '../../helpers/events.ts'
 import { git, replaceGit } from '../../helpers/git.ts'
@@ -103,7 +104,7 @@ for (const database of databases) {
 
     const many = Array.from({ length: 70 }, (_, index) => move(`x${index}`, NONE, first))
     await store.pushes.begin(pusher, many)
-    await store.repositories.delete('owner', 'Demo')
+    await asAdministrator(store).repositories.delete({ owner: 'owner', name: 'Demo' })
     await settle(t, store)
     t.match((await listPushes(store))[8]?.details, { updates: [], more: 20, interrupted: true })
     t.equal((await listPushes(store))[8]?.object, 'owner/Demo', 'the name that the push used')
@@ -126,7 +127,7 @@ for (const database of databases) {
     )
 
     await store.pushes.begin(pusher, [move('made', first, second)])
-    await settleAsUnknown(store.engine.kysely)
+    await store.engine.kysely.transaction().execute(settleAsUnknown)
     t.match((await listPushes(store))[12]?.details, { updates: [], unknown: [move('made', first, second)] })
     t.same(await store.pushes.listOpen(0), [])
   })
@@ -238,7 +239,7 @@ t.test('a server that is killed in the middle of a push loses no event and leave
   t.notOk(existsSync(old), 'so is a repository that got no row')
   t.ok(existsSync(young), 'unless a command may be creating it')
   const repository = (await store.repositories.find('owner', 'demo')) ?? assert.fail()
-  await store.rules.set(repository, { branchPattern: 'x', required: ['x'], bypass: [] })
+  await asAdministrator(store).rules.set(repository, { branchPattern: 'x', required: ['x'], bypass: [] })
   stops.at('for-each-ref --format=%(refname) %(symref)')
   t.notOk(await kill('deciding', stops.isStopped))
 })

@@ -5,8 +5,9 @@ import { gunzipSync, gzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
 import { restoreBackup } from '../../../src/maintenance/backup/restore.ts'
 import { writeBackup } from '../../../src/maintenance/backup/write.ts'
-import { ADMINISTRATOR, recordEvents } from '../../../src/store/audit/audit.ts'
+import { ADMINISTRATOR } from '../../../src/store/audit/audit.ts'
 import { openStore, type Store } from '../../../src/store/store.ts'
+import { asAdministrator } from '../../helpers/changes.ts'
 import { databases, openTestStore, sqlite, temporaryFolder } from '../../helpers/databases.ts'
 import { listEvents } from '../../helpers/events.ts'
 import { BROWSER, insertSession } from '../../helpers/sessions.ts'
@@ -33,37 +34,42 @@ function report(store: Store, repositoryId: number, fields: object = {}) {
  * @returns the repository's id
  */
 async function fill(store: Store): Promise<number> {
-  const alice = await store.users.create('Alice', { passwordHash: 'hash' })
-  const bob = await store.users.create('bob')
-  await store.users.link('bob', { issuer: 'https://id.example.org/', subject: 'b' })
-  const gone = await store.users.create('gone')
-  await store.users.delete(gone.name)
+  const alice = await asAdministrator(store).users.create('Alice', { passwordHash: 'hash' })
+  const bob = await asAdministrator(store).users.create('bob')
+  await asAdministrator(store).users.link('bob', { issuer: 'https://id.example.org/', subject: 'b' })
+  const gone = await asAdministrator(store).users.create('gone')
+  await asAdministrator(store).users.delete(gone.name)
   const create = (name: string) =>
-    store.repositories.create({ owner: 'Alice', name, visibility: 'private', objectFormat: 'sha1' })
+    asAdministrator(store).repositories.create({
+      owner: 'Alice',
+      name,
+      visibility: 'private',
+      objectFormat: 'sha1',
+    })
   const rocket = await create('rocket')
   const { id } = rocket
-  await store.repositories.create({
+  await asAdministrator(store).repositories.create({
     owner: 'carol',
     name: 'imported',
     visibility: 'public',
     objectFormat: 'sha256',
     path: '/srv/git/imported.git',
   })
-  await store.collaborators.set('alice', 'rocket', bob.id, 'read')
+  await asAdministrator(store).collaborators.set({ owner: 'alice', name: 'rocket' }, bob.id, 'read')
   const token = { userId: alice.id, name: 'CI', prefix: 'cst_1', scopes: ['repo'] }
-  await store.tokens.create({ ...token, hash: 'h1', expiresAt: 1_999_999_999_999 })
+  await asAdministrator(store).tokens.create({ ...token, hash: 'h1', expiresAt: 1_999_999_999_999 })
   const limits = { repositories: [id], contexts: ['ci/*', '🚀'], push: false }
-  await store.tokens.create({ ...token, hash: 'h2', expiresAt: null, limits })
-  await store.rules.set(rocket, {
+  await asAdministrator(store).tokens.create({ ...token, hash: 'h2', expiresAt: null, limits })
+  await asAdministrator(store).rules.set(rocket, {
     branchPattern: 'release/*',
     required: ['ci/*', 'é "\\\u2028 🚀'],
     bypass: [alice, bob],
   })
   await insertSession(store, 'session', alice.id)
   await store.failures.count('192.0.2.1', { limit: 30, window: 60 })
-  await recordEvents(store.engine.kysely, [
-    { by: ADMINISTRATOR, action: 'user.locked', subject: alice, details: { sessions: 1 } },
-  ])
+  await store.audit.transaction(ADMINISTRATOR, (change) =>
+    change.record({ action: 'user.locked', subject: alice, details: { sessions: 1 } }),
+  )
   await Promise.all(
     Array.from({ length: 634 }, (_, index) => report(store, id, { context: `context ${index}` })),
   )
@@ -74,7 +80,7 @@ async function fill(store: Store): Promise<number> {
   await report(store, id, { context: 'empty', description: '', reporterId: reporter?.reporterId })
   // Makes the highest id that was given out one of a deleted row.
   await create('deleted')
-  await store.repositories.delete('alice', 'deleted')
+  await asAdministrator(store).repositories.delete({ owner: 'alice', name: 'deleted' })
   return id
 }
 
@@ -91,7 +97,7 @@ async function contentOf(store: Store) {
   const access = await store.access.find(null, 'h1', 'alice', 'rocket')
   return {
     users: await Promise.all(users.map(({ name }) => store.users.find(name))),
-    collaborators: await store.collaborators.list('alice', 'rocket'),
+    collaborators: await store.collaborators.list({ owner: 'alice', name: 'rocket' }),
     repositories,
     tokens,
     statuses,
@@ -127,8 +133,8 @@ for (const from of databases) {
 
       const newest = { owner: 'Alice', name: 'new', visibility: 'public', objectFormat: 'sha1' } as const
       const [here, there] = [
-        await store.repositories.create(newest),
-        await restored.repositories.create(newest),
+        await asAdministrator(store).repositories.create(newest),
+        await asAdministrator(restored).repositories.create(newest),
       ]
       t.equal(there.id, here.id, 'ids continue')
       await t.rejects(restoreBackup(restored.engine, file, quiet), { message: /not empty/ })
@@ -291,7 +297,7 @@ t.test('keeps an earlier backup until the new one is complete', async (t) => {
   }
   await t.rejects(writeBackup(store.engine, file, full), { message: 'disk full' })
   t.same(readFileSync(file), before)
-  await store.users.create('later')
+  await asAdministrator(store).users.create('later')
   await writeBackup(store.engine, file, quiet)
   t.notSame(readFileSync(file), before)
   t.same(readdirSync(join(file, '..')), ['statuses.backup'])

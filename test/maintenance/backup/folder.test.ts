@@ -21,6 +21,7 @@ import { listBackups } from '../../../src/maintenance/backup/generations.ts'
 import { findBackup, restoreAll } from '../../../src/maintenance/backup/restore.ts'
 import type { Repository } from '../../../src/store/repositories/repositories.ts'
 import { openStore, type Store, type StoreOptions } from '../../../src/store/store.ts'
+import { asAdministrator } from '../../helpers/changes.ts'
 import { databases, openTestStore, postgres, sqlite, temporaryFolder } from '../../helpers/databases.ts'
 import { listEvents } from '../../helpers/events.ts'
 import { flipBit } from '../../helpers/flip-bit.ts'
@@ -32,7 +33,9 @@ const defaults = { keep: 7, imported: false }
 
 async function create(store: Store, name: string, objectFormat: ObjectFormat = 'sha1'): Promise<Repository> {
   const repository = { owner: 'alice', name, visibility: 'public', objectFormat } as const
-  return store.repositories.create(repository, (path) => createBareRepository(path, objectFormat))
+  return asAdministrator(store).repositories.create(repository, (path) =>
+    createBareRepository(path, objectFormat),
+  )
 }
 
 function report(store: Store, { id }: Repository, sha: string) {
@@ -82,7 +85,7 @@ for (const from of databases) {
   const to = from === sqlite ? postgres : sqlite
   t.test(`restores a folder of ${from.name} into ${to.name}, each of its backups`, async (t) => {
     const { store } = await openTestStore(t, from)
-    await store.users.create('alice')
+    await asAdministrator(store).users.create('alice')
     const rocket = await create(store, 'rocket')
     const other = await create(store, 'other', 'sha256')
     for (const { path } of [rocket, other]) {
@@ -155,7 +158,7 @@ for (const from of databases) {
       writeFileSync(join(folder, name), '')
     await backUp(store, folder, { ...defaults, keep: 2 }, quiet)
     t.equal(backups().length, 4, 'two backups, and nothing of one that was interrupted')
-    await store.repositories.delete(third.owner, third.name)
+    await asAdministrator(store).repositories.delete({ owner: third.owner, name: third.name })
     t.ok(existsSync(join(folder, 'repositories', '3.sha1.git')), 'while a backup names it')
     await backUp(store, folder, { ...defaults, keep: 1 }, quiet)
     t.same(readdirSync(join(folder, 'repositories')).sort(), ['1.sha1.git', '2.sha256.git'])
@@ -229,13 +232,13 @@ t.test('imported repositories are left out, or restored into the data directory'
   await createBareRepository(path, 'sha1')
   createCommits(path, 2)
   const row = { owner: 'alice', name: 'imported', visibility: 'public', objectFormat: 'sha1', path } as const
-  await store.repositories.create(row)
+  await asAdministrator(store).repositories.create(row)
   const folder = temporaryFolder(t)
   t.same((await backUp(store, folder, defaults, quiet)).left, ['alice/imported'])
   const without = await restore(t, folder)
   t.equal((await without.store.repositories.get('alice', 'imported')).path, path)
   const away = { ...row, name: 'away', path: join(path, 'nowhere') }
-  await store.repositories.create(away)
+  await asAdministrator(store).repositories.create(away)
   t.same((await backUp(store, folder, { ...defaults, imported: true }, quiet)).left, [])
   const { store: restored, options } = await restore(t, folder)
   const moved = await restored.repositories.get('alice', 'imported')
@@ -430,7 +433,8 @@ t.test('a repository that is deleted while the backup is made is not restored', 
   const folder = temporaryFolder(t)
   let deletion: Promise<unknown> | undefined
   await backUp(store, folder, defaults, (what) => {
-    if (what === 'statuses') deletion = store.repositories.delete('alice', 'deleted')
+    if (what === 'statuses')
+      deletion = asAdministrator(store).repositories.delete({ owner: 'alice', name: 'deleted' })
   })
   await deletion
   const { store: restored } = await restore(t, folder)

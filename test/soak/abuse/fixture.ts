@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import type { Test } from 'tap'
 import { hashPassword } from '../../../src/auth/password.ts'
 import { rpcText } from '../../git-http/raw.ts'
+import { asAdministrator } from '../../helpers/changes.ts'
 import { temporaryFolder } from '../../helpers/databases.ts'
 import { git } from '../../helpers/git.ts'
 import { type Instance, startInstance } from '../../helpers/instance.ts'
@@ -59,14 +60,18 @@ export async function createFixture(t: Test): Promise<Fixture> {
   const server = await startServer(t)
   const { store, options } = server
   for (const user of ['alice', 'mallory'])
-    await store.users.create(user, { passwordHash: await hashPassword(PASSWORD) })
+    await asAdministrator(store).users.create(user, { passwordHash: await hashPassword(PASSWORD) })
   const tokens = { alice: await server.createToken('alice'), writers: [] as string[] }
   const demo = await createRepository(server, folder, 'alice/demo', SMALL_FILE)
   const large = await createRepository(server, folder, 'alice/large', LARGE_FILE)
   await createRepository(server, folder, 'mallory/own', 0)
   for (let writer = 0; writer < WRITERS; writer++) {
     const user = `writer-${writer}`
-    await store.collaborators.set('mallory', 'own', await server.createUser(user), 'write')
+    await asAdministrator(store).collaborators.set(
+      { owner: 'mallory', name: 'own' },
+      await server.createUser(user),
+      'write',
+    )
     tokens.writers.push(await server.createToken(user))
   }
   const newest = demo.commits.slice(-30)

@@ -10,6 +10,7 @@ import { backUp } from '../../../src/maintenance/backup/back-up.ts'
 import { listBackups, readManifest } from '../../../src/maintenance/backup/generations.ts'
 import { findBackup, restoreAll } from '../../../src/maintenance/backup/restore.ts'
 import { databaseFile, openStore } from '../../../src/store/store.ts'
+import { asAdministrator } from '../../helpers/changes.ts'
 import { temporaryFolder } from '../../helpers/databases.ts'
 import { createCommits, git } from '../../helpers/git.ts'
 import { minimalEnvironment } from '../../helpers/process.ts'
@@ -117,7 +118,7 @@ async function prepare(dataDir: string): Promise<string[]> {
   mkdirSync(dataDir, { mode: 0o700 })
   const store = await openStore({ dataDir })
   const paths: string[] = []
-  await store.users.create('alice')
+  await asAdministrator(store).users.create('alice')
   for (const objectFormat of ['sha1', 'sha256', 'sha1'] as const) {
     const options = { objectFormat, commits: 50 }
     const { id, path, commits } = await addRepository(store, `alice/r${paths.length}`, options)

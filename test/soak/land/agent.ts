@@ -5,6 +5,7 @@ import { setTimeout } from 'node:timers/promises'
 import type { Test } from 'tap'
 import { commandLine } from '../../../clients/typescript/test/helpers/command-line.ts'
 import { type LandingPlace, startLanding } from '../../../clients/typescript/test/helpers/landing.ts'
+import { asAdministrator } from '../../helpers/changes.ts'
 import { git } from '../../helpers/git.ts'
 
 const skill = readFileSync(resolve(import.meta.dirname, '../../../clients/typescript/SKILL.md'), 'utf8')
@@ -77,7 +78,7 @@ async function startWork(t: Test): Promise<{
   cost: Cost
 }> {
   const place = await startLanding(t)
-  await place.server.store.rules.set(place.repository, {
+  await asAdministrator(place.server.store).rules.set(place.repository, {
     branchPattern: 'main',
     required: CHECKS,
     bypass: [],

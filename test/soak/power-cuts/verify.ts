@@ -14,6 +14,7 @@ import { findBackup, restoreAll } from '../../../src/maintenance/backup/restore.
 import type { Repository } from '../../../src/store/repositories/repositories.ts'
 import { databaseFile, openStore, type Store } from '../../../src/store/store.ts'
 import { basic, commit, git } from '../../git-http/client.ts'
+import { asAdministrator } from '../../helpers/changes.ts'
 import { listPushes, type PushEvent } from '../../helpers/events.ts'
 import { addToken } from '../../helpers/records.ts'
 import type { Promised } from './workload.ts'
@@ -299,7 +300,8 @@ async function use(disk: string, store: Store, repositories: readonly Repository
   try {
     const url = await app.listen({ host: '127.0.0.1', port: 0 })
     const user =
-      (await store.users.find('owner')) ?? (await store.users.create('owner', { ownExisting: true }))
+      (await store.users.find('owner')) ??
+      (await asAdministrator(store).users.create('owner', { ownExisting: true }))
     const { secret: token } = await addToken(store, user.id)
     for (const { id, owner, name } of repositories) {
       const folder = join(disk, `work-${id}`)

@@ -5,6 +5,7 @@ import { Client, DatabaseError } from 'pg'
 import tap, { type Test } from 'tap'
 import { CONNECTION_MESSAGES, translateError } from '../../../src/store/postgres/driver-errors.ts'
 import { openStore, type StoreOptions } from '../../../src/store/store.ts'
+import { asAdministrator } from '../../helpers/changes.ts'
 import { databaseUrl, execute, openTestStore, postgres } from '../../helpers/databases.ts'
 import { startPostgres } from '../../helpers/postgres-server.ts'
 import { addReport } from '../../helpers/records.ts'
@@ -21,7 +22,7 @@ async function openRepository(t: Test, options?: StoreOptions) {
   const opened = options ? { store: await openStore(options), options } : await openTestStore(t, postgres)
   if (options) t.teardown(() => opened.store.close())
   const { store } = opened
-  const created = await store.repositories.create({
+  const created = await asAdministrator(store).repositories.create({
     owner: 'acme',
     name: `repo-${Date.now()}`,
     visibility: 'public',
@@ -191,7 +192,7 @@ test('replaces connections that the server closed, idle or in use', async (t) =>
 
 test('losing the connection rolls a transaction back', async (t) => {
   const { store, url } = await openRepository(t)
-  const lost = store.repositories.create(
+  const lost = asAdministrator(store).repositories.create(
     { owner: 'acme', name: 'lost', visibility: 'public', objectFormat: 'sha1' },
     async () => {
       await terminateAll(url)

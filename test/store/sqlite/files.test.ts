@@ -5,6 +5,7 @@ import { setTimeout } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { issueToken } from '../../../src/auth/issue-token.ts'
 import { ADMINISTRATOR } from '../../../src/store/audit/audit.ts'
+import { asAdministrator } from '../../helpers/changes.ts'
 import { openTestStore, sqlite } from '../../helpers/databases.ts'
 import { type Instance, startInstance } from '../../helpers/instance.ts'
 import { addReport } from '../../helpers/records.ts'
@@ -94,18 +95,20 @@ for (const suffix of ['-wal', '-shm']) {
 
 t.test('commands do not acknowledge anything either', async (t) => {
   const { store, options } = await openTestStore(t, sqlite)
-  const { id: userId } = await store.users.create('alice')
+  const { id: userId } = await asAdministrator(store).users.create('alice')
   const file = join(options.dataDir, 'commit-status.db')
   const content = readFileSync(file)
   renameSync(file, `${file}.away`)
   t.ok(content.length > 0)
   const repository = { owner: 'alice', name: 'rocket', visibility: 'public', objectFormat: 'sha1' } as const
-  await t.rejects(store.repositories.create(repository), AWAY, 'a transaction')
+  await t.rejects(asAdministrator(store).repositories.create(repository), AWAY, 'a transaction')
   const request = { userId, name: 'ci', scopes: ['repo'], expiresAt: null }
-  await t.rejects(issueToken(store.tokens, request, ADMINISTRATOR), AWAY)
+  const issue = () =>
+    store.audit.transaction(ADMINISTRATOR, (change) => issueToken(change, store.tokens, request))
+  await t.rejects(issue(), AWAY)
   await t.rejects(store.users.list(), AWAY, 'a read')
   renameSync(`${file}.away`, file)
-  t.equal((await issueToken(store.tokens, request, ADMINISTRATOR)).token.name, 'ci')
+  t.equal((await issue()).token.name, 'ci')
 })
 
 for (const suffix of ['', '-wal', '-shm']) {
@@ -114,7 +117,10 @@ for (const suffix of ['', '-wal', '-shm']) {
     async (t) => {
       const { store, options } = await openTestStore(t, sqlite)
       const place = { owner: 'acme', visibility: 'public', objectFormat: 'sha1' } as const
-      const { id: repositoryId } = await store.repositories.create({ ...place, name: 'rocket' })
+      const { id: repositoryId } = await asAdministrator(store).repositories.create({
+        ...place,
+        name: 'rocket',
+      })
       const report = (context: string) => addReport({ store, repositoryId, sha: 'a'.repeat(40) }, context)
       const { now } = Date
       // The folder changed ten seconds ago.

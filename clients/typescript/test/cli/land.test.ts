@@ -3,6 +3,7 @@ import { createServer } from 'node:http'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
+import { asAdministrator } from '../../../../test/helpers/changes.ts'
 import { capture } from '../../../../test/helpers/cli.ts'
 import { freePort, listenLocally } from '../../../../test/helpers/free-port.ts'
 import { git, gitWith } from '../../../../test/helpers/git.ts'
@@ -191,9 +192,13 @@ t.test('what cannot be landed is refused with the reason, before anything is pus
   for (const name of ['land', 'a/refs/heads/land']) git(path, 'update-ref', `refs/heads/${name}`, main())
   t.match(await land([commit]), { code: 5, stderr: /the branch land is in the way of land\/main\// })
   git(path, 'update-ref', '-d', 'refs/heads/land')
-  await server.store.rules.set(repository, { branchPattern: '*', required: ['ci/test'], bypass: [] })
+  await asAdministrator(server.store).rules.set(repository, {
+    branchPattern: '*',
+    required: ['ci/test'],
+    bypass: [],
+  })
   t.match(await land([commit]), { code: 5, stderr: /a rule matches land\/main\/.* too/ })
-  await server.store.rules.remove(repository, '*')
+  await asAdministrator(server.store).rules.remove(repository, '*')
   t.strictSame(leftovers(), [])
 })
 
@@ -314,7 +319,11 @@ case $* in ${hold}) ;; *) echo "$*" >>'${calls}'; exec git "$@" ;; esac
 }
 
 t.test('interrupted at each step, it leaves nothing behind', async (t) => {
-  await server.store.rules.set(repository, { branchPattern: 'stop/*', required: ['ci/test'], bypass: [] })
+  await asAdministrator(server.store).rules.set(repository, {
+    branchPattern: 'stop/*',
+    required: ['ci/test'],
+    bypass: [],
+  })
   const base = main()
   const secrets = [place.token, Buffer.from(`x:${place.token}`).toString('base64')]
   const steps = [

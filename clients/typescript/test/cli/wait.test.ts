@@ -1,4 +1,5 @@
 import t from 'tap'
+import { asAdministrator } from '../../../../test/helpers/changes.ts'
 import { createClient, unwrap } from '../../src/index.ts'
 import { call, commandLine } from '../helpers/command-line.ts'
 import { startService } from '../helpers/service.ts'
@@ -129,7 +130,7 @@ t.test('--branch waits for what the rules of the branch require', async (t) => {
   const repository = await server.store.repositories.find('acme', 'rocket')
   if (!repository) throw new Error('the repository is missing')
   const required = ['ci/test', 'lint']
-  await server.store.rules.set(repository, { branchPattern: 'main', required, bypass: [] })
+  await asAdministrator(server.store).rules.set(repository, { branchPattern: 'main', required, bypass: [] })
   const report = (sha: string, context: string, state: string, description = 'as told') =>
     server.report('acme/rocket', sha, { context, state, description }, token)
   const env = { COMMIT_STATUS_URL: proxy.url }

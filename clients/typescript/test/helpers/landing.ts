@@ -1,6 +1,7 @@
 import { globSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import type { Test } from 'tap'
+import { asAdministrator } from '../../../../test/helpers/changes.ts'
 import { temporaryFolder } from '../../../../test/helpers/databases.ts'
 import { git, gitWith } from '../../../../test/helpers/git.ts'
 import type { RepositoryOptions } from '../../../../test/helpers/records.ts'
@@ -66,7 +67,11 @@ export async function startLanding(t: Test, options: RepositoryOptions = {}): Pr
   const base = write('', { 'a.txt': '1\n2\n3\n', 'b.txt': 'b\n' })
   git(checkout, 'push', '--quiet', path, `${base}:refs/heads/main`)
   git(checkout, 'reset', '--quiet', '--hard', base)
-  await server.store.rules.set(repository, { branchPattern: 'main', required: ['ci/test'], bypass: [] })
+  await asAdministrator(server.store).rules.set(repository, {
+    branchPattern: 'main',
+    required: ['ci/test'],
+    bypass: [],
+  })
 
   const environment = {
     PATH: process.env.PATH ?? '',

@@ -7,7 +7,7 @@ import type { RepositoryRoute } from '../../parts/find-repository.ts'
 import { sendPage } from '../../parts/layout.ts'
 import type { PageContext } from '../../parts/page-context.ts'
 import { formOf } from '../../parts/query.ts'
-import { actorOf, sessionOf, userOf } from '../../session/session-auth.ts'
+import { sessionOf, userOf } from '../../session/session-auth.ts'
 import { accessView } from './access-view.ts'
 
 /** Registers `/{owner}/{repo}/settings/access`: who has access to a repository, and why. */
@@ -22,7 +22,7 @@ export async function accessPage(app: FastifyInstance, context: PageContext): Pr
     error?: string,
   ): Promise<FastifyReply> => {
     const { owner, name } = repository
-    const entries = await store.collaborators.list(owner, name)
+    const entries = await store.collaborators.list(repository)
     const form = request.form ?? new URLSearchParams()
     const content = accessView({ session: sessionOf(request), repository, entries, form, error })
     return sendPage(reply, { title: `Access · ${owner}/${name}` }, content)
@@ -41,7 +41,9 @@ export async function accessPage(app: FastifyInstance, context: PageContext): Pr
     let text = ''
     const error = await problemOf(async () => {
       const { user: found, permission, expected } = await readPermission(formOf(request), findUser, user.id)
-      await store.collaborators.set(owner, name, found.id, permission, actorOf(request, user), expected)
+      await sessionAuth.transact(request)((change) =>
+        store.collaborators.set(change, repository, found.id, permission, expected),
+      )
       const is = permission === null ? 'was removed from' : MAY[permission]
       text = `${found.name} ${is} ${owner}/${name}${permission === null ? '' : ' now'}.`
     })

@@ -7,7 +7,7 @@ import { readEvents } from '../../parts/events.ts'
 import { sendPage } from '../../parts/layout.ts'
 import type { PageContext } from '../../parts/page-context.ts'
 import { firstOf, formOf, type Query } from '../../parts/query.ts'
-import { actorOf, requireSignIn, sessionOf, userOf } from '../../session/session-auth.ts'
+import { requireSignIn, sessionOf, userOf } from '../../session/session-auth.ts'
 import { type AccountView, accountView, type PasswordErrors } from './account-view.ts'
 
 /** Maximum number of sessions on a page. */
@@ -76,13 +76,15 @@ export async function accountPages(
   app.post<{ Params: { id: string } }>('/settings/account/sessions/:id/end', async (request, reply) => {
     const user = userOf(request)
     // One that has ended meanwhile is the desired result.
-    await store.sessions.end(user, request.params.id, actorOf(request, user))
+    await sessionAuth.transact(request)((change) => store.sessions.end(change, user, request.params.id))
     return reply.redirect('/settings/account', 303)
   })
 
   app.post('/settings/account/sessions/end-others', async (request, reply) => {
     const user = userOf(request)
-    await store.sessions.endAll(user, actorOf(request, user), sessionOf(request).hash)
+    await sessionAuth.transact(request)((change) =>
+      store.sessions.endAll(change, user, sessionOf(request).hash),
+    )
     return reply.redirect('/settings/account', 303)
   })
 }

@@ -6,7 +6,7 @@ import { problemOf } from '../../forms/form.ts'
 import { sendPage } from '../../parts/layout.ts'
 import type { PageContext } from '../../parts/page-context.ts'
 import { firstOf, formOf, type Query } from '../../parts/query.ts'
-import { actorOf, requireSignIn, sessionOf, userOf } from '../../session/session-auth.ts'
+import { requireSignIn, sessionOf, userOf } from '../../session/session-auth.ts'
 import { type NewRepositoryForm, newRepositoryView } from './new-repository-view.ts'
 
 const PATH = '/settings/repositories/new'
@@ -37,9 +37,9 @@ export async function newRepositoryPage(
       visibility: VISIBILITIES.find((value) => value === fields.get('visibility')) ?? 'private',
       objectFormat: OBJECT_FORMATS.find((value) => value === fields.get('object-format')) ?? 'sha1',
     }
-    const by = actorOf(request, userOf(request))
+    const transact = sessionAuth.transact(request)
     // One git at a time: as many as pages that are rendered.
-    const create = () => createRepositories(store, [form], by)
+    const create = () => createRepositories(transact, store, [form])
     const error = await pageQueue.render(request, () => problemOf(create))
     if (error) return send(request, reply.code(422), { ...form, error })
     const name = `${form.owner}/${form.name}`

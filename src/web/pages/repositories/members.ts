@@ -1,6 +1,7 @@
 import type { Session } from '../../../auth/session.ts'
 import { allows } from '../../../domain/permissions.ts'
-import type { Member, OwnerView } from '../../../store/owners/groups.ts'
+import type { OwnerView } from '../../../store/owners/groups.ts'
+import type { Member } from '../../../store/owners/members.ts'
 import type { ReservedName } from '../../../store/repositories/moves.ts'
 import { changePermission, givePermission } from '../../forms/permission-forms.ts'
 import { type Html, html } from '../../parts/html.ts'

@@ -16,7 +16,7 @@ import type { Html } from '../../parts/html.ts'
 import { sendPage } from '../../parts/layout.ts'
 import type { PageContext } from '../../parts/page-context.ts'
 import { firstOf, formOf, type Query } from '../../parts/query.ts'
-import { actorOf, requireSignIn, sessionOf, signInPath, userOf } from '../../session/session-auth.ts'
+import { requireSignIn, sessionOf, signInPath, userOf } from '../../session/session-auth.ts'
 import { stateOfSummary } from '../../statuses/commit-row.ts'
 import { type BranchVerdict, verdictsOn } from '../../statuses/verdicts.ts'
 import { membersView, ownerFormPath } from './members.ts'
@@ -84,7 +84,9 @@ export async function repositoriesPage(app: FastifyInstance, options: PageContex
     change(request, reply, async (owner, form) => {
       const user = userOf(request)
       const { user: found, permission, expected } = await readPermission(form, findUser, user.id)
-      await store.groups.setMember(owner, found.id, permission, actorOf(request, user), expected)
+      await sessionAuth.transact(request)((change) =>
+        store.members.set(change, owner, found.id, permission, expected),
+      )
       if (permission === null) return `${found.name} is no member of ${owner} now.`
       return `${found.name} ${MAY[permission]} all repositories of ${owner} now.`
     }),
@@ -93,7 +95,8 @@ export async function repositoriesPage(app: FastifyInstance, options: PageContex
   app.post<OwnerRoute>(ownerFormPath(':owner', 'names'), { onRequest }, (request, reply) =>
     change(request, reply, async (owner, form) => {
       const name = form.get('name') ?? ''
-      const release = () => store.moves.releaseName({ owner, name }, actorOf(request, userOf(request)))
+      const release = () =>
+        sessionAuth.transact(request)((change) => store.moves.releaseName(change, { owner, name }))
       // Another admin may have released it, which is the desired result.
       const problem = await problemOf(release)
       return problem ? 'The name is not reserved.' : `${owner}/${name} is not reserved any more.`
@@ -185,7 +188,7 @@ export async function repositoriesPage(app: FastifyInstance, options: PageContex
     const rest = membersView({
       session: sessionOf(request),
       owner,
-      members: owner.isGroup ? await store.groups.members(name) : [],
+      members: owner.isGroup ? await store.members.list(name) : [],
       reserved: isAdmin ? await store.moves.listReserved(name) : [],
       form,
       error,

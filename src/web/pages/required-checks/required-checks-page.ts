@@ -12,7 +12,7 @@ import { sendPage } from '../../parts/layout.ts'
 import type { PageContext } from '../../parts/page-context.ts'
 import { firstOf, formOf, type Query } from '../../parts/query.ts'
 import { headOf } from '../../parts/ref-chooser.ts'
-import { actorOf, sessionOf, userOf } from '../../session/session-auth.ts'
+import { sessionOf, userOf } from '../../session/session-auth.ts'
 import { type Preview, type RuleForm, requiredChecksView } from './required-checks-view.ts'
 
 interface Route extends RepositoryRoute {
@@ -85,7 +85,7 @@ export async function requiredChecksPage(app: FastifyInstance, context: PageCont
     if (!repository) return reply
     const fields = formOf(request)
     const user = userOf(request)
-    const by = actorOf(request, user)
+    const transact = sessionAuth.transact(request)
     const form: RuleForm = {
       branch: (fields.get('branch') ?? '').trim(),
       required: [
@@ -103,9 +103,11 @@ export async function requiredChecksPage(app: FastifyInstance, context: PageCont
     if (bypassError)
       return send(request, reply.code(422), repository, { ...form, isPreview: false, bypassError })
     const error = await problemOf(async () => {
-      if (isRemoval) return store.rules.remove(repository, form.branch, by, form.seen)
+      if (isRemoval)
+        return transact((change) => store.rules.remove(change, repository, form.branch, form.seen))
       const rule = { branchPattern: form.branch, required: form.required, bypass }
-      return form.isPreview ? validateRule(rule) : store.rules.set(repository, rule, by, form.seen)
+      if (form.isPreview) return validateRule(rule)
+      return transact((change) => store.rules.set(change, repository, rule, form.seen))
     })
     if (error) return send(request, reply.code(422), repository, { ...form, isPreview: false, error })
     if (form.isPreview) return send(request, reply, repository, form)

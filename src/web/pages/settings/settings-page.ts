@@ -10,7 +10,7 @@ import { gitClient, type RepositoryRoute } from '../../parts/find-repository.ts'
 import { sendPage } from '../../parts/layout.ts'
 import type { PageContext } from '../../parts/page-context.ts'
 import { formOf } from '../../parts/query.ts'
-import { actorOf, sessionOf, userOf } from '../../session/session-auth.ts'
+import { sessionOf, userOf } from '../../session/session-auth.ts'
 import { type SettingsErrors, settingsView } from './settings-view.ts'
 
 /** What a change has done: the page that comes next, and a sentence that it shows. */
@@ -73,7 +73,7 @@ export async function settingsPage(app: FastifyInstance, context: PageContext): 
   ): Promise<Done | undefined> {
     const form = formOf(request)
     const expected = form.get('from') ?? undefined
-    const by = actorOf(request, userOf(request))
+    const transact = sessionAuth.transact(request)
     const { owner, name } = repository
     const fullName = `${owner}/${name}`
     const path = settingsPath(repository)
@@ -82,25 +82,24 @@ export async function settingsPage(app: FastifyInstance, context: PageContext): 
       case 'visibility': {
         const visibility = VISIBILITIES.find((value) => value === form.get('visibility'))
         if (!visibility) throw new Refusal('choose who can see it')
-        await store.repositories.setVisibility(owner, name, visibility, by, expected)
+        await transact((change) => store.repositories.setVisibility(change, repository, visibility, expected))
         return { path, text: `${fullName} is ${visibility} now.` }
       }
       case 'branch': {
         const branch = form.get('branch') ?? ''
         if (!isRefName(branch)) throw new Refusal('choose a branch')
-        const storedRepository = await store.repositories.get(owner, name)
-        await chooseDefaultBranch(store, storedRepository, branch, by, expected)
+        await chooseDefaultBranch(transact, store, repository, branch, expected)
         return { path, text: `${branch} is the default branch of ${fullName} now.` }
       }
       case 'name': {
         const to = { owner: form.get('owner') ?? '', name: (form.get('name') ?? '').trim() }
-        await store.moves.rename({ owner, name }, to, by)
+        await transact((change) => store.moves.rename(change, repository, to))
         const path = settingsPath(to)
         return { path, text: `${fullName} is ${to.owner}/${to.name} now. The name before is reserved.` }
       }
       case 'delete': {
         if (form.get('confirm') !== fullName) throw new Refusal(`type ${fullName}`)
-        await deleteRepository(store, owner, name, by)
+        await deleteRepository(transact, store, repository)
         return { path: '/', text: `${fullName} was deleted.` }
       }
       default:

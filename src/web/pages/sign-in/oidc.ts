@@ -75,8 +75,8 @@ export async function oidcPages(app: FastifyInstance, options: PageContext & { o
     const { reason, message, subject } = refusal
     const by = { kind: 'anonymous', address: client.address } as const
     const details = { issuer: oidc.issuer, reason }
-    await store.audit.transaction((_db, record) =>
-      record({ by, action: 'sign-in.refused', object: client.address, details }),
+    await store.audit.transaction(by, (change) =>
+      change.record({ action: 'sign-in.refused', object: client.address, details }),
     )
     const content = refusedView(oidc.name, message, subject)
     return sendPage(reply.code(403), { title: 'You cannot sign in' }, content)

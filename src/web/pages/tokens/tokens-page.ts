@@ -13,7 +13,7 @@ import { gitClient } from '../../parts/find-repository.ts'
 import { sendPage } from '../../parts/layout.ts'
 import type { PageContext } from '../../parts/page-context.ts'
 import { firstOf, formOf, type Query } from '../../parts/query.ts'
-import { actorOf, requireSignIn, sessionOf, userOf } from '../../session/session-auth.ts'
+import { requireSignIn, sessionOf, userOf } from '../../session/session-auth.ts'
 import { EMPTY_FORM, readTokenForm } from './form.ts'
 import { revokeView, type TokensView, tokensView } from './tokens-view.ts'
 
@@ -29,7 +29,7 @@ const EXAMPLES = 10
 /** Registers `/settings/tokens`, where signed-in users list, create and revoke their tokens. */
 export async function tokenPages(
   app: FastifyInstance,
-  { store, commitLog, tokenMaxLifetime }: PageContext,
+  { store, sessionAuth, commitLog, tokenMaxLifetime }: PageContext,
 ): Promise<void> {
   app.addHook('onRequest', requireSignIn('/settings/tokens'))
 
@@ -96,10 +96,9 @@ export async function tokenPages(
     )
     if (Object.keys(form.errors).length > 0) return send(request, reply.code(422), { form })
     const granted = form.repoScope ? [scopes.repo] : []
-    const { secret } = await issueToken(
-      store.tokens,
-      { userId: user.id, name: form.name, scopes: granted, expiresAt, limits },
-      actorOf(request, user),
+    const token = { userId: user.id, name: form.name, scopes: granted, expiresAt, limits }
+    const { secret } = await sessionAuth.transact(request)((change) =>
+      issueToken(change, store.tokens, token),
     )
     const example = await exampleFor(request, repositories, limits, secret)
     const origin = request.client.origin()
@@ -114,7 +113,7 @@ export async function tokenPages(
   app.post<{ Params: { id: string } }>('/settings/tokens/:id/revoke', async (request, reply) => {
     const { id } = await tokenOf(request)
     // Another request may have revoked it, which is the desired result.
-    await problemOf(() => store.tokens.revoke(id, actorOf(request, userOf(request))))
+    await problemOf(() => sessionAuth.transact(request)((change) => store.tokens.revoke(change, id)))
     return reply.redirect('/settings/tokens', 303)
   })
 

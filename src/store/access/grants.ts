@@ -1,0 +1,123 @@
+import type { Transaction } from 'kysely'
+import type { Permission } from '../../domain/permissions.ts'
+import { checkUnchanged } from '../../domain/refusal.ts'
+import type { AuditEvent, NamedUser } from '../audit/audit.ts'
+import { type Change, getUserById, type Transact } from '../audit/change.ts'
+import type { Queries, Tables } from '../tables.ts'
+
+/** Users who have permissions on something: members of a group, or collaborators of a repository. */
+export interface GrantKind<Subject> {
+  /** Returns a text that is the same for the same subject. */
+  keyOf(subject: Subject): string
+  /** Returns a subject, by which its grants are stored. @throws Refusal if there is none */
+  find(db: Queries, subject: Subject): Promise<Opened>
+  /** Does the same for who changes grants. @throws as `set` */
+  open(change: Change, subject: Subject): Promise<Opened>
+  /** Returns what a user is granted; null: nothing. */
+  read(db: Queries, id: number, userId: number): Promise<Permission | null>
+  /** Stores what a user is granted. @param permission null to remove it */
+  write(db: Transaction<Tables>, id: number, userId: number, permission: Permission | null): Promise<unknown>
+  /** Returns the event of a change. */
+  event(name: string, subject: NamedUser, details: GrantDetails): AuditEvent
+  /** Checks, after a change by a user, that it may be. @throws Refusal */
+  check?(change: Change, opened: Opened): Promise<void>
+}
+
+interface Opened {
+  id: number
+  name: string
+}
+
+interface GrantDetails {
+  user: string
+  access: string
+  from: string
+}
+
+/** A permission to grant to a user; null removes it. */
+export interface Grant<Subject> {
+  subject: Subject
+  userId: number
+  permission: Permission | null
+}
+
+/** Milliseconds after which `setAll` lets others write to the database. */
+const HELD = 30
+
+/** Returns functions that set what users are granted. */
+export function createGrants<Subject>(db: Queries, kind: GrantKind<Subject>) {
+  return {
+    /**
+     * Sets what a user is granted.
+     *
+     * @param permission null to remove it
+     * @param expected what it is before, as far as the caller knows; default: anything
+     * @throws Refusal if it is something else, or there is no such user or subject; ServiceError
+     * unless who acts may administer the subject
+     */
+    async set(
+      change: Change,
+      subject: Subject,
+      userId: number,
+      permission: Permission | null,
+      expected?: string,
+    ): Promise<void> {
+      const opened = await kind.open(change, subject)
+      await grant(kind, change, opened, userId, permission, expected)
+      if (change.by.kind !== 'administrator') await kind.check?.(change, opened)
+    },
+
+    /**
+     * Stores many grants, a few at a time, so that others can write to the database meanwhile.
+     * Those that are stored already change nothing, so this can be repeated after it was
+     * interrupted.
+     *
+     * @returns how many changed something
+     * @throws as `set`; before anything is changed, if there is no such subject
+     */
+    async setAll(transact: Transact, grants: readonly Grant<Subject>[]): Promise<number> {
+      const subjects = new Map(grants.map(({ subject }) => [kind.keyOf(subject), subject]))
+      for (const subject of subjects.values()) await kind.find(db, subject)
+      let changes = 0
+      for (let next = 0; next < grants.length; ) {
+        const [done, changed] = await transact(async (change) => {
+          const began = performance.now()
+          const opened = new Map<string, Opened>()
+          let changed = 0
+          let index = next
+          do {
+            const one = grants[index++]
+            if (!one) break
+            const key = kind.keyOf(one.subject)
+            const subject = opened.get(key) ?? (await kind.open(change, one.subject))
+            opened.set(key, subject)
+            if (await grant(kind, change, subject, one.userId, one.permission)) changed++
+          } while (performance.now() - began < HELD)
+          return [index, changed] as const
+        })
+        next = done
+        changes += changed
+      }
+      return changes
+    },
+  }
+}
+
+/** Stores a grant and its event. Returns false, and does nothing, if it is stored already. */
+async function grant<Subject>(
+  kind: GrantKind<Subject>,
+  change: Change,
+  { id, name }: Opened,
+  userId: number,
+  permission: Permission | null,
+  expected?: string,
+): Promise<boolean> {
+  const from = await kind.read(change.db, id, userId)
+  if (from === permission) return false
+  const user = await getUserById(change.db, userId)
+  checkUnchanged(`the access of ${user.name}`, from ?? 'none', expected)
+  await kind.write(change.db, id, user.id, permission)
+  const details = { user: user.name, access: permission ?? 'none', from: from ?? 'none' }
+  await change.record(kind.event(name, user, details))
+  return true
+}

@@ -1,0 +1,44 @@
+import { ADMINISTRATOR } from '../../src/store/audit/audit.ts'
+import type { Change, Transact } from '../../src/store/audit/change.ts'
+import type { Store } from '../../src/store/store.ts'
+
+/** The functions of a part of the store that write, without what each of them takes to do so. */
+type Writing<Part> = {
+  [Name in keyof Part as Part[Name] extends (...all: infer All) => unknown
+    ? All[0] extends Change | Transact
+      ? Name
+      : never
+    : never]: Part[Name] extends (first: never, ...rest: infer Rest) => Promise<infer Result>
+    ? (...rest: Rest) => Promise<Result>
+    : never
+}
+
+type Changes = { [Part in keyof Store]: Writing<Store[Part]> }
+
+/** Those that are several changes. */
+const IN_STEPS = [
+  'users.delete',
+  'repositories.delete',
+  'members.setAll',
+  'collaborators.setAll',
+  'auditLog.prune',
+]
+
+/** Returns the functions of the store that write, each for an administrator. */
+export function asAdministrator(store: Store): Changes {
+  const transact: Transact = (work) => store.audit.transaction(ADMINISTRATOR, work)
+  const asChanges = ([part, functions]: [string, object]) => {
+    const changes = Object.entries(functions).map(([name, write]: [string, unknown]) => {
+      const run = async (first: Change | Transact, rest: unknown[]) =>
+        typeof write === 'function' ? write(first, ...rest) : undefined
+      const isInSteps = IN_STEPS.includes(`${part}.${name}`)
+      return [
+        name,
+        (...rest: unknown[]) => (isInSteps ? run(transact, rest) : transact((change) => run(change, rest))),
+      ]
+    })
+    return [part, Object.fromEntries(changes)]
+  }
+  // Functions that do not write are not in the type.
+  return Object.fromEntries(Object.entries(store).map(asChanges)) as Changes
+}
