@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { resolve } from 'node:path'
 import { text } from 'node:stream/consumers'
-import { affectedTests, changedFiles } from '../affected.ts'
+import { affectedTests, changesSince } from './affected-tests.ts'
 
 /**
  * Runs the scripts `check:*` of package.json in parallel, in their order, and prints the output of
@@ -36,7 +36,7 @@ async function runChecks(): Promise<void> {
 }
 
 await Promise.all(Array.from({ length: availableParallelism() }, runChecks))
-const tests = affectedTests(changedFiles('HEAD'))
+const tests = affectedTests(changesSince('HEAD'))
 if (tests.length > 0) {
   const nearest = `${tests.slice(0, 8).join(', ')}${tests.length > 8 ? ', …' : ''}`
   process.stdout.write(
