@@ -11,6 +11,7 @@ import { createAuthorizer } from './auth/authorizer.ts'
 import { createBudget } from './auth/budget.ts'
 import type { OidcOptions } from './auth/oidc.ts'
 import type { CommitLookup } from './git/objects/commit-lookup.ts'
+import { gitLfs } from './git-http/lfs.ts'
 import { DEFAULT_GIT_LIMITS, type GitLimits } from './git-http/limits.ts'
 import { gitHttp } from './git-http/routes.ts'
 import type { Spool } from './git-http/spool.ts'
@@ -33,6 +34,7 @@ import { answerUnknownPaths } from './replies/unknown-paths.ts'
 import type { FailureLimits } from './store/access/failures.ts'
 import type { Store } from './store/store.ts'
 import type { Visibility } from './store/tables.ts'
+import { routedUrl } from './web/go-get.ts'
 import { createErrorPageSender } from './web/parts/error-page.ts'
 import { createSessionAuth } from './web/session/session-auth.ts'
 import { web } from './web/web.ts'
@@ -100,6 +102,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
       limitConnections(createHttpServer(handle, timeouts, (address) => isTrusted(address, trustedProxies))),
     clientErrorHandler: answerParserError,
     frameworkErrors: (error, request, reply) => sendError(withCommonHeaders(request, reply), error, ''),
+    rewriteUrl: routedUrl,
     routerOptions: { maxParamLength: 16 * 1024 },
     // Requests in progress on open connections are still answered while the server stops.
     return503OnClosing: false,
@@ -161,6 +164,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     bodyTimeout: timeouts.body,
     addGauge: metrics?.gauge,
   })
+  await app.register(gitLfs)
   await app.register(health, { store, spool })
   if (metrics && options.metricsToken) {
     await app.register(metricsPage, { metrics, token: options.metricsToken, budget })

@@ -76,7 +76,7 @@ export function createMetrics(store: Store, lookup: CommitLookup, limits: Failur
   )
   const serverErrors = counter(
     'commit_status_server_errors_total',
-    'Requests answered with a status code of 500 or more.',
+    'Requests answered with a status code of 500 or more, except 501.',
   )
   gauge(
     'commit_status_blocked_addresses',
@@ -125,7 +125,8 @@ export function createMetrics(store: Store, lookup: CommitLookup, limits: Failur
           byStatus.set(status, series)
         }
         series.observe(duration / 1000)
-        if (status >= 500) serverErrors.inc()
+        // 501 says that Git LFS is not supported.
+        if (status >= 500 && status !== 501) serverErrors.inc()
       }
     },
     statusReported: (state: string) => reports.inc({ state }),

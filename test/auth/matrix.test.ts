@@ -97,6 +97,14 @@ const ROUTES: Record<string, Sample[]> = {
   ],
   'POST /:owner/:name([^]*).git/git-upload-pack': [gitCall('git-upload-pack', 'read')],
   'POST /:owner/:name([^]*).git/git-receive-pack': [gitCall('git-receive-pack', 'write')],
+  ...Object.fromEntries(
+    ['GET', 'POST'].flatMap((method) =>
+      ['', '/'].map((slash) => [
+        `${method} /:owner/:repo${slash}/info/lfs/*`,
+        [{ path: `/acme/{repo}.git${slash}/info/lfs/locks`, expected: always(501) }],
+      ]),
+    ),
+  ),
   'GET /:owner': [{ path: '/acme', expected: always(200) }],
   'GET /:owner/:repo': [{ path: '/acme/{repo}', expected: repositoryPage }],
   // These redirect to the page of the repository or of a commit, whether or not it exists.

@@ -106,6 +106,28 @@ t.test('flaws of old histories are accepted, dangerous objects are not', async (
   }
 })
 
+t.test('Git LFS is told that it is not supported, whoever asks for what', async (t) => {
+  await server.createRepository('owner/lfs-private', { private: true })
+  const answers = new Set<string>()
+  const paths = ['.git/info/lfs/objects/batch', '/info/lfs/locks/verify', '//info/lfs/locks']
+  for (const name of ['owner/lfs-private', 'owner/missing'])
+    for (const path of paths)
+      for (const credential of ['', authorization, basic('x', 'cst_unknown')])
+        for (const method of ['GET', 'POST']) {
+          const headers = { ...(credential && { authorization: credential }) }
+          const body = method === 'POST' ? { body: '{"operation":"upload"}' } : {}
+          const answer = await fetch(`${server.url}/${name}${path}`, { method, headers, ...body })
+          answers.add(`${answer.status} ${answer.headers.get('content-type')} ${await answer.text()}`)
+        }
+  t.equal(answers.size, 1)
+  t.match(
+    [...answers][0],
+    /^501 application\/vnd\.git-lfs\+json; charset=utf-8 \{"message":"Git LFS is not supported here\./,
+  )
+  t.equal((await fetch(`${server.url}/settings/x/info/lfs/locks`)).status, 404)
+  t.equal(await server.store.failures.countBlocked({ limit: 1, window: 300 }), 0, 'no failure is counted')
+})
+
 /** Returns the name of a file of the latest commit that is larger than the others. */
 async function fileOf(checkout: string): Promise<string> {
   const lines = (await git(checkout, ['ls-tree', '-l', 'HEAD'])).split('\n')

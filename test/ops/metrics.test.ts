@@ -42,6 +42,7 @@ t.test('counts requests, reports and failures', async (t) => {
   await server.call('GET', '/login')
   await server.call('GET', '/alice/rocket.git/info/refs?service=git-upload-pack')
   await server.call('GET', '/alice/rocket.git/info/refs')
+  await server.call('GET', '/alice/rocket.git/info/lfs/locks')
 
   const answer = await server.call('GET', '/metrics', { token: TOKEN })
   t.equal(answer.status, 200)
@@ -57,6 +58,8 @@ t.test('counts requests, reports and failures', async (t) => {
   t.equal(requests('GET /login', 200), 1)
   t.equal(requests('git-upload-pack refs', 200), 1)
   t.equal(requests('git refs', 400), 1)
+  t.equal(requests('git-lfs', 501), 1)
+  t.equal(samples.get('commit_status_server_errors_total'), 0, 'no server is at fault for 501')
   for (const service of ['git-upload-pack', 'git-receive-pack'])
     for (const state of ['running', 'waiting'])
       t.equal(samples.get(`commit_status_git_requests{service="${service}",state="${state}"}`), 0)

@@ -5,8 +5,10 @@ import { type History, MAX_STARTS } from '../../../git/history/log.ts'
 import type { Ref, Refs } from '../../../git/refs/read-refs.ts'
 import type { ReadableRepository } from '../../../store/access/access.ts'
 import { NO_STATUSES, type StatusSummary } from '../../../store/statuses/status-summaries.ts'
+import { goImport } from '../../go-get.ts'
 import { sendUnknownName } from '../../parts/find-commit.ts'
 import { createRepositoryFinder, gitClient, type RepositoryRoute } from '../../parts/find-repository.ts'
+import { html } from '../../parts/html.ts'
 import { sendPage } from '../../parts/layout.ts'
 import type { PageContext } from '../../parts/page-context.ts'
 import { firstOf, type Query } from '../../parts/query.ts'
@@ -17,7 +19,7 @@ import { requiredContexts, tipVerdicts } from '../../statuses/verdicts.ts'
 import { repositoryView } from './repository-view.ts'
 
 interface Route extends RepositoryRoute {
-  Querystring: Query<'find' | 'ref' | 'after'>
+  Querystring: Query<'find' | 'ref' | 'after' | 'go-get'>
 }
 
 /** Branches whose state is shown. */
@@ -47,6 +49,11 @@ export async function repositoryPage(app: FastifyInstance, options: PageContext)
     if (!repository) return reply
     const client = gitClient(request)
     const name = `${repository.owner}/${repository.name}`
+    if (request.query['go-get'] === '1') {
+      const origin = request.client.origin()
+      const content = html`<p><a href="/${name}">${name}</a></p>`
+      return sendPage(reply, { title: name, head: goImport(repository, origin) }, content)
+    }
     const refs = await options.refs.list(repository, client)
     const refName = firstOf(request.query.ref)
     const ref = refName ? await options.refs.find(repository, refs, refName, client) : headOf(refs)
