@@ -240,6 +240,13 @@ const migrations: Record<string, (dialect: DialectSql) => string[]> = {
     ...addMissingOwners,
   ],
   '014-push-servers': ({ text }) => [`alter table push_intents add column server ${text}`],
+  '015-event-repositories': ({ integer }) => [
+    `alter table audit_events add column repository_id ${integer}`,
+    `create index audit_events_by_repository_id on audit_events (repository_id, time, id)
+      where repository_id is not null`,
+    `create index audit_events_of_moves on audit_events (repository_key, time, id)
+      where action in ('repository.renamed', 'repository.transferred')`,
+  ],
 }
 
 /** The database has a schema that this version cannot use. The message says why, and what to do. */

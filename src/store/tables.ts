@@ -197,6 +197,8 @@ export interface Tables {
     object: string
     /** OWNER/NAME in lower case, by which events are found. */
     repository_key: string | null
+    /** null in events of version 0.3.0, and if it is about no repository. */
+    repository_id: number | null
     /** A JSON object. */
     details: string
   }

@@ -222,7 +222,7 @@ async function bytesPerEvent(options: StoreOptions): Promise<number> {
         const token = { id: randomId(), name: 'CI of rocket' }
         const event: AuditEvent = {
           action: 'push',
-          repository: 'alice/rocket',
+          repository: { id: 1, name: 'alice/rocket' },
           details: { updates: [update] },
         }
         await recordEvents(db, { kind: 'user', user, address: '192.0.2.1', token }, [event])

@@ -18,6 +18,8 @@ export function filling(
   hex: (text: string) => string,
 ): string[] {
   const commits = count / REPOSITORIES / CONTEXTS
+  // Half of the events are of one.
+  const repository = `case when n % 2 = 0 then 8 else n % ${REPOSITORIES} end`
   return [
     `insert into users (name, name_key, created_at)
       select 'user' || n, 'user' || n, 1 from ${numbers('u', USERS)}`,
@@ -42,9 +44,9 @@ export function filling(
       select r.n, 'release-' || u.n, '["ci/*"]', 1 from ${numbers('r', REPOSITORIES)}, ${numbers('u', 5)}`,
     `insert into branch_rule_bypasses (rule_id, user_id)
       select r.n, u.n from ${numbers('r', 5 * REPOSITORIES)}, ${numbers('u', 3)}`,
-    `insert into audit_events (time, actor, user_id, user_name, user_key, action, object, repository_key, details)
-      select n, 'user', n % ${USERS}, 'User' || n % ${USERS}, 'user' || n % ${USERS}, 'push', 'x',
-        'user' || n % ${REPOSITORIES} || '/repo', '{}'
+    `insert into audit_events (time, actor, user_id, user_name, user_key, action, object, repository_id, repository_key, details)
+      select n, 'user', n % ${USERS}, 'User' || n % ${USERS}, 'user' || n % ${USERS}, 'push', 'x', ${repository},
+        'user' || (${repository}) || '/repo', '{}'
       from ${numbers('e', 20_000)}`,
     `insert into statuses (repository_id, sha, context, id, state, created_at, updated_at, reporter_id)
       select r.n, ${hex("r.n || '/' || c.n")}, 'context ' || x.n, '0190b2c4-7b1e-7000-8000-000000000000', 'success', 1, 1, r.n
@@ -131,6 +133,8 @@ export const requests: Record<string, (store: Store) => Promise<unknown>> = {
   'the events of a user': (store) =>
     store.auditLog.latest({ id: 9, name: 'User9' }, 2, { time: 9_000, id: 9_000 }),
   'the audit log of a repository': (store) => drain(store.auditLog.list({ repository: 'User9/repo' })),
+  'the latest events of a repository': (store) =>
+    store.auditLog.latestOf({ id: 8, name: 'User8/repo', since: 0 }, 9, 2, { time: 9_000, id: 9_000 }),
   'the latest complete backup': (store) => store.auditLog.latestBackup('backup.completed'),
   'the audit log of a user': (store) => drain(store.auditLog.list({ user: 'USER9' })),
   'the latest part of the audit log': (store) => drain(store.auditLog.list({ since: 19_990 })),

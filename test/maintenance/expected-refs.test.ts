@@ -140,12 +140,13 @@ t.test('reads the pushes of a host whose clock is behind that of the backup', as
 })
 
 t.test('judges no repository that was renamed since the backup', async (t) => {
-  const { path, store, commits, backUp, check } = await start(t)
+  const { path, store, repository, commits, backUp, check } = await start(t)
   git(path, 'update-ref', 'refs/heads/main', commits.a)
   const copies = await backUp()
   git(path, 'update-ref', 'refs/heads/main', commits.b)
   t.equal((await check(copies)).length, 1)
-  const rename = { repository: 'alice/rocket', action: 'repository.renamed' } as const
+  const renamed = { id: repository.id, name: 'alice/rocket' }
+  const rename = { repository: renamed, action: 'repository.renamed' } as const
   await store.audit.transaction(ADMINISTRATOR, (change) =>
     change.record({ ...rename, details: { from: 'alice/former' } }),
   )

@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict'
 import { test } from 'tap'
 import { type Actor, ADMINISTRATOR, type AuditEvent, type AuditLine } from '../../src/store/audit/audit.ts'
 import type { AuditFilter } from '../../src/store/audit/audit-log.ts'
@@ -23,13 +24,13 @@ const locked: Done = {
 const pushed: Done = {
   by: ci,
   action: 'push',
-  repository: 'Acme/Rocket',
+  repository: { id: 1, name: 'Acme/Rocket' },
   details: { updates: [{ ref: 'refs/heads/main', old: '0'.repeat(40), new: 'a'.repeat(40) }] },
 }
 const shared: Done = {
   by: ci,
   action: 'repository.access',
-  repository: 'Acme/Rocket',
+  repository: { id: 1, name: 'Acme/Rocket' },
   subject: alice,
   details: { user: 'Alice', access: 'read', from: 'none' },
 }
@@ -42,32 +43,44 @@ async function record(store: Store, ...events: Done[]): Promise<void> {
 
 for (const database of databases) {
   test(database.name, async (t) => {
-    t.test('a repository has no events of one that had its name, even of the same millisecond', async (t) => {
-      const { store } = await openTestStore(t, database)
-      const owner = await asAdministrator(store).users.create('alice')
-      const since = Date.now()
-      t.capture(Date, 'now', () => since)
-      for (const name of ['one', 'two'])
-        await asAdministrator(store).repositories.create({
-          owner: 'alice',
-          name,
-          visibility: 'private',
-          objectFormat: 'sha1',
-        })
-      await asAdministrator(store).repositories.delete({ owner: 'alice', name: 'two' })
-      await asAdministrator(store).moves.rename(
-        { owner: 'alice', name: 'one' },
-        { owner: 'alice', name: 'two' },
-      )
-      const events = await store.auditLog.latestOf({ name: 'alice/two', since }, owner.id, 10)
-      t.same(
-        events.map(({ action, object }) => [action, object]),
-        [
-          ['repository.renamed', 'alice/two'],
-          ['repository.created', 'alice/one'],
-        ],
-      )
-    })
+    t.test(
+      'a repository has no events of others that had its name, even of the same millisecond',
+      async (t) => {
+        const { store } = await openTestStore(t, database)
+        const write = asAdministrator(store)
+        const owner = await write.users.create('alice')
+        const since = Date.now()
+        t.capture(Date, 'now', () => since)
+        const [one, two] = ['one', 'two'].map((name) => ({ owner: 'alice', name }))
+        const create = (names: { owner: string; name: string }) =>
+          write.repositories.create({ ...names, visibility: 'private', objectFormat: 'sha1' })
+        assert(one && two)
+        const { id } = await create(one)
+        await create(two)
+        await write.repositories.delete(two)
+        await write.moves.rename(one, two)
+        const eventsOf = async (id: number, name = 'alice/two') =>
+          (await store.auditLog.latestOf({ id, name, since }, owner.id, 10)).map((event) => event.action)
+        t.same(await eventsOf(id), ['repository.renamed', 'repository.created'])
+        const { kysely } = store.engine
+        await kysely.updateTable('audit_events').set({ repository_id: null }).execute()
+        t.same(
+          await eventsOf(id),
+          ['repository.renamed', 'repository.created'],
+          'nor are there any among events of version 0.3.0, which have no id',
+        )
+
+        await write.repositories.delete(two)
+        await write.moves.releaseName(one)
+        await kysely
+          .updateTable('audit_events')
+          .set({ repository_id: id })
+          .where('repository_id', 'is', null)
+          .execute()
+        const next = await create(two)
+        t.same(await eventsOf(next.id), ['repository.created'], 'it was deleted in the same second')
+      },
+    )
 
     t.test('stores who did what, from where and when', async (t) => {
       t.capture(Date, 'now', () => 1_700_000_000_123)
@@ -241,7 +254,7 @@ for (const database of databases) {
       await record(
         store,
         { by: ci, action: 'token.created', token: name, subject: bob, details },
-        { by: ci, action: 'push', repository: 'acme/rocket', details: { updates } },
+        { by: ci, action: 'push', repository: { id: 1, name: 'acme/rocket' }, details: { updates } },
       )
       const shown = `\ufffd\ufffd${'🚀'.repeat(252)}…`
       t.match(await listEvents(store), [

@@ -3,7 +3,7 @@ import { nameKey } from '../../domain/names.ts'
 import { allows } from '../../domain/permissions.ts'
 import { Refusal } from '../../domain/refusal.ts'
 import { ServiceError } from '../../errors.ts'
-import type { Actor } from '../audit/audit.ts'
+import type { Actor, NamedRepository } from '../audit/audit.ts'
 import type { Change } from '../audit/change.ts'
 import type { Queries, Tables } from '../tables.ts'
 import { repositoriesFor } from './access.ts'
@@ -17,6 +17,11 @@ export interface RepositoryName {
 }
 
 type Row = Selectable<Tables['repositories']>
+
+/** Returns how an event names a repository. */
+export function namedAs({ id, owner, name }: { id: number; owner: string; name: string }): NamedRepository {
+  return { id, name: `${owner}/${name}` }
+}
 
 /** Returns the row of a repository by its name. */
 export function findRow(db: Queries, { owner, name }: RepositoryName): Promise<Row | undefined> {

@@ -18,7 +18,7 @@ export interface GrantKind<Subject> {
   /** Stores what a user is granted. @param permission null to remove it */
   write(db: Transaction<Tables>, id: number, userId: number, permission: Permission | null): Promise<unknown>
   /** Returns the event of a change. */
-  event(name: string, subject: NamedUser, details: GrantDetails): AuditEvent
+  event(opened: Opened, subject: NamedUser, details: GrantDetails): AuditEvent
   /** Checks, after a change by a user, that it may be. @throws Refusal */
   check?(change: Change, opened: Opened): Promise<void>
 }
@@ -107,17 +107,17 @@ export function createGrants<Subject>(db: Queries, kind: GrantKind<Subject>) {
 async function grant<Subject>(
   kind: GrantKind<Subject>,
   change: Change,
-  { id, name }: Opened,
+  opened: Opened,
   userId: number,
   permission: Permission | null,
   expected?: string,
 ): Promise<boolean> {
-  const from = await kind.read(change.db, id, userId)
+  const from = await kind.read(change.db, opened.id, userId)
   if (from === permission) return false
   const user = await getUserById(change.db, userId)
   checkUnchanged(`the access of ${user.name}`, from ?? 'none', expected)
-  await kind.write(change.db, id, user.id, permission)
+  await kind.write(change.db, opened.id, user.id, permission)
   const details = { user: user.name, access: permission ?? 'none', from: from ?? 'none' }
-  await change.record(kind.event(name, user, details))
+  await change.record(kind.event(opened, user, details))
   return true
 }

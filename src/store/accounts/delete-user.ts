@@ -82,7 +82,9 @@ async function transfer(change: Change, { owner, newOwner }: Deletion): Promise<
   const moves = await moveRepositories(change, owner, newOwner)
   const subject = await findUser(change.db, newOwner.name)
   const event = { action: 'repository.transferred', ...(subject && { subject }) } as const
-  await change.record(...moves.map(({ from, to }) => ({ ...event, repository: to, details: { from } })))
+  await change.record(
+    ...moves.map(({ id, from, to }) => ({ ...event, repository: { id, name: to }, details: { from } })),
+  )
   return moves.length
 }
 

@@ -1,8 +1,8 @@
-import { type Selectable, sql } from 'kysely'
+import { type RawBuilder, type Selectable, sql } from 'kysely'
 import { nameKey } from '../../domain/names.ts'
 import type { Engine } from '../engine.ts'
 import type { Tables } from '../tables.ts'
-import { type AuditEvent, type AuditLine, BACKUP, lineOf } from './audit.ts'
+import { type AuditLine, BACKUP, lineOf } from './audit.ts'
 import type { Transact } from './change.ts'
 
 /** Which events to list. */
@@ -22,9 +22,19 @@ const BATCH = 1_000
 /** Milliseconds after its time in which an event is committed. */
 const SETTLED = 30_000
 
-const MOVES = ['repository.renamed', 'repository.transferred'] as const
+/** The condition of the index `audit_events_of_moves`, which a parameter would not match. */
+const IS_MOVE = sql<boolean>`action in ('repository.renamed', 'repository.transferred')`
 /** Former names of a repository whose events are found. */
 const MAX_MOVES = 100
+
+/** A repository whose events are listed. */
+export interface RepositoryOfEvents {
+  id: number
+  /** What it is called now: OWNER/NAME. */
+  name: string
+  /** When it was created, in milliseconds since the epoch. */
+  since: number
+}
 
 /** The place of an event in the order of events. */
 interface Position {
@@ -45,8 +55,9 @@ export function createAuditLog({ kysely }: Engine) {
       user,
       userId,
       repository,
-      actions,
-    }: AuditFilter & { userId?: number; actions?: readonly AuditEvent['action'][] },
+      repositoryId,
+      condition,
+    }: AuditFilter & { userId?: number; repositoryId?: number; condition?: RawBuilder<boolean> },
     order: 'asc' | 'desc',
     limit: number,
     from?: Position,
@@ -54,7 +65,8 @@ export function createAuditLog({ kysely }: Engine) {
     let query = kysely.selectFrom('audit_events').selectAll()
     if (since !== undefined) query = query.where('time', '>=', since)
     if (repository !== undefined) query = query.where('repository_key', '=', nameKey(repository))
-    if (actions !== undefined) query = query.where('action', 'in', actions)
+    if (repositoryId !== undefined) query = query.where('repository_id', '=', repositoryId)
+    if (condition !== undefined) query = query.where(condition)
     if (from)
       query = query.where(
         sql<boolean>`(time, id) ${sql.raw(order === 'asc' ? '>' : '<')} (${from.time}, ${from.id})`,
@@ -69,8 +81,35 @@ export function createAuditLog({ kysely }: Engine) {
       bySubject = bySubject.where('subject_id', '=', userId)
     }
     const rows = [...(await byUser.execute()), ...(await bySubject.execute())]
-    const sign = order === 'asc' ? 1 : -1
-    return rows.sort((a, b) => sign * (a.time - b.time || a.id - b.id)).slice(0, limit)
+    rows.sort(newestFirst)
+    return (order === 'asc' ? rows.reverse() : rows).slice(0, limit)
+  }
+
+  /**
+   * Returns events of version 0.3.0, which have no id of a repository, as `latestOf`: by the names
+   * that the repository had, one after the other.
+   */
+  async function readByNames(
+    { name, since }: RepositoryOfEvents,
+    count: number,
+    before?: Position,
+  ): Promise<Row[]> {
+    const rows: Row[] = []
+    let repository: string | null = name
+    let until: Position | undefined
+    for (let moves = 0; repository !== null && rows.length < count && moves <= MAX_MOVES; moves++) {
+      // By which the repository got this name.
+      const [named]: Row[] = await read({ repository, since, condition: IS_MOVE }, 'desc', 1, until)
+      const from = until && before && isBefore(until, before) ? until : (before ?? until)
+      const limit = count - rows.length
+      const events = await read({ repository, since: named?.time ?? since }, 'desc', limit, from)
+      rows.push(...events.filter((row) => !named || !isBefore(row, named)))
+      until = named
+      const formerName = named && lineOf(named).details.from
+      repository = typeof formerName === 'string' ? formerName : null
+    }
+    // Not a condition of the query, which would read all others first.
+    return rows.filter(({ repository_id }) => repository_id === null)
   }
 
   /** Yields the events in batches, oldest first. */
@@ -133,40 +172,27 @@ export function createAuditLog({ kysely }: Engine) {
     /**
      * Returns the latest events of a repository, also under the names that it had, but none of
      * another repository that had one of them before or after it; see `latest`.
-     *
-     * @param name what it is called now
-     * @param since when it was created, in milliseconds since the epoch
      */
     async latestOf(
-      { name, since }: { name: string; since: number },
+      repository: RepositoryOfEvents,
       userId: number,
       count: number,
       before?: Position,
     ): Promise<AuditLine[]> {
-      const rows: Row[] = []
-      let repository: string | null = name
-      let until: Position | undefined
-      for (let moves = 0; repository !== null && rows.length < count && moves <= MAX_MOVES; moves++) {
-        // By which the repository got this name.
-        const [named]: Row[] = await read({ repository, since, actions: MOVES }, 'desc', 1, until)
-        const from = until && before && isBefore(until, before) ? until : (before ?? until)
-        const events = await read(
-          { repository, since: named?.time ?? since },
-          'desc',
-          count - rows.length,
-          from,
-        )
-        rows.push(...events.filter((row) => !named || !isBefore(row, named)))
-        until = named
-        const formerName = named && lineOf(named).details.from
-        repository = typeof formerName === 'string' ? formerName : null
-      }
-      return rows.map((row) => lineForUsers(row, userId))
+      const rows = [
+        ...(await read({ repositoryId: repository.id }, 'desc', count, before)),
+        ...(await readByNames(repository, count, before)),
+      ]
+      return rows
+        .sort(newestFirst)
+        .slice(0, count)
+        .map((row) => lineForUsers(row, userId))
     },
 
     /** Returns the latest event of a backup, or the latest with this action. */
     async latestBackup(action?: 'backup.completed'): Promise<AuditLine | undefined> {
-      const [row] = await read({ repository: BACKUP, ...(action && { actions: [action] }) }, 'desc', 1)
+      const condition = action && sql<boolean>`action = ${action}`
+      const [row] = await read({ repository: BACKUP, ...(condition && { condition }) }, 'desc', 1)
       return row && lineOf(row)
     },
 
@@ -203,6 +229,10 @@ export function createAuditLog({ kysely }: Engine) {
       }
     },
   }
+}
+
+function newestFirst(one: Position, other: Position): number {
+  return other.time - one.time || other.id - one.id
 }
 
 function isBefore(one: Position, other: Position): boolean {

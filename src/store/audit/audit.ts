@@ -28,6 +28,14 @@ export interface NamedUser {
   name: string
 }
 
+/** A repository, as an event names it. */
+export interface NamedRepository {
+  /** null for a name that no repository has. */
+  id: number | null
+  /** OWNER/NAME */
+  name: string
+}
+
 /** Who pushes to which repository. */
 export interface Pusher {
   by: Extract<Actor, { kind: 'user' }>
@@ -193,7 +201,7 @@ export type AuditEvent =
   | EventsOf<UserActions, { subject: NamedUser }>
   | EventsOf<TokenActions, { token: string; subject: NamedUser }>
   | EventsOf<GroupActions, { group: string; subject?: NamedUser }>
-  | EventsOf<RepositoryActions, { repository: string; subject?: NamedUser }>
+  | EventsOf<RepositoryActions, { repository: NamedRepository; subject?: NamedUser }>
   | EventsOf<AddressActions, { object: string; subject?: NamedUser }>
   | EventsOf<BackupActions, { object: typeof BACKUP }>
   | EventsOf<LogActions, object>
@@ -273,7 +281,8 @@ function rowOf(by: Actor, event: AuditEvent, operator: object): Omit<Row, 'id'> 
     address: by.kind === 'administrator' ? null : by.address,
     action,
     object: bounded(objectOf(event)),
-    repository_key: repository === undefined ? backup : nameKey(repository),
+    repository_key: repository === undefined ? backup : nameKey(repository.name),
+    repository_id: repository?.id ?? null,
     details: detailsOf({ ...event.details, ...(by.kind === 'administrator' && operator) }),
   }
 }
@@ -289,7 +298,7 @@ export async function repositoryNameOf(db: Queries, id: number): Promise<string 
 }
 
 function objectOf(event: AuditEvent): string {
-  if ('repository' in event) return event.repository
+  if ('repository' in event) return event.repository.name
   if ('group' in event) return event.group
   if ('token' in event) return event.token
   if ('object' in event) return event.object

@@ -45,7 +45,7 @@ const memberGrants: GrantKind<string> = {
       .execute()
   },
 
-  event: (group, subject, details) => ({ action: 'group.member', group, subject, details }),
+  event: ({ name }, subject, details) => ({ action: 'group.member', group: name, subject, details }),
 
   async check({ db }, { id, name }) {
     if (!(await hasAdmin(db, id)))

@@ -102,7 +102,8 @@ async function rename(change: Change, from: RepositoryName, to: Name): Promise<v
     .where('id', '=', row.id)
     .execute()
   const action = newOwner.id === oldOwner.id ? 'repository.renamed' : 'repository.transferred'
-  await change.record({ action, repository: after, details: { from: before } })
+  const repository = { id: row.id, name: after }
+  await change.record({ action, repository, details: { from: before } })
 }
 
 /**
@@ -120,7 +121,7 @@ async function releaseName(change: Change, { owner, name }: Name): Promise<void>
     .returning('name')
     .executeTakeFirst()
   if (!row || !released) throw new Refusal(`${owner}/${name} is not a reserved name`)
-  const repository = `${row.name}/${released.name}`
+  const repository = { id: null, name: `${row.name}/${released.name}` }
   await change.record({ action: 'repository.name-released', repository, details: {} })
 }
 
@@ -255,14 +256,14 @@ export async function checkMove(
  * Gives up to `MOVE_STEP` repositories of an owner to another one. Both are locked. The names before
  * stay reserved, however many they are.
  *
- * @returns the names before and since
+ * @returns their ids, and the names before and since
  * @throws Refusal as `checkMove`
  */
 export async function moveRepositories(
   { db }: Change,
   from: Owner,
   to: Owner,
-): Promise<{ from: string; to: string }[]> {
+): Promise<{ id: number; from: string; to: string }[]> {
   const moves = await db
     .selectFrom('repositories')
     .select(['id', 'owner', 'name'])
@@ -297,5 +298,5 @@ export async function moveRepositories(
     .where('owner_id', '=', from.id)
     .where('id', '<=', lastId)
     .execute()
-  return moves.map(({ owner, name }) => ({ from: `${owner}/${name}`, to: `${to.name}/${name}` }))
+  return moves.map(({ id, owner, name }) => ({ id, from: `${owner}/${name}`, to: `${to.name}/${name}` }))
 }

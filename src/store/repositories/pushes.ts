@@ -3,6 +3,7 @@ import { nameKey } from '../../domain/names.ts'
 import {
   type Actor,
   type AuditEvent,
+  type NamedRepository,
   type PushDetails,
   type Pusher,
   type RefUpdate,
@@ -93,7 +94,7 @@ export function createPushStore(engine: Engine, repositories: string, audit: Aud
       const wasOpen = open !== undefined
       if (!isEvent(outcome) || (outcome.interrupted && !wasOpen)) return wasOpen
 
-      const repository = await nameOf(db, pusher)
+      const repository = await repositoryOf(db, pusher)
       const own =
         outcome.interrupted && open
           ? await withoutRecorded(db, repository, open.started_at, outcome)
@@ -192,7 +193,7 @@ export async function settleAsUnknown(db: Transaction<Tables>): Promise<void> {
   const rows = await db.deleteFrom('push_intents').returning(['pusher', 'commands']).execute()
   for (const { pusher, commands } of rows.map(readIntent)) {
     const outcome: PushOutcome = { updates: [], unknown: commands, interrupted: true }
-    await recordEvents(db, pusher.by, [eventOf(await nameOf(db, pusher), outcome)])
+    await recordEvents(db, pusher.by, [eventOf(await repositoryOf(db, pusher), outcome)])
   }
 }
 
@@ -206,9 +207,9 @@ function isEvent({ updates, unknown = [], interrupted }: PushOutcome): boolean {
   return interrupted === true || updates.length > 0 || unknown.length > 0
 }
 
-/** Returns the name of a repository, also if it has been deleted. */
-async function nameOf(db: Queries, { repositoryId, repositoryName }: Pusher): Promise<string> {
-  return (await repositoryNameOf(db, repositoryId)) ?? repositoryName
+/** Returns a repository by its present name, or by the name it had if it has been deleted. */
+async function repositoryOf(db: Queries, { repositoryId, repositoryName }: Pusher): Promise<NamedRepository> {
+  return { id: repositoryId, name: (await repositoryNameOf(db, repositoryId)) ?? repositoryName }
 }
 
 /**
@@ -217,14 +218,15 @@ async function nameOf(db: Queries, { repositoryId, repositoryName }: Pusher): Pr
  */
 async function withoutRecorded(
   db: Queries,
-  repository: string,
+  { id, name }: NamedRepository,
   start: number,
   { updates, unknown = [], ...outcome }: PushOutcome,
 ): Promise<PushOutcome> {
   const events = await db
     .selectFrom('audit_events')
     .select('details')
-    .where('repository_key', '=', nameKey(repository))
+    .where('repository_key', '=', nameKey(name))
+    .where(({ eb, or }) => or([eb('repository_id', '=', id), eb('repository_id', 'is', null)]))
     .where('time', '>=', start)
     .where('action', '=', 'push')
     .execute()
@@ -247,7 +249,7 @@ function textOf({ ref, old, new: id }: RefUpdate): string {
 }
 
 function eventOf(
-  repository: string,
+  repository: NamedRepository,
   { updates, unknown = [], unreported, interrupted }: PushOutcome,
 ): AuditEvent {
   const listedUpdates = updates.slice(0, MAX_UPDATES).map(decodeName)

@@ -8,6 +8,7 @@ import {
   checkOwnerAdmin,
   findRow,
   getRow,
+  namedAs,
   type RepositoryName,
 } from '../access/administration.ts'
 import type { AuditEvent } from '../audit/audit.ts'
@@ -150,7 +151,7 @@ function changesOf(folder: string) {
       if (names.from !== names.to)
         await change.record({
           action: 'repository.default-branch',
-          repository: fullNameOf(row),
+          repository: namedAs(row),
           details: names,
         })
       await apply()
@@ -181,7 +182,7 @@ function changesOf(folder: string) {
           .where('id', '=', id)
         const row = await administeredRepository(change, (await names.executeTakeFirst()) ?? repository)
         await change.db.deleteFrom('repositories').where('id', '=', row.id).execute()
-        await change.record({ action: 'repository.deleted', repository: fullNameOf(row), details: {} })
+        await change.record({ action: 'repository.deleted', repository: namedAs(row), details: {} })
         return readRow(folder, row)
       })
     },
@@ -202,7 +203,7 @@ function changesOf(folder: string) {
       await change.db.updateTable('repositories').set({ visibility }).where('id', '=', row.id).execute()
       await change.record({
         action: 'repository.visibility',
-        repository: fullNameOf(row),
+        repository: namedAs(row),
         details: { visibility, from: row.visibility },
       })
     },
@@ -217,7 +218,7 @@ function readRow(folder: string, row: Selectable<Tables['repositories']>): Repos
 /** Returns the event of a repository that was created or imported. */
 function creationOf(repository: Repository): AuditEvent {
   const { visibility, objectFormat: object_format, path, managed, ownerTrust } = repository
-  const event = { repository: fullNameOf(repository) }
+  const event = { repository: namedAs(repository) }
   if (managed) return { ...event, action: 'repository.created', details: { visibility, object_format } }
   const details = {
     visibility,

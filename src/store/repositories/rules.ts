@@ -10,7 +10,7 @@ import { nameKey } from '../../domain/names.ts'
 import { checkPattern, readPatterns } from '../../domain/patterns.ts'
 import { Refusal } from '../../domain/refusal.ts'
 import { memoizeByObject } from '../../util/memoize.ts'
-import { administeredRepository, type RepositoryName } from '../access/administration.ts'
+import { administeredRepository, namedAs, type RepositoryName } from '../access/administration.ts'
 import { type Pusher, type RefUpdate, repositoryNameOf } from '../audit/audit.ts'
 import type { Audit, Change } from '../audit/change.ts'
 import type { Engine } from '../engine.ts'
@@ -60,7 +60,8 @@ export function createRuleStore(engine: Engine, audit: Audit) {
     /** Records updates that a user may make although rules refuse them. */
     recordBypasses: ({ by, repositoryId, repositoryName }: Pusher, bypasses: readonly Bypass[]) =>
       audit.transaction(by, async (change) => {
-        const repository = (await repositoryNameOf(change.db, repositoryId)) ?? repositoryName
+        const name = (await repositoryNameOf(change.db, repositoryId)) ?? repositoryName
+        const repository = { id: repositoryId, name }
         const event = { action: 'rule.bypassed', repository } as const
         await change.record(...bypasses.map((details) => ({ ...event, details })))
       }),
@@ -83,18 +84,18 @@ async function setRule(
 ): Promise<number> {
   const { branchPattern, required, bypass } = validateRule(rule)
   const { db } = change
-  const { id, owner, name } = await administeredRepository(change, repository)
-  const rows = await rowsOf(db, id).execute()
+  const row = await administeredRepository(change, repository)
+  const rows = await rowsOf(db, row.id).execute()
   const from = detailsOf(rows, branchPattern)
   checkUnchangedRule(from, expected)
   const others = rows.filter((row) => row.branch_pattern !== branchPattern)
   const total = countPatterns(others) + required.length
   checkPatternTotal(countPatterns(rows), total)
 
-  const row = await db
+  const stored = await db
     .insertInto('branch_rules')
     .values({
-      repository_id: id,
+      repository_id: row.id,
       branch_pattern: branchPattern,
       required: JSON.stringify(required),
       created_at: nowInSeconds(),
@@ -106,9 +107,9 @@ async function setRule(
     )
     .returning('id')
     .executeTakeFirstOrThrow()
-  await db.deleteFrom('branch_rule_bypasses').where('rule_id', '=', row.id).execute()
+  await db.deleteFrom('branch_rule_bypasses').where('rule_id', '=', stored.id).execute()
   if (bypass.length > 0) {
-    const users = bypass.map((user) => ({ rule_id: row.id, user_id: user.id }))
+    const users = bypass.map((user) => ({ rule_id: stored.id, user_id: user.id }))
     await db.insertInto('branch_rule_bypasses').values(users).execute()
   }
 
@@ -118,7 +119,7 @@ async function setRule(
     bypass: bypass.map((user) => user.name),
     from,
   }
-  await change.record({ action: 'rule.set', repository: `${owner}/${name}`, details })
+  await change.record({ action: 'rule.set', repository: namedAs(row), details })
   return total
 }
 
@@ -131,18 +132,18 @@ async function removeRule(
 ): Promise<void> {
   checkPattern('branch pattern', branchPattern, schemas.Branch)
   const { db } = change
-  const { id, owner, name } = await administeredRepository(change, repository)
-  const from = detailsOf(await rowsOf(db, id).execute(), branchPattern)
+  const row = await administeredRepository(change, repository)
+  const from = detailsOf(await rowsOf(db, row.id).execute(), branchPattern)
   checkUnchangedRule(from, expected)
   const deletedRule = await db
     .deleteFrom('branch_rules')
-    .where('repository_id', '=', id)
+    .where('repository_id', '=', row.id)
     .where('branch_pattern', '=', branchPattern)
     .returning('id')
     .executeTakeFirst()
   if (!deletedRule || !from) throw new Refusal(`there is no rule for the branch pattern "${branchPattern}"`)
   const details = { branches: branchPattern, from }
-  await change.record({ action: 'rule.removed', repository: `${owner}/${name}`, details })
+  await change.record({ action: 'rule.removed', repository: namedAs(row), details })
 }
 
 /** Returns a text that is another one for each rule of a branch pattern. */

@@ -158,8 +158,9 @@ async function deleteStatus(
     .where('context', '=', context)
     .returning('context')
     .executeTakeFirst()
-  const repository = await repositoryNameOf(db, repositoryId)
-  if (!deletedStatus || !repository)
+  const name = await repositoryNameOf(db, repositoryId)
+  if (!deletedStatus || !name)
     throw new Refusal(`the commit ${sha} has no status of the context "${context}"`)
+  const repository = { id: repositoryId, name }
   await change.record({ action: 'status.deleted', repository, details: { sha, context } })
 }

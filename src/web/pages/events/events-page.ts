@@ -22,10 +22,10 @@ export async function eventsPage(app: FastifyInstance, context: PageContext): Pr
   app.get<Route>('/:owner/:repo/settings/events', async (request, reply) => {
     const repository = await findAdministered(request, reply)
     if (!repository) return reply
-    const { owner, name } = repository
+    const { id, owner, name } = repository
     const user = userOf(request)
     const { createdAt } = await store.repositories.get(owner, name)
-    const wantedEvents = { name: `${owner}/${name}`, since: createdAt * 1000 }
+    const wantedEvents = { id, name: `${owner}/${name}`, since: createdAt * 1000 }
     const events = await readEvents(
       (...page) => store.auditLog.latestOf(wantedEvents, user.id, ...page),
       firstOf(request.query.before),
