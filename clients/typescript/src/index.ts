@@ -10,7 +10,7 @@ export {
 export { CommitStatusError, type SuccessBody, unwrap } from './errors.ts'
 // Whatever the contract's operations are called.
 export type * from './generated/operations.ts'
-export type { Operation, OperationInput, Result, Unanswered } from './operation.ts'
+export type { Operation, OperationInput, Result, Unanswered, UnansweredReason } from './operation.ts'
 export type { WaitForState, WaitOptions, WaitProgress, WaitResult } from './wait-for-state.ts'
 export type Status = components['schemas']['Status']
 export type StatusReport = components['schemas']['StatusReport']

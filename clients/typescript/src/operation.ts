@@ -8,10 +8,17 @@ export interface Result<Status extends number, Body> {
 }
 
 /**
- * No response that the contract declares: the service could not be reached, or something else
- * responded.
+ * Why there is no response that the contract declares:
+ *
+ * - `unreachable`: no connection, no response in time, or a gateway that has none. This may pass.
+ * - `unexpected`: something else responded. The base URL may be wrong, or a proxy in between.
+ * - `refused`: a status of 400 to 499 that the contract does not declare.
+ * - `untrusted`: the certificate of the service is not trusted.
  */
-export type Unanswered = Result<0, { error: string }>
+export type UnansweredReason = 'unreachable' | 'unexpected' | 'refused' | 'untrusted'
+
+/** No response that the contract declares. */
+export type Unanswered = Result<0, { error: string; reason: UnansweredReason }>
 
 type Json<Holder> = Holder extends { content: { 'application/json': infer Body } } ? Body : undefined
 type Query<Parameters> = Parameters extends { query?: infer Query extends object }

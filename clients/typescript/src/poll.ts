@@ -1,6 +1,7 @@
 import type { ListStatusesResult } from './generated/operations.ts'
 import type { Result } from './operation.ts'
 import { sleep } from './sleep.ts'
+import { RETRIED } from './transport.ts'
 
 /** How something is read again and again. Times are in milliseconds. */
 export interface PollOptions {
@@ -14,6 +15,11 @@ export interface PollOptions {
   /** Longest time of all attempts of one read; 30,000 by default. */
   readTimeout?: number | undefined
   signal?: AbortSignal | undefined
+  /**
+   * Called with the problem when all attempts of one read have failed, and with null once a read
+   * succeeds again.
+   */
+  onOutage?: ((problem: string | null) => void) | undefined
 }
 
 /** What a poll passes to each read; see `CallOptions`. */
@@ -34,10 +40,13 @@ export interface Reading<Body> {
   timedOut: boolean
 }
 
-/** The end, or the milliseconds until time alone can bring it. */
-type Step<End> = { end: End } | { changesIn: number }
+/**
+ * The end, or the milliseconds until time alone can bring it, or why a further read that the
+ * decision needs has failed.
+ */
+export type Step<End> = { end: End } | { changesIn: number } | { failure: Failure }
 type Failure = Exclude<ListStatusesResult, { status: 200 | 304 }>
-/** The service refused, or could not be reached by all attempts of one read. */
+/** The service refused, or could not be reached until the timeout. */
 export type Unanswered = { outcome: 'unanswered'; answer: Failure }
 
 /** The read at the timeout may take this long. */
@@ -64,36 +73,75 @@ export function pauseAfter(waited: number, interval: number): number {
 
 /**
  * Reads with the `ETag` of the last answer until `decide` returns an end, as it must once the time
- * is over.
+ * is over. An outage ends it only at the timeout.
  *
  * @throws the signal's reason
  */
 export async function poll<Body, End>(
   read: (options: ReadOptions) => Promise<Result<200, Body> | Result<304, undefined> | Failure>,
-  { timeout, interval, waitForCommit = 0, readTimeout = 30_000, signal }: PollOptions,
+  { timeout, interval, waitForCommit = 0, readTimeout = 30_000, signal, onOutage }: PollOptions,
   decide: (reading: Reading<Body>) => Step<End> | Promise<Step<End>>,
 ): Promise<End | Unanswered> {
   const start = performance.now()
   const left = () => start + timeout - performance.now()
   let known: { etag: string | undefined; body: Body } | undefined
-  for (;;) {
+  let hasAnswered = false
+  let isAway = false
+  /** Milliseconds of outages: they do not count as waiting for the commit. */
+  let lost = 0
+
+  async function step(): Promise<Step<End>> {
     const answer = await read({
       signal,
       totalTimeout: Math.min(readTimeout, Math.max(left(), LAST_READ_TIMEOUT)),
-      waitForCommit: known ? 0 : Math.min(waitForCommit, left()),
+      waitForCommit: hasAnswered ? 0 : Math.min(start + lost + waitForCommit - performance.now(), left()),
       ifNoneMatch: known?.etag,
     })
     if (answer.status === 200) {
       known = { etag: answer.headers.get('etag') ?? undefined, body: answer.body }
-    } else if (answer.status !== 304) return { outcome: 'unanswered', answer }
+    } else if (answer.status !== 304) return { failure: answer }
     if (known === undefined) throw new Error('the service answered 304 to a read without If-None-Match')
+    hasAnswered = true
     const time = timeOf(answer.headers)
-    const step = await decide({ body: known.body, isNew: answer.status === 200, time, timedOut: left() <= 0 })
-    if ('end' in step) return step.end
-    const pause = pauseAfter(performance.now() - start, interval)
-    await sleep(Math.min(pause, Math.max(step.changesIn, interval), left()), signal)
-    signal?.throwIfAborted()
+    const next = await decide({
+      body: known.body,
+      isNew: answer.status === 200,
+      time,
+      timedOut: left() <= 0,
+    })
+    // What was read has not been acted on.
+    if ('failure' in next) known = undefined
+    return next
   }
+
+  for (;;) {
+    const begun = performance.now()
+    const next = await step()
+    if ('end' in next) {
+      if (isAway) onOutage?.(null)
+      return next.end
+    }
+    if ('failure' in next) {
+      const { failure } = next
+      if (left() <= 0 || !mayPass(failure, hasAnswered)) return { outcome: 'unanswered', answer: failure }
+      if (!isAway) onOutage?.(failure.body.error)
+    } else if (isAway) onOutage?.(null)
+    isAway = 'failure' in next
+    const changesIn = 'changesIn' in next ? next.changesIn : 0
+    const pause = pauseAfter(performance.now() - start, interval)
+    await sleep(Math.min(pause, Math.max(changesIn, interval), left()), signal)
+    signal?.throwIfAborted()
+    if (isAway) lost += performance.now() - begun
+  }
+}
+
+/**
+ * Returns whether a later read may succeed. Something else that answers in place of the service
+ * means a wrong address, unless the service has answered before.
+ */
+function mayPass({ status, body }: Failure, hasAnswered: boolean): boolean {
+  if (status !== 0) return RETRIED.includes(status)
+  return body.reason === 'unreachable' || (body.reason === 'unexpected' && hasAnswered)
 }
 
 /** Returns the service's time, whose clock also wrote the timestamps. A gateway may drop `Date`. */

@@ -70,7 +70,7 @@ async function sendWithRetry(
       continue
     }
     // A timer may fire late: then the answer before it tells the reason.
-    if (left() <= 0) return previous ?? unanswered('not sent: the time limit was reached')
+    if (left() <= 0) return previous ?? unanswered('unreachable', 'not sent: the time limit was reached')
     const budget = Math.min(timeout, left())
     const { answer, retry } = await sendOnce(send, budget, signal)
     signal?.throwIfAborted()

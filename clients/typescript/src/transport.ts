@@ -1,5 +1,11 @@
 import createFetchClient from 'openapi-fetch'
-import { type Operation, type OperationInput, parametersOf } from './operation.ts'
+import {
+  type Operation,
+  type OperationInput,
+  parametersOf,
+  type Unanswered,
+  type UnansweredReason,
+} from './operation.ts'
 
 /**
  * An answer before its type is known. Status 0 stands for anything that the contract does not
@@ -33,6 +39,7 @@ export type Transport = (
 export type Fetch = (request: Request) => Promise<Response>
 
 export const RETRIED = [429, 502, 503, 504]
+const REQUEST_TIMEOUT = 408
 /**
  * Largest answer that is read, in bytes; that of a commit with 10,000 contexts is a quarter of it.
  */
@@ -83,16 +90,21 @@ export function createTransport(
       }
     } catch (error) {
       const refused = certificateProblem(error)
-      if (refused) return { answer: unanswered(`no answer: ${refused}`), retry: false }
-      const retry = operation.repeatable && !(error instanceof AnswerTooLarge)
-      return { answer: unanswered(`no answer: ${reasonOf(error)}`), retry }
+      if (refused) return { answer: unanswered('untrusted', `no answer: ${refused}`), retry: false }
+      const isTooLarge = error instanceof AnswerTooLarge
+      const answer = unanswered(isTooLarge ? 'unexpected' : 'unreachable', `no answer: ${reasonOf(error)}`)
+      return { answer, retry: operation.repeatable && !isTooLarge }
     }
   }
 }
 
 /** Returns an answer with status 0. */
-export function unanswered(error: string, headers: Headers = new Headers()): Answer {
-  return { status: 0, body: { error }, headers }
+export function unanswered(
+  reason: UnansweredReason,
+  error: string,
+  headers: Headers = new Headers(),
+): Answer & Unanswered {
+  return { status: 0, body: { error, reason }, headers }
 }
 
 class AnswerTooLarge extends Error {}
@@ -132,7 +144,12 @@ function readAnswer(
   const message = describe(response, body)
   return declared && status >= 400
     ? { status, body: { error: message }, headers }
-    : unanswered(message, headers)
+    : unanswered(reasonOfStatus(status), message, headers)
+}
+
+function reasonOfStatus(status: number): UnansweredReason {
+  if (status === REQUEST_TIMEOUT || RETRIED.includes(status)) return 'unreachable'
+  return status >= 400 && status < 500 ? 'refused' : 'unexpected'
 }
 
 function describe(response: Response, body: unknown): string {

@@ -39,6 +39,11 @@ export interface WaitOptions {
   signal?: AbortSignal | undefined
   /** Called after the first read and after each change. */
   onChange?: ((progress: WaitProgress) => void) | undefined
+  /**
+   * Called with the problem when the service has not answered all attempts of one read, and with
+   * null once it answers again. The wait goes on.
+   */
+  onOutage?: ((problem: string | null) => void) | undefined
 }
 
 export interface WaitProgress extends CommitStatuses {
@@ -81,12 +86,13 @@ export const waitDefaults = { settle: 10_000, timeout: 600_000, interval: 1_000 
  */
 export function createWaitForState(listStatuses: ListStatuses, readTimeout?: number): WaitForState {
   return async (input, options = {}) => {
-    const { timeout = waitDefaults.timeout, interval = waitDefaults.interval, signal, onChange } = options
+    const { timeout = waitDefaults.timeout, interval = waitDefaults.interval } = options
+    const { signal, onChange, onOutage } = options
     const { require = [], only = false, settle = waitDefaults.settle, stalled, waitForCommit } = options
     if (only && require.length === 0) throw new TypeError('"only" needs at least one pattern in "require"')
     return poll(
       (call) => listStatuses(input, call).then(withStatuses),
-      { timeout, interval, waitForCommit, readTimeout, signal },
+      { timeout, interval, waitForCommit, readTimeout, signal, onOutage },
       ({ body, isNew, time, timedOut }) => {
         const rules = { require, only, settle, stalled }
         const decision = decideWait(body.statuses, rules, time.getTime(), timedOut)
@@ -109,5 +115,5 @@ function isFinal<D extends Decision>(
 function withStatuses(answer: ListStatusesResult): ListStatusesResult {
   if (answer.status !== 200 || Array.isArray(answer.body.statuses)) return answer
   const error = 'answered 200 without a list of statuses: is the base URL right?'
-  return { status: 0, body: { error }, headers: answer.headers }
+  return { status: 0, body: { error, reason: 'unexpected' }, headers: answer.headers }
 }

@@ -14,6 +14,7 @@ export function printEvents() {
         printed.set(context, line)
       }
     },
+    clear(): void {},
     end(): void {},
   }
 }

@@ -3,6 +3,7 @@ import { unmetChecks } from './describe-verdict.ts'
 import { printEvents } from './events.ts'
 import { exitCodeOf, exitCodes } from './exit-codes.ts'
 import { statusRows } from './get.ts'
+import { createOutageNotice } from './outage.ts'
 import { type Target, totalTimeoutOf } from './target.ts'
 import { hasColors, plain, print, printJson, say } from './terminal.ts'
 import { waitForVerdict } from './wait-for-verdict.ts'
@@ -36,6 +37,7 @@ export async function waitForBranch(
       readTimeout: totalTimeoutOf(env),
       waitForCommit,
       allowNoRules,
+      onOutage: createOutageNotice(),
       onChange({ verdict, required }, statuses) {
         if (events) changes.update({ statuses })
         else if (verdict === 'pending') say(unmetChecks(required).join(', ') || 'nothing has reported')

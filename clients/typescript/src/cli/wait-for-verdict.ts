@@ -1,6 +1,6 @@
 import { countsAs } from '../generated/operations.ts'
 import type { Client, CommitVerdict, GetVerdictInput, Status } from '../index.ts'
-import { type PollOptions, poll, type Unanswered } from '../poll.ts'
+import { type PollOptions, poll, type Step, type Unanswered } from '../poll.ts'
 
 /** How the wait for the verdict of a branch ended. */
 export type VerdictResult =
@@ -35,15 +35,18 @@ export async function waitForVerdict(
   return poll(
     (call) => client.getVerdict(input, call),
     options,
-    async ({ body: verdict, isNew, timedOut }): Promise<{ end: VerdictResult } | { changesIn: number }> => {
+    async ({ body: verdict, isNew, timedOut }): Promise<Step<VerdictResult>> => {
       const { required } = verdict
       const hasRules = required.length > 0
       if (!hasRules && !allowNoRules) return { end: { outcome: 'noRules' } }
       if (isNew) {
         // The verdict names contexts; what they say and where they link is in the statuses.
-        const read = await client.listStatuses(input, { signal: options.signal })
+        const read = await client.listStatuses(input, {
+          signal: options.signal,
+          totalTimeout: options.readTimeout,
+        })
         if (read.status === 304) throw new Error('the service answered 304 to a read without If-None-Match')
-        if (read.status !== 200) return { end: { outcome: 'unanswered', answer: read } }
+        if (read.status !== 200) return { failure: read }
         const contexts = new Set(required.flatMap((pattern) => pattern.contexts))
         counted = read.body.statuses.filter(({ context }) => !hasRules || contexts.has(context))
         onChange?.(verdict, counted)

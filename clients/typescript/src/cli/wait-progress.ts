@@ -20,6 +20,11 @@ export function showProgress(stream: Pick<WriteStream, 'isTTY' | 'columns' | 'wr
     stream.write(CLEAR_LINE + line.slice(0, (stream.columns || 80) - 1).join(''))
   }
 
+  /** Removes the line from a terminal. */
+  function clear(): void {
+    if (stream.isTTY) stream.write(CLEAR_LINE)
+  }
+
   const timer = stream.isTTY ? setInterval(rewrite, REFRESH) : undefined
   return {
     update(progress: WaitProgress): void {
@@ -27,10 +32,10 @@ export function showProgress(stream: Pick<WriteStream, 'isTTY' | 'columns' | 'wr
       if (stream.isTTY) rewrite()
       else stream.write(`commit-status: ${describeProgress(progress, progress.time)}\n`)
     },
-    /** Removes the line from a terminal. */
+    clear,
     end(): void {
       clearInterval(timer)
-      if (stream.isTTY) stream.write(CLEAR_LINE)
+      clear()
     },
   }
 }

@@ -6,6 +6,7 @@ import { parseDuration } from './duration.ts'
 import { printEvents } from './events.ts'
 import { exitCodeOf, exitCodes } from './exit-codes.ts'
 import { statusRows } from './get.ts'
+import { createOutageNotice } from './outage.ts'
 import { findTarget, targetOptions, waitForCommitOf } from './target.ts'
 import { hasColors, print, printJson, say } from './terminal.ts'
 import { UsageError } from './usage-error.ts'
@@ -68,7 +69,11 @@ export async function wait(args: string[], env: NodeJS.ProcessEnv): Promise<numb
     return rules.only ? { ...read, statuses: read.statuses.filter(counts) } : read
   }
   const result = await client
-    .waitForState(commit, { ...rules, onChange: (read) => progress.update(counted(read)) })
+    .waitForState(commit, {
+      ...rules,
+      onChange: (read) => progress.update(counted(read)),
+      onOutage: createOutageNotice(progress.clear),
+    })
     .finally(progress.end)
   if (result.outcome === 'unanswered') {
     say(`cannot read the statuses: ${result.answer.body.error}`)

@@ -44,6 +44,10 @@ const SETTINGS = [
   ['fetch.pruneTags', 'false'],
   ['gc.auto', '0'],
   ['maintenance.auto', 'false'],
+  // A connection on which nothing has come for so many seconds is lost. The server lets a push wait for 45,
+  // and git work on it for 600 by default.
+  ['http.lowSpeedLimit', '1'],
+  ['http.lowSpeedTime', '700'],
   // The same commit whatever the configuration.
   ['i18n.commitEncoding', 'UTF-8'],
 ] as const

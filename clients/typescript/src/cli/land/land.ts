@@ -1,9 +1,11 @@
 import { constants } from 'node:os'
+import { defaultTimes } from '../../client.ts'
 import { waitDefaults } from '../../wait-for-state.ts'
 import { oneCommit, parse } from '../arguments.ts'
 import { parseDuration } from '../duration.ts'
 import { exitCodes } from '../exit-codes.ts'
 import { statusRows } from '../get.ts'
+import { createOutageNotice } from '../outage.ts'
 import { findReportTarget, targetOptions, totalTimeoutOf } from '../target.ts'
 import { hasColors, plain, print, printJson, say } from '../terminal.ts'
 import { checkCheckout } from './checkout.ts'
@@ -62,7 +64,14 @@ export async function land(args: string[], env: NodeJS.ProcessEnv, timesOf = tic
   for (const name of SIGNALS) process.on(name, cancel)
   const git = createGit(env, { url, token, signal, timeout: () => Math.max(left(), CLEANUP) })
   const readTimeout = totalTimeoutOf(env)
-  const remote = createRemote(git, url, readTimeout ?? 30_000, signal)
+  const onOutage = createOutageNotice()
+  const outageAfter = readTimeout ?? defaultTimes.totalTimeout
+  const remote = createRemote(git, url, {
+    patience: () => Math.max(left(), CLEANUP),
+    outageAfter,
+    onOutage,
+    signal,
+  })
   const folders = [topicFolder(branch), ticketFolder(branch)]
   const look = () => remote.list(`refs/heads/${branch}`, ...folders)
   const times = timesOf(timeout)
@@ -72,7 +81,7 @@ export async function land(args: string[], env: NodeJS.ProcessEnv, timesOf = tic
   try {
     await checkCheckout(git, url, commit, branch)
     say(`if you may bypass the rules of ${branch}, this command alone checks them, not the server`)
-    end = await landCommit({ ...place, tickets })
+    end = await landCommit({ ...place, tickets, onOutage })
   } catch (error) {
     if (!(error instanceof LandingEnd)) throw error
     end = error
@@ -96,7 +105,11 @@ export async function land(args: string[], env: NodeJS.ProcessEnv, timesOf = tic
   async function cleanUp(outcome: LandingEnd['outcome'] = 'unanswered'): Promise<void> {
     // A refused token is not sent again: it is counted.
     if (!tickets.isPublished() && outcome === 'unanswered') return
-    const cleaner = createRemote(createGit(env, { url, token, timeout: () => CLEANUP }), url, CLEANUP)
+    const cleaner = createRemote(createGit(env, { url, token, timeout: () => CLEANUP }), url, {
+      patience: () => CLEANUP,
+      outageAfter,
+      onOutage,
+    })
     const own = refsOf(await cleaner.list(...folders), commit, branch)
     const isRunning = outcome === 'pending' || outcome === 'missing'
     const gone = own.filter((ref) => !(isRunning && ref.startsWith('refs/heads/')))

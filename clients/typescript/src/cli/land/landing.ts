@@ -1,7 +1,8 @@
-import type { Client, CommitVerdict, GetVerdictResult } from '../../index.ts'
-import { timeOf } from '../../poll.ts'
+import type { Client, CommitVerdict } from '../../index.ts'
+import { poll, type Unanswered } from '../../poll.ts'
 import { sleep } from '../../sleep.ts'
 import { unmetChecks } from '../describe-verdict.ts'
+import type { OutageNotice } from '../outage.ts'
 import { say } from '../terminal.ts'
 import { UsageError } from '../usage-error.ts'
 import { noRuleMatches } from '../wait-for-branch.ts'
@@ -17,12 +18,33 @@ export interface Landing extends TicketOptions {
   repo: string
   tickets: Tickets
   readTimeout: number | undefined
+  onOutage: OutageNotice
 }
 
-/** Returns what a verdict requires. @throws LandingEnd if there is none */
-function requiredBy(result: GetVerdictResult): CommitVerdict['required'] {
-  if (result.status === 200) return result.body.required
-  throw new LandingEnd('unanswered', `cannot read the verdict: ${result.body?.error ?? result.status}`)
+interface ReadVerdict {
+  required: CommitVerdict['required']
+  /** The server's time when it answered. */
+  time: Date
+}
+
+/** Reads what a branch requires of a commit. */
+function readVerdict(landing: Landing, sha: string, branch: string): Promise<ReadVerdict | Unanswered> {
+  const { client, owner, repo } = landing
+  return poll(
+    (call) => client.getVerdict({ owner, repo, sha, branch }, call),
+    pollOptions(landing),
+    ({ body: { required }, time }): { end: ReadVerdict } => ({ end: { required, time } }),
+  )
+}
+
+/** @throws LandingEnd if there is no verdict */
+function orEnd(result: ReadVerdict | Unanswered): ReadVerdict {
+  if ('required' in result) return result
+  throw new LandingEnd('unanswered', `cannot read the verdict: ${result.answer.body.error}`)
+}
+
+function pollOptions({ left, times, readTimeout, onOutage, signal }: Landing) {
+  return { timeout: Math.max(0, left()), interval: times.interval / 3, readTimeout, onOutage, signal }
 }
 
 /**
@@ -33,7 +55,7 @@ function requiredBy(result: GetVerdictResult): CommitVerdict['required'] {
  * @throws LandingEnd for every other end
  */
 export async function landCommit(landing: Landing): Promise<LandingEnd> {
-  const { client, owner, repo, commit, branch, git, remote, tickets, look, signal } = landing
+  const { commit, branch, git, remote, tickets, look } = landing
   const target = `refs/heads/${branch}`
   let refs = await look()
   for (;;) {
@@ -42,10 +64,10 @@ export async function landCommit(landing: Landing): Promise<LandingEnd> {
     await remote.fetch(target, tip)
     if (await isAncestor(git, commit, tip))
       return new LandingEnd('success', `${commit} is on ${branch} already`)
-    const answer = await client.getVerdict({ owner, repo, sha: tip, branch }, { signal })
-    if (requiredBy(answer).length === 0) throw new LandingEnd('noRules', noRuleMatches(branch))
+    const { required, time } = orEnd(await readVerdict(landing, tip, branch))
+    if (required.length === 0) throw new LandingEnd('noRules', noRuleMatches(branch))
     const merge = await mergeOf(git, commit, tip, branch)
-    refs = await tickets.turn(refs, timeOf(answer.headers))
+    refs = await tickets.turn(refs, time)
     if (refs.get(target) !== tip) continue
     const hasPassed = await passChecks(landing, merge, tip, refs)
     refs = await look()
@@ -103,10 +125,10 @@ async function watchBranch(landing: Landing, tip: string, over: AbortController)
 }
 
 async function build(landing: Landing, merge: string, tip: string, refs: Refs): Promise<void> {
-  const { client, owner, repo, branch, remote, signal } = landing
+  const { branch, remote } = landing
   const topic = topicOf(landing)
-  const known = await client.getVerdict({ owner, repo, sha: merge, branch }, { signal })
-  const hasReports = known.status === 200 && known.body.required.every(({ state }) => state !== null)
+  const known = await readVerdict(landing, merge, branch)
+  const hasReports = 'required' in known && known.required.every(({ state }) => state !== null)
   if (hasReports || refs.get(topic) === merge) return
   const reason = await remote.push(['--force'], [`${merge}:${topic}`])
   if (reason !== undefined) throw new LandingEnd('unanswered', await explainTopic(landing, tip, reason))
@@ -114,10 +136,8 @@ async function build(landing: Landing, merge: string, tip: string, refs: Refs): 
 }
 
 async function waitForChecks(landing: Landing, merge: string, over: AbortSignal): Promise<void> {
-  const { client, owner, repo, branch, left, readTimeout } = landing
-  const signal = AbortSignal.any([landing.signal, over])
-  const interval = landing.times.interval / 3
-  const options = { timeout: Math.max(0, left()), interval, readTimeout, signal }
+  const { client, owner, repo, branch } = landing
+  const options = { ...pollOptions(landing), signal: AbortSignal.any([landing.signal, over]) }
   const result = await waitForVerdict(client, { owner, repo, sha: merge, branch }, options)
   if (result.outcome === 'unanswered')
     throw new LandingEnd('unanswered', `cannot read the verdict: ${result.answer.body.error}`)
@@ -138,11 +158,11 @@ function topicOf({ branch, commit }: Landing): string {
  * as a folder, or something else.
  */
 async function explainTopic(landing: Landing, tip: string, reason: string): Promise<string> {
-  const { client, owner, repo, remote, branch, signal } = landing
+  const { remote, branch } = landing
   const topic = topicOf(landing)
   const name = topic.replace('refs/heads/', '')
-  const answer = await client.getVerdict({ owner, repo, sha: tip, branch: name }, { signal })
-  if (requiredBy(answer).length > 0)
+  const { required } = orEnd(await readVerdict(landing, tip, name))
+  if (required.length > 0)
     return `a rule matches ${name} too, so nothing can be pushed there to be checked; limit the rule to ${branch} (${reason})`
   const folders = name
     .split('/')

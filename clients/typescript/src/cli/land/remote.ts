@@ -1,5 +1,6 @@
 import { backoff } from '../../backoff.ts'
 import { sleep } from '../../sleep.ts'
+import type { OutageNotice } from '../outage.ts'
 import { type Git, type GitResult, reasonOf } from './git.ts'
 import { LandingEnd } from './landing-end.ts'
 
@@ -21,21 +22,40 @@ export interface Remote {
   push(options: readonly string[], updates: readonly string[]): Promise<string | undefined>
 }
 
-const TRANSIENT = /resolve host|onnect|timed out|RPC failed|hung up|EOF|Empty reply|returned error: 5\d\d/
+const TRANSIENT =
+  /resolve host|onnect|timed out|too slow|SYSCALL|RPC failed|hung up|EOF|Empty reply|returned error: (?:429|5\d\d)/
+/** A connection on which nothing has come for 90 seconds is lost. The server lets a fetch wait for 45. */
+const SLOWEST_FETCH = ['-c', 'http.lowSpeedLimit=1', '-c', 'http.lowSpeedTime=90']
 
-/** @param patience how long something is tried again, in milliseconds */
-export function createRemote(git: Git, url: string, patience: number, signal?: AbortSignal): Remote {
+interface RemoteOptions {
+  /** Returns how long something is tried again, in milliseconds. */
+  patience(): number
+  /** How long something fails before `onOutage` is called, in milliseconds. */
+  outageAfter: number
+  onOutage: OutageNotice
+  signal?: AbortSignal | undefined
+}
+
+export function createRemote(
+  git: Git,
+  url: string,
+  { patience, outageAfter, onOutage, signal }: RemoteOptions,
+): Remote {
   // Another push, perhaps of a landing that was killed, may move the same ref at this moment.
   const isTransient = ({ stdout, stderr }: GitResult, index: number) =>
     TRANSIENT.test(stderr) || (index < 3 && /failed to update ref|cannot lock ref/.test(stdout))
 
   async function retry(args: readonly string[]): Promise<GitResult> {
     const start = performance.now()
+    const longest = patience()
     for (let index = 0; ; index++) {
       const result = await git(args)
       const pause = backoff(index)
-      const isOver = performance.now() - start + pause > patience
-      if (result.code === 0 || !isTransient(result, index) || isOver) return result
+      const taken = performance.now() - start + pause
+      const isAway = result.code !== 0 && TRANSIENT.test(result.stderr)
+      if (!isAway) onOutage(null)
+      if (result.code === 0 || !isTransient(result, index) || taken > longest) return result
+      if (isAway && taken > outageAfter) onOutage(reasonOf(result))
       await sleep(pause, signal)
     }
   }
@@ -50,14 +70,16 @@ export function createRemote(git: Git, url: string, patience: number, signal?: A
     async list(...refs) {
       // A pattern also matches the end of other names.
       const patterns = refs.map((ref) => ref.replace(/\/$/, '/*'))
-      const listed = (await succeed(['ls-remote', '--quiet', url, ...patterns])).matchAll(/^(\w+)\t(.+)$/gm)
+      const listed = (await succeed([...SLOWEST_FETCH, 'ls-remote', '--quiet', url, ...patterns])).matchAll(
+        /^(\w+)\t(.+)$/gm,
+      )
       const isAsked = (name: string) =>
         refs.some((ref) => (ref.endsWith('/') ? name.startsWith(ref) : name === ref))
       return new Map([...listed].flatMap(([, id = '', name = '']) => (isAsked(name) ? [[name, id]] : [])))
     },
     async fetch(ref, commit) {
       if ((await git(['cat-file', '-e', `${commit}^{commit}`])).code === 0) return
-      await succeed(['fetch', '--quiet', '--no-tags', '--no-write-fetch-head', url, ref])
+      await succeed([...SLOWEST_FETCH, 'fetch', '--quiet', '--no-tags', '--no-write-fetch-head', url, ref])
     },
     async push(options, updates) {
       const result = await retry(['push', '--porcelain', ...options, url, ...updates])

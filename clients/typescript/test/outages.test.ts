@@ -1,0 +1,144 @@
+import t from 'tap'
+import { createClient, type WaitOptions } from '../src/index.ts'
+import { startService } from './helpers/service.ts'
+
+const first = await startService(t, { commits: 20 })
+/** Milliseconds of an outage, many times those of all attempts of one read. */
+const OUTAGE = 800
+const times = { timeout: 250, totalTimeout: 300 }
+const success = { context: 'x', state: 'success' } as const
+
+/** Waits for a commit of its own, and returns what was said about outages along with the end. */
+async function startWait(
+  options: WaitOptions = {},
+  { fetch, isAway = false }: { fetch?: (request: Request) => Promise<Response>; isAway?: boolean } = {},
+) {
+  const service = await first.again()
+  const { proxy, token, commit, server } = service
+  if (isAway) await proxy.close()
+  const client = createClient({ baseUrl: proxy.url, token, ...times, fetch })
+  const said: (string | null)[] = []
+  const waiting = client.waitForState(commit, {
+    require: ['x'],
+    settle: 0,
+    interval: 10,
+    timeout: 20_000,
+    onOutage: (problem) => said.push(problem),
+    ...options,
+  })
+  const pass = () => server.report('acme/rocket', commit.sha, success, token)
+  return { ...service, said, waiting, pass }
+}
+
+const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds))
+
+t.test('a wait outlasts an outage that is longer than a read, and says so once', async (t) => {
+  for (const isAway of [true, false]) {
+    const { proxy, said, waiting, pass } = await startWait({}, { isAway })
+    if (!isAway) await proxy.answered(2)
+    await proxy.close()
+    await pause(OUTAGE)
+    await pass()
+    await proxy.open()
+    t.match(await waiting, { outcome: 'success' })
+    t.match(said, [/ECONN|closed|socket|timed out/, null])
+    t.equal(said.length, 2)
+  }
+})
+
+t.test('the timeout ends it, also in an outage', async (t) => {
+  const { proxy, said, waiting } = await startWait({ timeout: OUTAGE })
+  const start = performance.now()
+  await proxy.close()
+  t.match(await waiting, { outcome: 'unanswered', answer: { status: 0, body: { reason: 'unreachable' } } })
+  t.ok(performance.now() - start > OUTAGE - 50, `${performance.now() - start} ms`)
+  t.equal(said.length, 1)
+})
+
+t.test('a server that restarts, hangs, resets connections or is replaced by a page goes on', async (t) => {
+  const { proxy, said, waiting, pass } = await startWait()
+  await proxy.answered(1)
+  const failures = [
+    'hang',
+    'reset',
+    { status: 503 },
+    { status: 502, body: '<h1>Bad Gateway</h1>' },
+    { status: 504 },
+    { status: 500 },
+    { status: 408 },
+    { status: 429, headers: { 'retry-after': '1' } },
+    { status: 200, body: '<h1>Back soon</h1>' },
+    { status: 302, headers: { location: 'https://example.org/maintenance' } },
+    { status: 503, headers: { 'retry-after': '1' } },
+  ] as const
+  const before = proxy.passages.length
+  proxy.plan(...failures)
+  await proxy.answered(before + failures.length + 2)
+  await pass()
+  t.match(await waiting, { outcome: 'success' })
+  t.ok(said.length > 0 && said.at(-1) === null)
+})
+
+t.test('a name that is not resolved for a while, and then leads to another address', async (t) => {
+  let address: string | undefined
+  const asked: string[] = []
+  const { proxy, said, waiting, pass } = await startWait(
+    {},
+    {
+      fetch: async (request) => {
+        if (address === undefined)
+          throw new TypeError('fetch failed', {
+            cause: Object.assign(new Error('getaddrinfo ENOTFOUND status.example.org'), {
+              code: 'ENOTFOUND',
+            }),
+          })
+        asked.push(address)
+        return fetch(new Request(request.url.replace(new URL(request.url).origin, address), request))
+      },
+    },
+  )
+  await pause(OUTAGE)
+  address = proxy.url
+  await proxy.answered(2)
+  await proxy.close()
+  await pause(OUTAGE)
+  address = first.server.url
+  await pass()
+  t.match(await waiting, { outcome: 'success' })
+  t.match(said, [/ENOTFOUND/, null, /./, null])
+  t.same(new Set(asked), new Set([proxy.url, first.server.url]))
+})
+
+t.test('an answer that will not pass ends it at once', async (t) => {
+  for (const status of [400, 401, 403, 404, 405, 422]) {
+    const { proxy, said, waiting } = await startWait()
+    await proxy.answered(1)
+    proxy.plan({ status })
+    const { outcome, ...rest } = await waiting
+    t.equal(outcome, 'unanswered', `${status}`)
+    const declared = status !== 400 && status !== 405
+    t.match(rest, { answer: declared ? { status } : { status: 0, body: { reason: 'refused' } } })
+    t.same(said, [])
+  }
+})
+
+t.test('another service at the address ends it, unless the right one has answered before', async (t) => {
+  const { proxy, token, commit } = await first.again()
+  for (const other of [{ status: 200, body: '<h1>Welcome</h1>' }, { status: 302 }, { status: 500 }]) {
+    proxy.plan(other)
+    const client = createClient({ baseUrl: proxy.url, token, ...times })
+    t.match(await client.waitForState(commit, { interval: 10 }), {
+      outcome: 'unanswered',
+      answer: { body: { reason: 'unexpected' } },
+    })
+  }
+})
+
+t.test('an outage does not count as waiting for the commit', async (t) => {
+  const { proxy, waiting, pass } = await startWait({ waitForCommit: 500 }, { isAway: true })
+  await pause(OUTAGE)
+  proxy.plan({ status: 404 })
+  await proxy.open()
+  await pass()
+  t.match(await waiting, { outcome: 'success' })
+})
