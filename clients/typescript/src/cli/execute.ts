@@ -6,7 +6,7 @@ import { help } from './help.ts'
 import { land } from './land/land.ts'
 import { report } from './report.ts'
 import { run } from './run.ts'
-import { say } from './terminal.ts'
+import { say, sayBug } from './terminal.ts'
 import { UsageError } from './usage-error.ts'
 import { wait } from './wait.ts'
 
@@ -35,7 +35,7 @@ export async function execute([name, ...args]: string[], env: NodeJS.ProcessEnv)
     return await command(args, env)
   } catch (error) {
     if (!(error instanceof UsageError)) {
-      process.stderr.write(`commit-status: ${error instanceof Error ? error.stack : error}\n`)
+      sayBug(error)
       return exitCodes.unanswered
     }
     say(error.message)

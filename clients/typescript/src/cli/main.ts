@@ -1,28 +1,17 @@
 #!/usr/bin/env node
+import { setDefaultAutoSelectFamilyAttemptTimeout } from 'node:net'
 import { execute } from './execute.ts'
-import { say } from './terminal.ts'
 
 /**
- * Sends requests through the proxy that the environment names, as curl does. A wrong value must not
- * end a build.
+ * Milliseconds after which the next address of a name is tried. After Node's 250, a connection over
+ * a slow IPv6 or VPN is given up before it is there, and so are all others.
  */
-async function useProxy(env: NodeJS.ProcessEnv): Promise<void> {
-  const names = ['HTTPS_PROXY', 'https_proxy', 'HTTP_PROXY', 'http_proxy']
-  const name = names.find((name) => env[name])
-  if (!name || env.NODE_USE_ENV_PROXY === '1') return
-  const { setGlobalProxyFromEnv }: Partial<typeof import('node:http')> = await import('node:http')
-  try {
-    if (setGlobalProxyFromEnv) setGlobalProxyFromEnv(env)
-    else say(`${name} is ignored before Node 24.14; Node 22.21 heeds it with NODE_USE_ENV_PROXY=1`)
-  } catch {
-    say(`${name} is ignored, since a proxy variable is not a URL`)
-  }
-}
+const NEXT_ADDRESS_AFTER = 2_500
 
+setDefaultAutoSelectFamilyAttemptTimeout(NEXT_ADDRESS_AFTER)
 // A closed pipe must not change how a build ends.
 process.stdout.on('error', () => {})
 process.stderr.on('error', () => {})
-await useProxy(process.env)
 const exitCode = await execute(process.argv.slice(2), process.env)
 // A connection that is still being opened would keep the process alive.
 process.stdout.write('', () => process.exit(exitCode))

@@ -2,6 +2,7 @@ import { type Client, createClient } from '../client.ts'
 import { isCheckout, resolveCommit } from './checkout.ts'
 import { parseDuration } from './duration.ts'
 import { findJob, isFullId, type Job } from './job.ts'
+import { useProxy } from './proxy.ts'
 import { UsageError } from './usage-error.ts'
 
 /** Options that every command takes. */
@@ -46,6 +47,7 @@ export async function findTarget(values: TargetValues, env: NodeJS.ProcessEnv): 
   const baseUrl = values.url ?? env.COMMIT_STATUS_URL
   if (!baseUrl) throw new UsageError('missing address of the service: set COMMIT_STATUS_URL or give --url')
   const client = openClient(baseUrl, env)
+  await useProxy(env, baseUrl)
   const given = values.repo ?? (env.COMMIT_STATUS_REPO || undefined)
   const isComplete = given && values.sha && values['target-url'] !== undefined
   const job: Job = isComplete ? {} : await findJob(env, process.cwd())

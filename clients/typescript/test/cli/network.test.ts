@@ -61,6 +61,17 @@ for (const { name, trust, program } of clients) {
       stderr: '',
     })
     t.equal(hosts.length, 1, 'not for hosts in NO_PROXY')
+    if (name === 'TypeScript') {
+      for (const NO_PROXY of ['127.0.0.0/8', new URL(COMMIT_STATUS_URL).host]) {
+        for (const NODE_USE_ENV_PROXY of ['', '1'])
+          t.match(
+            await send({ ...env, HTTPS_PROXY: url, NO_PROXY, NODE_USE_ENV_PROXY }),
+            { code: 0 },
+            NO_PROXY,
+          )
+      }
+      t.equal(hosts.length, 1, 'with CIDR and ports')
+    }
     t.match(await send({ http_proxy: url }), { code: 0, stderr: '' })
     t.equal(hosts.at(-1), new URL(first.proxy.url).host, 'http:// too')
     const untrusted = await send({ COMMIT_STATUS_URL, HTTPS_PROXY: url })
@@ -75,4 +86,12 @@ t.test('a malformed proxy variable is ignored with a warning', async (t) => {
     code: 0,
     stderr: /^commit-status: HTTPS_PROXY is ignored, since .* not a URL\n$/,
   })
+})
+
+t.test('an address that answers slowly is given more time than Node gives it', async (t) => {
+  const preload = `import { getDefaultAutoSelectFamilyAttemptTimeout } from 'node:net'
+    process.on('exit', () => console.error(getDefaultAutoSelectFamilyAttemptTimeout()))`
+  const NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent(preload)}`
+  const { stderr } = await commandLine(t, report, { env: { ...environmentOf(first), NODE_OPTIONS } }).finished
+  t.equal(stderr, '2500\n')
 })

@@ -10,12 +10,20 @@ t.test('colors are for terminals whose user wants them', async (t) => {
   t.notOk(hasColors(terminal, { NO_COLOR: '1' }))
   t.notOk(hasColors(terminal, { TERM: 'dumb' }))
   t.notOk(hasColors({ isTTY: false }, {}))
+  t.ok(hasColors({ isTTY: false }, { FORCE_COLOR: '1' }))
+  t.ok(hasColors({ isTTY: false }, { FORCE_COLOR: '3', TERM: 'dumb' }))
+  for (const FORCE_COLOR of ['0', 'false']) t.notOk(hasColors(terminal, { FORCE_COLOR }))
+  t.notOk(hasColors(terminal, { NO_COLOR: '1', FORCE_COLOR: '1' }))
   t.equal(paint('failure', 'failure', true), '\x1b[31mfailure\x1b[0m')
   t.equal(paint('failure', 'failure', false), 'failure')
 })
 
 t.test('text of others steers no terminal', async (t) => {
   t.equal(plain('a\x1b[2Jb\u009bc\r\nd\u202ee\u2028f'), 'a [2Jb c d e f')
+  t.equal(plain('::error::a ::b'), ':error::a ::b')
+  t.equal(plain('\n\u2028\t ::warning::'), '  :warning::')
+  t.equal(plain('###[error]'), '#[error]')
+  t.equal(paint(':: \x1b[2J', 'pending', false), ':  [2J')
   t.equal(plain('Zażółć 🚀 テスト'), 'Zażółć 🚀 テスト')
 })
 

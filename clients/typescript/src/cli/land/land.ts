@@ -67,7 +67,7 @@ export async function land(args: string[], env: NodeJS.ProcessEnv, timesOf = tic
   const onOutage = createOutageNotice()
   const outageAfter = readTimeout ?? defaultTimes.totalTimeout
   const remote = createRemote(git, url, {
-    patience: () => Math.max(left(), CLEANUP),
+    patience: () => Math.max(left(), outageAfter),
     outageAfter,
     onOutage,
     signal,
