@@ -145,7 +145,7 @@ function mayPass({ status, body }: Failure, hasAnswered: boolean): boolean {
 }
 
 /** Returns the service's time, whose clock also wrote the timestamps. A gateway may drop `Date`. */
-export function timeOf(headers: Headers): Date {
+function timeOf(headers: Headers): Date {
   const time = new Date(headers.get('date') ?? '')
   return Number.isNaN(time.getTime()) ? new Date() : time
 }
