@@ -59,6 +59,9 @@ export const operations = {
       "404": {
         "$ref": "Error#"
       },
+      "409": {
+        "$ref": "Error#"
+      },
       "413": {
         "$ref": "Error#"
       },

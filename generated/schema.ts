@@ -15,6 +15,20 @@ export interface paths {
          * @description Records the result of one check on one commit. A commit has at most one status per `context`: a second report
          *     for the same context replaces the first, keeps its `id` and `created_at`, and gets `201` as well. Any
          *     state may follow any other.
+         *
+         *     Reports can arrive late, twice or in another order than they were sent. A report with `run` says which run of the
+         *     check it belongs to, and its `elapsed` when that run began: the server's clock minus `elapsed`. Such a report gets
+         *     `409` and changes nothing if the stored status was reported
+         *
+         *     - by the same run and is a result, while this report is `pending`: it arrived too late;
+         *     - by another run that began more than 5 seconds after this one: this run is superseded.
+         *
+         *     In all other cases it replaces the stored status. A report without `run` always does, and the status then belongs
+         *     to no run. A run that is reported as begun at different times began at the earliest of them.
+         *
+         *     What remains: the server knows only the run whose report is stored, so a report that is delivered late can replace
+         *     that of another run if these runs began within 5 seconds of each other, or if its delivery took longer than the
+         *     time between them, which makes its run look younger than it is.
          */
         post: operations["reportStatus"];
         delete?: never;
@@ -119,6 +133,18 @@ export interface components {
              * @example https://ci.example.org/jobs/4711
              */
             target_url?: string;
+            /**
+             * @description Tells the runs of the check apart: any text that the reports of one run have in common, and those of others do
+             *     not. It is not part of the status.
+             * @example pipeline-4711
+             */
+            run?: string;
+            /**
+             * Format: int64
+             * @description Milliseconds since the run began, measured at each attempt to send the report; 0 unless given. Requires `run`.
+             * @example 240000
+             */
+            elapsed?: number;
         };
         /** @description The result of one check on one commit. */
         Status: {
@@ -234,6 +260,21 @@ export interface components {
         };
         /** @description The repository or the commit does not exist, or the signed-in caller cannot see the repository. */
         NotFound: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "Cache-Control": components["headers"]["No-Store"];
+                Vary: components["headers"]["Vary"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /**
+         * @description The report changed nothing: a newer run has reported the context, or the report is a `pending` of a run whose result
+         *     is stored. Do not repeat it. Only a report with `run` gets this.
+         */
+        Conflict: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
                 "Cache-Control": components["headers"]["No-Store"];
@@ -420,6 +461,7 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
             413: components["responses"]["ContentTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["UnprocessableContent"];

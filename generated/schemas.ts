@@ -64,6 +64,11 @@ export const schemas = {
     "required": [
       "state"
     ],
+    "dependentRequired": {
+      "elapsed": [
+        "run"
+      ]
+    },
     "properties": {
       "state": {
         "$ref": "State#"
@@ -92,6 +97,28 @@ export const schemas = {
         "x-rule": "must be a URL that begins with http:// or https:// and contains no whitespace, control character or lone surrogate",
         "examples": [
           "https://ci.example.org/jobs/4711"
+        ]
+      },
+      "run": {
+        "type": "string",
+        "description": "Tells the runs of the check apart: any text that the reports of one run have in common, and those of others do\nnot. It is not part of the status.\n",
+        "minLength": 1,
+        "pattern": "^[^\\x00]*$",
+        "x-well-formed": true,
+        "x-rule": "must not contain U+0000 or a lone surrogate",
+        "examples": [
+          "pipeline-4711"
+        ],
+        "maxLength": 128
+      },
+      "elapsed": {
+        "type": "integer",
+        "format": "int64",
+        "description": "Milliseconds since the run began, measured at each attempt to send the report; 0 unless given. Requires `run`.\n",
+        "minimum": 0,
+        "maximum": 2592000000,
+        "examples": [
+          240000
         ]
       }
     }

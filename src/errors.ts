@@ -54,6 +54,11 @@ const table = {
   token_unknown: [404, 'You have no such token. It may already have been revoked.'],
   commit_unknown: [404, 'The commit does not exist in this repository. Push it first.'],
   method_wrong: [405, 'This path does not support the method. The Allow header lists the supported methods.'],
+  run_superseded: [409, 'A newer run has reported this context. Nothing was changed.'],
+  report_late: [
+    409,
+    'The result of this run is already stored, so its "pending" came too late. Nothing was changed.',
+  ],
   too_slow: [408, 'The request took too long to arrive.'],
   body_too_large: [413, 'The body is too large.'],
   media_type_wrong: [

@@ -26,7 +26,7 @@ export const ajvFor = memoizeByObject((schemas: Schemas): Ajv2020 => {
     verbose: true,
   })
 
-  addFormats.default(ajv, ['uuid', 'date-time'])
+  addFormats.default(ajv, ['uuid', 'date-time', 'int64'])
   ajv.addFormat('http-url', { type: 'string', validate: isHttpUrl })
   ajv.addKeyword({
     keyword: 'x-max-bytes',
@@ -69,6 +69,7 @@ export function compileValidator(ajv: Ajv2020, schema: object, part: string): (v
  */
 interface KeywordParams {
   missingProperty: string
+  property: string
   type: string | string[]
   allowedValues: unknown[]
   limit: number
@@ -83,6 +84,8 @@ function describe(error: ErrorObject, part: string): string {
   switch (keyword) {
     case 'required':
       return `${[field, params.missingProperty].filter(Boolean).join('.')} is missing; it is required`
+    case 'dependentRequired':
+      return `${params.property} requires ${params.missingProperty}, which is missing`
     case 'type':
       return `${name} must be ${typeName(params.type, field === '')}; got ${show(data)}`
     case 'enum':

@@ -85,8 +85,9 @@ export interface DialectSql {
    * on what it counts.
    */
   serialWrites: boolean
-  /** The larger of two numbers. */
+  /** The larger and the smaller of two numbers. */
   greatest: 'max' | 'greatest'
+  least: 'min' | 'least'
   /** Milliseconds since the epoch, by the database's clock. The same throughout a statement. */
   now: string
   /** The same at the moment of its evaluation, which may come after a wait for a lock. */
@@ -98,8 +99,8 @@ export interface DialectSql {
    */
   functions(): string[]
   /**
-   * Returns the statement that stores a report unless the commit has `maxContexts` other contexts;
-   * it returns no row then.
+   * Returns the statement that stores a report, or returns why it is refused. It returns no row if
+   * the commit has `maxContexts` other contexts.
    */
   reporting(kysely: Kysely<Tables>, maxContexts: number): Prepared<GivenFields, DecidedFields>
   /** Returns statements for many commits; missing where one for each commit is as fast. */

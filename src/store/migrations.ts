@@ -247,6 +247,11 @@ const migrations: Record<string, (dialect: DialectSql) => string[]> = {
     `create index audit_events_of_moves on audit_events (repository_key, time, id)
       where action in ('repository.renamed', 'repository.transferred')`,
   ],
+  '016-runs': ({ integer, text }) => [
+    `alter table statuses add column run ${text}`,
+    `alter table statuses add column run_began_at ${integer}`,
+    `alter table statuses add column run_report ${text}`,
+  ],
 }
 
 /** The database has a schema that this version cannot use. The message says why, and what to do. */

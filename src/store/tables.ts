@@ -136,6 +136,13 @@ export interface Tables {
     reporter_id: number | null
     /** Time of the last `pending`, if the latest report is it or the one after it; else null. */
     pending_at: number | null
+    /**
+     * The run that sent the latest report, when it began in milliseconds since the epoch, and what
+     * it has reported; null if it named none. See `runs.ts`.
+     */
+    run: string | null
+    run_began_at: number | null
+    run_report: string | null
   }
   sessions: {
     /** SHA-256 of the session's cookie in hex. */

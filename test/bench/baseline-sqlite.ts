@@ -3,6 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { toCommitStatuses, toStatus } from '../../src/api/handlers.ts'
 import {
   answeredColumns,
+  type DecidedFields,
   decidedColumns,
   fieldsOf,
   givenColumns,
@@ -53,7 +54,7 @@ app.get<Place>(`/select${readUrl}`, readOptions, ({ params }, reply) => {
 })
 
 const replaced = [...replacedColumns, 'updated_at'].map((name) => `${name} = excluded.${name}`)
-const upsert = db.prepare<unknown[], Pick<StatusRow, (typeof decidedColumns)[number]>>(
+const upsert = db.prepare<unknown[], DecidedFields>(
   `insert into statuses (${givenColumns.join(', ')}) values (${givenColumns.map(() => '?').join(', ')})
    on conflict (repository_id, sha, context) do update set ${replaced.join(', ')}
    returning ${decidedColumns.join(', ')}`,
@@ -72,6 +73,7 @@ function write({ repo, sha }: Place['Params'], body: ReportedFields) {
     created_at: now,
     updated_at: now,
     reporter_id: REPORTER,
+    run: null,
   }
   const row = upsert.get(givenColumns.map((name) => values[name]))
   return row && toStatus({ ...fields, ...row })

@@ -92,6 +92,18 @@ const rejected: [what: string, find: string, replacement: string, names: RegExp]
     "$ref: '#/components/schemas/Parcel'",
     /Parcel is used by a request and by an answer/,
   ],
+  [
+    'a dependency on a field that does not exist',
+    'properties:\n        error:',
+    'dependentRequired:\n        error: [reason]\n      properties:\n        error:',
+    /dependentRequired names reason, which is no property/,
+  ],
+  [
+    'a default of a field that requires others',
+    'x-max-bytes: 8',
+    'x-max-bytes: 8\n        size:\n          type: integer\n          default: 1\n      dependentRequired:\n        size: [note]',
+    /Order: size requires other fields, so it cannot have a default/,
+  ],
   ['an x- key on a schema', 'x-max-bytes: 8', 'x-max-byte: 8', /"x-max-byte"/],
   ['an x- key on an operation', 'x-access: read', 'x-acess: read', /"x-acess"/],
   ['an x- key on a body', 'x-body-limit: 200', 'x-body-limit: 200\n        x-note: y', /"x-note"/],

@@ -92,6 +92,16 @@ const provocations: Readonly<Record<number, Provocation>> = {
       await call(open, cleanCommit(closed), writer.secret),
     ]
   },
+  409: async (run, operation) => {
+    const report = (more: object) =>
+      write(run, operation, { body: { ...Object(bodyFor(operation)), context: 'runs', ...more } })
+    await report({ state: 'failure' })
+    await report({ state: 'failure', run: 'newer' })
+    return [
+      await report({ state: 'success', run: 'older', elapsed: 60_000 }),
+      await report({ state: 'pending', run: 'newer' }),
+    ]
+  },
   413: (run, operation) => {
     const limit = operation.body?.limit ?? 0
     return Promise.all([

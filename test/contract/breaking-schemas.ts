@@ -1,4 +1,5 @@
 import { entries, isObject, type Json, type JsonObject, list, object, typesOf } from './json.ts'
+import { dependents } from './values.ts'
 
 /** The direction of a value: clients send requests and read answers. */
 type Direction = 'request' | 'answer'
@@ -28,6 +29,7 @@ export function ofSchema(
     found.push(
       ...had.filter((name) => !has.includes(name)).map((name) => `${where}: ${name} is now optional`),
     )
+  if (isRequest) found.push(...newDependencies(before, after).map((rule) => `${where}: ${rule}`))
   for (const [name, field] of entries(before.properties)) {
     const now = isObject(after.properties) ? after.properties[name] : undefined
     if (now === undefined) found.push(`${where}: ${name} was removed`)
@@ -39,6 +41,18 @@ export function ofSchema(
   if (isObject(before.items))
     found.push(...ofSchema(before.items, object(after.items, where), direction, `${where}[]`))
   return found
+}
+
+/** Returns the fields of `before` that now require other fields. */
+function newDependencies(before: JsonObject, after: JsonObject): string[] {
+  const former = new Map(dependents(before))
+  return dependents(after)
+    .filter(([name]) => isObject(before.properties) && name in before.properties)
+    .flatMap(([name, others]) =>
+      others
+        .filter((other) => !former.get(name)?.includes(other))
+        .map((other) => `${name} now requires ${other}`),
+    )
 }
 
 const LOWER = ['minLength', 'minimum', 'minItems']

@@ -47,6 +47,8 @@ export function contractAjv(): Ajv2020 {
   for (const [name, { test }] of Object.entries(formats)) {
     ajv.addFormat(name, { type: 'string', validate: test })
   }
+  // For code in other languages: JSON has no other integers.
+  ajv.addFormat('int64', { type: 'number', validate: Number.isSafeInteger })
   ajv.addKeyword({
     keyword: 'x-max-bytes',
     type: 'string',

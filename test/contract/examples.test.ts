@@ -39,6 +39,9 @@ t.test('examples of errors equal the messages of the server', async (t) => {
   const ci = await server.createToken('acme', { limits: { contexts: ['ci/*', 'build'] } })
   const [good, unknown] = [{ state: 'success' }, 'f'.repeat(40)]
   const headers = { 'content-type': 'text/plain' }
+  const ofRun = (state: string, run: string, elapsed = 0) =>
+    server.report('acme/rocket', sha, { state, context: 'runs', run, elapsed }, token)
+  await ofRun('success', 'newer')
   const report = `/api/v1/repos/acme/rocket/statuses/${sha}`
   await rename(away.path, `${away.path}.away`)
 
@@ -55,6 +58,8 @@ t.test('examples of errors equal the messages of the server', async (t) => {
     otherContexts: server.report('acme/rocket', sha, { ...good, context: 'deploy' }, ci),
     noRepository: server.report('acme/missing', sha, good, token),
     noCommit: server.report('acme/rocket', unknown, good, token),
+    superseded: ofRun('success', 'older', 60_000),
+    late: ofRun('pending', 'newer'),
     tooLarge: server.call('POST', report, { token, body: ' '.repeat(16_385) }),
     wrongType: server.call('POST', report, { token, headers, body: '{}' }),
     tooLong: server.report('acme/rocket', sha, { ...good, context: 'x'.repeat(261) }, token),

@@ -4,6 +4,7 @@ import { commitsOf, type Permission, pathParams, type Token } from './fixture.ts
 import { type JsonObject, object } from './json.ts'
 import { assertEcho, statusesOf } from './reports.ts'
 import { type Check, combined, expectStatus, holds, type Run, reportAndList } from './run.ts'
+import { afterReport, type RunReport } from './run-model.ts'
 import { codePoint } from './values.ts'
 
 type Caller = 'anonymous' | 'writer' | 'reader' | 'stranger'
@@ -37,6 +38,10 @@ const CONTEXTS = [
   '\u{10ffff}',
 ]
 
+const RUNS = ['one', 'two', 'three']
+/** Milliseconds, far from each other and from the tolerance: a history takes seconds. */
+const ELAPSED = [0, 60_000, 120_000]
+
 /**
  * Compares random sequences of reports, reads, revocations and changes of access with a model of
  * the service.
@@ -57,7 +62,7 @@ export const history: Check = {
   },
 }
 
-function actions(run: Run): fc.Arbitrary<Action> {
+function actions({ fixture }: Run): fc.Arbitrary<Action> {
   const as = fc.constantFrom<Caller>('anonymous', 'writer', 'reader', 'stranger')
   const user = fc.constantFrom<User>('writer', 'reader', 'stranger')
   const commit = fc.nat(COMMITS - 1)
@@ -69,7 +74,18 @@ function actions(run: Run): fc.Arbitrary<Action> {
     },
     { requiredKeys: ['state'], noNullPrototype: true },
   )
-  const report = fc.record({ do: fc.constant('report' as const), as, commit, body, upperCase: fc.boolean() })
+  const run = fc.record(
+    { run: fc.constantFrom(...RUNS), elapsed: fc.constantFrom(...ELAPSED) },
+    { requiredKeys: ['run'], noNullPrototype: true },
+  )
+  const ofRuns = fc.tuple(body, fc.option(run)).map(([body, run]) => ({ ...body, ...run }))
+  const report = fc.record({
+    do: fc.constant('report' as const),
+    as,
+    commit,
+    body: ofRuns,
+    upperCase: fc.boolean(),
+  })
   const asWriter = report.map((action) => ({ ...action, as: 'writer' as const }))
   const read = fc.record({ do: fc.constant('read' as const), as, commit })
   const requests = [
@@ -77,7 +93,7 @@ function actions(run: Run): fc.Arbitrary<Action> {
     { weight: 3, arbitrary: report },
     { weight: 5, arbitrary: read },
   ]
-  if (!run.fixture.admin) return fc.oneof(...requests)
+  if (!fixture.admin) return fc.oneof(...requests)
   const permission = fc.constantFrom<Permission>('read', 'write', null)
   return fc.oneof(
     ...requests,
@@ -104,6 +120,8 @@ class Model {
   readonly #ended: Token[]
   /** The last answer to a report, by commit and context. */
   readonly #statuses: Map<string, JsonObject>[] = []
+  /** What it says about its run, by commit and context. */
+  readonly #runs = new Map<string, RunReport>()
 
   private constructor(run: Run) {
     const { closed, writer, reader, stranger, ended } = run.fixture
@@ -115,7 +133,9 @@ class Model {
     }
   }
 
-  /** Restores the fixture's initial access and reads the existing statuses. */
+  /**
+   * Restores the fixture's initial access, and makes the existing statuses those of no run.
+   */
   static async begin(run: Run): Promise<Model> {
     const model = new Model(run)
     await model.#show('private')
@@ -127,10 +147,16 @@ class Model {
       await model.#give(user, permission)
     }
     for (const sha of model.#commits) {
-      const { list } = reportAndList(run)
+      const { list, report } = reportAndList(run)
       const token = run.fixture.writer.secret
-      const answer = await run.client.call(list, { params: pathParams(run.fixture.closed, sha), token })
-      model.#statuses.push(new Map(statusesOf(answer).map((status) => [String(status.context), status])))
+      const params = pathParams(run.fixture.closed, sha)
+      const statuses = statusesOf(await run.client.call(list, { params, token })).map(
+        async ({ context = null, state = null }) => {
+          const { json } = await run.client.call(report, { params, token, body: { context, state } })
+          return [String(context), object(json, 'a status')] as const
+        },
+      )
+      model.#statuses.push(new Map(await Promise.all(statuses)))
     }
     return model
   }
@@ -157,11 +183,12 @@ class Model {
     const sha = this.#sha(commit)
     const params = pathParams(this.#run.fixture.closed, upperCase ? sha.toUpperCase() : sha)
     const answer = await this.#run.client.call(report, { params, token: this.#secret(as), body })
-    const expected = this.#mayWrite(as) ? 201 : this.#mayRead(as) && as !== 'anonymous' ? 403 : refusal(as)
-    expectStatus(answer, expected, `${as} reports`)
-    if (expected !== 201) return
+    const isKept = this.#mayWrite(as) && !this.#takes(commit, body)
+    const refused = this.#mayRead(as) && as !== 'anonymous' ? 403 : refusal(as)
+    expectStatus(answer, isKept ? 409 : this.#mayWrite(as) ? 201 : refused, `${as} reports`)
+    if (isKept || !this.#mayWrite(as)) return
     const status = object(answer.json, 'a status')
-    assertEcho(report.body?.schema ?? {}, body, status)
+    assertEcho(report, body, status)
     assert.equal(status.sha, sha)
     const known = this.#statuses[commit] ?? new Map()
     const former = known.get(String(status.context))
@@ -175,6 +202,17 @@ class Model {
         assert.notEqual(status.id, other.id)
     }
     known.set(String(status.context), status)
+  }
+
+  /** Returns whether a report is stored, and stores what it says about its run. */
+  #takes(commit: number, { context = 'default', state, run, elapsed = 0 }: JsonObject): boolean {
+    const key = `${commit} ${context}`
+    const began = Date.now() - Number(elapsed)
+    const report = { state: String(state), run: run === undefined ? undefined : String(run), began }
+    const stored = this.#runs.get(key)
+    const after = afterReport(stored, report)
+    this.#runs.set(key, after)
+    return after !== stored
   }
 
   async #read(as: Caller, commit: number): Promise<void> {

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { formats } from './formats.ts'
 import { entries, isObject, type Json, type JsonObject, list, object, points, typesOf } from './json.ts'
-import { bound, character, codePoint, isOfCharacters, rulesOf, valid } from './values.ts'
+import { bound, character, codePoint, dependents, isOfCharacters, rulesOf, valid } from './values.ts'
 
 /** The rule that no URL can break, since it cannot contain a lone surrogate. */
 export const ILL_FORMED = 'a lone surrogate'
@@ -38,6 +38,15 @@ export function mutationsOf(schema: JsonObject): Mutation[] {
     field: String(name),
     broken: bodies(schema).map((body) => without(body, String(name))),
   }))
+  const alone = dependents(schema).flatMap(([name, others]) =>
+    others.map((other) => ({
+      name: `${name} without ${other}`,
+      field: name,
+      broken: fc
+        .tuple(bodies(schema), valid(object(object(schema.properties, 'properties')[name], name)))
+        .map(([body, value]) => without({ ...body, [name]: value }, other)),
+    })),
+  )
   const fields = entries(schema.properties).flatMap(([name, field]) =>
     wrongValues(object(field, name)).map(([rule, values]) => ({
       name: `${name}: ${rule}`,
@@ -45,7 +54,7 @@ export function mutationsOf(schema: JsonObject): Mutation[] {
       broken: fc.tuple(bodies(schema), values).map(([body, value]) => ({ ...body, [name]: value })),
     })),
   )
-  return [...whole, ...missing, ...fields]
+  return [...whole, ...missing, ...alone, ...fields]
 }
 
 /** Returns bodies that the schema allows. */

@@ -50,9 +50,13 @@ const EXPLANATIONS: readonly string[] = [
   'Then a context that matches no pattern of a token that is limited to contexts: `403`,',
   '9. A commit that is not in the repository: `404`.',
   'A new context on a commit that already has as many contexts as this server allows (1,000 unless configured otherwise): `422`.',
+  'A report of a superseded run, or one that arrived too late: `409`.',
   'Some can occur for any request:',
   'Responses may gain fields: ignore those that you do not know.',
   'The clients of openapi-generator do so with its option `disallowAdditionalPropertiesIfNotPresent=false`.',
+  'Reports can arrive late, twice or in another order than they were sent.',
+  'What remains: the server knows only the run whose report is stored, so a report that is delivered late can replace that of another run if these runs began within 5 seconds of each other, or if its delivery took longer than the time between them, which makes its run look younger than it is.',
+  'A run that began 4 minutes ago has failed',
   'The shortest report, for the context `default`',
   'All statuses of the same commit.',
   'Whether the same commit has passed its required checks.',
@@ -85,6 +89,8 @@ const EXPLANATIONS: readonly string[] = [
   'A token that is limited to other contexts',
   'Missing or invisible repository',
   'Missing commit',
+  'Do not repeat it.',
+  'A `pending` that arrived after the result of its run',
   'A field that is too long',
   'Repeat the request after `Retry-After`; that is always safe.',
 ]
@@ -96,7 +102,7 @@ t.test('what the prose of the contract promises in these words is what the serve
   const repository = await server.createRepository('acme/rocket', { commits: 20 })
   const hidden = await server.createRepository('acme/hidden', { private: true })
   const { commits } = repository
-  const [replaced = '', clean = '', decided = '', odd = ''] = commits
+  const [replaced = '', clean = '', decided = '', odd = '', late = ''] = commits
   await createAccount(server, 'acme')
   const token = await server.createToken('acme')
   const stranger = await server.createToken('stranger')
@@ -119,6 +125,22 @@ t.test('what the prose of the contract promises in these words is what the serve
   const statusOf = async (method: string, url: string, headers: Record<string, string> = {}) =>
     (await server.call(method, url, { headers })).status
   const listOf = (sha: string) => `/api/v1/repos/acme/rocket/commits/${sha}/statuses`
+
+  /** Reports a new context: runs, seconds since they began, and states. Returns the answers. */
+  const sequence = async (...reports: [run: string | null, seconds: number, state: string][]) => {
+    const context = `runs ${++sequences}`
+    const answers: string[] = []
+    for (const [run, seconds, state] of reports) {
+      const more = run === null ? {} : { run, elapsed: seconds * 1000 }
+      const { status, json } = await server.report('acme/rocket', late, { context, state, ...more }, token)
+      answers.push(
+        `${status} ${Object.keys(json).filter((name) => name === 'error' || name === 'run')}`.trim(),
+      )
+    }
+    const { json } = await server.read('acme/rocket', late)
+    return [...answers, json.statuses?.find((status) => status.context === context)?.state]
+  }
+  let sequences = 0
 
   const first = await report(replaced, 'ci', 'pending')
   const second = await report(replaced, 'ci', 'failure')
@@ -154,6 +176,44 @@ t.test('what the prose of the contract promises in these words is what the serve
       'A commit has at most one status per `context`: a second report for the same context replaces the first, keeps its `id` and `created_at`, and gets `201` as well. Any state may follow any other.',
       [second.status, second.json.id, second.json.created_at, second.json.state, third.json.state],
       [201, first.json.id, first.json.created_at, 'failure', 'pending'],
+    ],
+    [
+      [
+        "A report with `run` says which run of the check it belongs to, and its `elapsed` when that run began: the server's clock minus `elapsed`. Such a report gets `409` and changes nothing if the stored status was reported - by the same run and is a result, while this report is `pending`: it arrived too late; - by another run that began more than 5 seconds after this one: this run is superseded. In all other cases it replaces the stored status.",
+        'Conflict: The report changed nothing: a newer run has reported the context, or the report is a `pending` of a run whose result is stored.',
+        'StatusReport.run: Tells the runs of the check apart: any text that the reports of one run have in common, and those of others do not. It is not part of the status.',
+      ],
+      await Promise.all([
+        sequence(['a', 9, 'failure'], ['a', 9, 'pending'], ['a', 9, 'success']),
+        sequence(['a', 9, 'failure'], ['b', 15, 'success'], ['b', 15, 'pending']),
+        sequence(['a', 9, 'failure'], ['b', 13, 'success'], ['c', 0, 'pending']),
+      ]),
+      [
+        ['201', '409 error', '201', 'success'],
+        ['201', '409 error', '409 error', 'failure'],
+        ['201', '201', '201', 'pending'],
+      ],
+    ],
+    [
+      [
+        'A report without `run` always does, and the status then belongs to no run.',
+        'Only a report with `run` gets this.',
+      ],
+      await sequence(['a', 0, 'failure'], [null, 0, 'pending'], ['b', 60, 'success'], [null, 0, 'error']),
+      ['201', '201', '201', '201', 'error'],
+    ],
+    [
+      'A run that is reported as begun at different times began at the earliest of them.',
+      await sequence(['a', 20, 'pending'], ['a', 9, 'failure'], ['b', 18, 'success']),
+      ['201', '201', '201', 'success'],
+    ],
+    [
+      'StatusReport.elapsed: Milliseconds since the run began, measured at each attempt to send the report; 0 unless given. Requires `run`.',
+      [
+        await sequence(['a', 9, 'failure'], ['b', 15, 'success'], ['b', 0, 'success']),
+        (await server.report('acme/rocket', late, { state: 'success', elapsed: 0 }, token)).json.error,
+      ],
+      [['201', '409 error', '201', 'success'], 'elapsed requires run, which is missing'],
     ],
     [
       'sha: Full commit id, 40 hex digits, or 64 in a SHA-256 repository, in upper or lower case.',

@@ -56,7 +56,16 @@ function objects(schema: JsonObject): fc.Arbitrary<JsonObject> {
     ([name, field]) => [name, valid(object(field, name))] as const,
   )
   const requiredKeys = list(schema.required).filter((name) => typeof name === 'string')
-  return fc.record(Object.fromEntries(fields), { requiredKeys, noNullPrototype: true })
+  const records = fc.record(Object.fromEntries(fields), { requiredKeys, noNullPrototype: true })
+  return records.map((record) => {
+    const lacking = dependents(schema).filter(([, others]) => others.some((other) => !(other in record)))
+    return Object.fromEntries(Object.entries(record).filter(([name]) => !lacking.some(([of]) => of === name)))
+  })
+}
+
+/** Returns the fields of an object that require others, and those others. */
+export function dependents(schema: JsonObject): [name: string, others: string[]][] {
+  return entries(schema.dependentRequired).map(([name, others]) => [name, list(others).map(String)])
 }
 
 function strings(schema: JsonObject): fc.Arbitrary<string> {

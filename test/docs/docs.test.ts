@@ -31,6 +31,7 @@ import { DEFAULT_TIMEOUTS } from '../../src/http/server.ts'
 import { GRACE_PERIOD } from '../../src/ops/stop.ts'
 import { QUIET } from '../../src/replies/error-log.ts'
 import { BUSY_TIMEOUT } from '../../src/store/sqlite/driver-errors.ts'
+import { TOLERANCE } from '../../src/store/statuses/runs.ts'
 import { isObject, type Json, type JsonObject, list, object, text } from '../contract/json.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import { git, gitWith } from '../helpers/git.ts'
@@ -148,10 +149,12 @@ test('openapi.yaml: its curl lines report, read and decide', async (t) => {
 })
 
 test('openapi.yaml: every number in its prose is that of the schema, or of the server', async (t) => {
+  const seconds = String(TOLERANCE / 1000)
   const bodyLimit = operations.reportStatus.bodyLimit.toLocaleString('en')
   t.same(foreignNumbers(document), {
     info: [bodyLimit, Number(defaultOf('MAX_CONTEXTS')).toLocaleString('en'), '16'],
     parameters: [MAX_LISTED.toLocaleString('en')],
+    post: [seconds, seconds],
     ContentTooLarge: [bodyLimit],
     'Retry-After': ['1'],
   })

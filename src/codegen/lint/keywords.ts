@@ -22,6 +22,7 @@ const SCHEMA_KEYWORDS = [
   'items',
   'properties',
   'required',
+  'dependentRequired',
   'default',
   'title',
   'description',
@@ -37,7 +38,7 @@ const SCHEMA_KEYWORDS = [
   // What each value of an enum counts as where several are combined.
   'x-counts-as',
 ]
-const FORMATS = ['uuid', 'date-time', 'http-url']
+const FORMATS = ['uuid', 'date-time', 'http-url', 'int64']
 
 /**
  * Checks a schema and everything below it.
@@ -65,7 +66,18 @@ export function checkSchema(schema: JsonObject, where: string): void {
   for (const [name, property] of entries(schema.properties, where)) {
     checkSchema(object(property, `${where}.${name}`), `${where}.${name}`)
   }
+  for (const [name] of entries(schema.dependentRequired, where)) checkDependent(schema, name, where)
   if (schema.items !== undefined) checkSchema(object(schema.items, `${where}[]`), `${where}[]`)
+}
+
+/** Checks a field that requires others. The server would also fill in its default without them. */
+function checkDependent({ properties, dependentRequired }: JsonObject, name: string, where: string): void {
+  const fields = object(properties ?? {}, where)
+  for (const field of [name, ...list(object(dependentRequired ?? {}, where)[name])])
+    if (!Object.hasOwn(fields, String(field)))
+      throw new SpecError(`${where}: dependentRequired names ${field}, which is no property`)
+  if (object(fields[name] ?? {}, where).default !== undefined)
+    throw new SpecError(`${where}: ${name} requires other fields, so it cannot have a default`)
 }
 
 function checkReference(schema: JsonObject, where: string): void {

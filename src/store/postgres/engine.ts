@@ -14,11 +14,12 @@ const dialect: DialectSql = {
   clustered: '',
   serialWrites: false,
   greatest: 'greatest',
+  least: 'least',
   // An index can only be searched for a value that does not change during a statement.
   now: 'floor(extract(epoch from statement_timestamp()) * 1000)::bigint',
   clock: 'floor(extract(epoch from clock_timestamp()) * 1000)::bigint',
   isOneOf,
-  functions: () => [reportFunction()],
+  functions: () => [reportFunction(dialect)],
   reporting,
   ofCommits,
 }

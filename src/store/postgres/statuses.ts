@@ -5,13 +5,14 @@ import { prepare } from '../prepared.ts'
 import {
   type DecidedFields,
   decidedColumns,
-  type GivenColumn,
   type GivenFields,
   givenColumns,
   insertions,
+  type Reported,
   replacements,
   typeOf,
 } from '../statuses/columns.ts'
+import type { RunSql } from '../statuses/runs.ts'
 import { countsOf, FAILED, type FailedContext, MAX_FAILED } from '../statuses/status-summaries.ts'
 import type { Tables } from '../tables.ts'
 
@@ -27,18 +28,20 @@ import type { Tables } from '../tables.ts'
  *
  * The names of columns are qualified where they are also columns of the result.
  */
-export function reportFunction(): string {
+export function reportFunction(dialect: RunSql): string {
   const parameters = givenColumns.map((name) => `new_${name} ${typeOf(name)}`)
   const results = decidedColumns.map((name) => `${name} ${typeOf(name)}`)
   const decided = decidedColumns.map((name) => `statuses.${name}`).join(', ')
   const same = 'repository_id = new_repository_id and sha = new_sha and context = new_context'
-  const parameterOf = (name: GivenColumn) => `new_${name}`
-  const inserted = insertions(parameterOf)
-  const set = replacements(parameterOf, 'greatest')
+  const reported: Reported = (name) => `new_${name}`
+  const inserted = insertions(reported)
+  const set = replacements(reported, dialect)
     .map(([name, value]) => `${name} = ${value}`)
     .join(', ')
-  return `create or replace function report_status(${parameters.join(', ')}, max_contexts bigint)
+  return `create or replace function report_status(${parameters.join(', ')}, new_elapsed bigint, max_contexts bigint)
   returns table (${results.join(', ')}) language plpgsql as $$
+  declare
+    new_run_began_at bigint := ${dialect.clock} - new_elapsed;
   begin
     return query update statuses set ${set} where ${same} returning ${decided};
     if found then
@@ -61,7 +64,9 @@ export function reportFunction(): string {
  */
 export const reporting: DialectSql['reporting'] = (kysely, maxContexts) =>
   prepare<GivenFields>()((p) => {
-    const values = givenColumns.map((name) => sql`${sql.raw(`new_${name}`)} => ${p[name]}`)
+    const values = [...givenColumns, 'elapsed' as const].map(
+      (name) => sql`${sql.raw(`new_${name}`)} => ${p[name]}`,
+    )
     const reportCall = sql<DecidedFields>`
       report_status(${sql.join(values)}, max_contexts => ${sql.lit(maxContexts)})`
     return kysely.selectFrom(reportCall.as('reported')).select(decidedColumns)

@@ -22,11 +22,12 @@ const dialect: DialectSql = {
   clustered: ' without rowid',
   serialWrites: true,
   greatest: 'max',
+  least: 'min',
   now: NOW,
   clock: NOW,
   isOneOf: (texts) => sql`in (select value from json_each(${texts}))`,
   functions: () => [],
-  reporting,
+  reporting: (kysely, maxContexts) => reporting(dialect, kysely, maxContexts),
 }
 
 /** Maximum number of findings of an integrity check. */

@@ -1,7 +1,7 @@
-import { sql } from 'kysely'
-import type { DialectSql } from '../engine.ts'
-import { prepare } from '../prepared.ts'
+import { type Kysely, sql } from 'kysely'
+import { type Prepared, prepare } from '../prepared.ts'
 import {
+  type DecidedFields,
   decidedColumns,
   type GivenFields,
   givenColumns,
@@ -9,15 +9,24 @@ import {
   replacements,
   storedColumns,
 } from '../statuses/columns.ts'
+import type { RunSql } from '../statuses/runs.ts'
+import type { Tables } from '../tables.ts'
 
 /**
  * Returns one statement: transactions that write run one after the other, so what it counts stays
  * true. SQLite does not evaluate the second condition if the first one is true, so only a new
  * context costs reading the others.
  */
-export const reporting: DialectSql['reporting'] = (kysely, maxContexts) =>
+export const reporting = (
+  dialect: RunSql,
+  kysely: Kysely<Tables>,
+  maxContexts: number,
+): Prepared<GivenFields, DecidedFields> =>
   prepare<GivenFields>()((p) => {
-    const reportedRow = kysely.selectNoFrom(({ val }) => givenColumns.map((name) => val(p[name]).as(name)))
+    const reportedRow = kysely.selectNoFrom(({ val }) => [
+      ...givenColumns.map((name) => val(p[name]).as(name)),
+      sql<number | null>`${sql.raw(dialect.clock)} - ${p.elapsed}`.as('run_began_at'),
+    ])
     const contexts = kysely
       .selectFrom('statuses')
       .select('context')
@@ -26,7 +35,7 @@ export const reporting: DialectSql['reporting'] = (kysely, maxContexts) =>
     const same = contexts.where('context', '=', sql.ref<string>('reported.context'))
     const last = contexts.limit(sql.lit(1)).offset(sql.lit(maxContexts - 1))
     const inserted = insertions((name) => `reported.${name}`)
-    const replaced = replacements((name) => `excluded.${name}`, 'max')
+    const replaced = replacements((name) => `excluded.${name}`, dialect)
     return kysely
       .insertInto('statuses')
       .columns([...storedColumns])

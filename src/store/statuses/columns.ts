@@ -1,10 +1,11 @@
 import type { components } from '../../../generated/schema.ts'
+import { type RunSql, refusesReport, runBeginning, runReport } from './runs.ts'
 
 /**
  * What becomes of a column when its context is reported again. `latest`: a time that never goes
- * back. `run`: the start of the run that the report belongs to, which follows from other columns.
+ * back. `computed`: it follows from other columns and from what is stored.
  */
-type OnReplace = 'key' | 'kept' | 'replaced' | 'latest' | 'run'
+type OnReplace = 'key' | 'kept' | 'replaced' | 'latest' | 'computed'
 
 interface Column {
   type: 'text' | 'integer'
@@ -18,6 +19,7 @@ interface Column {
 const key = { onReplace: 'key', isReported: false } as const
 const reportedText = { type: 'text', isReported: true, isAnswered: true } as const
 const time = { type: 'integer', isReported: false, isAnswered: true } as const
+const computed = { onReplace: 'computed', isReported: false, isAnswered: false } as const
 
 /**
  * What a report stores. The statements that write and read statuses, the rows and the answers
@@ -36,17 +38,24 @@ const columns = {
   /** Who sent the latest report. */
   reporter_id: { type: 'integer', onReplace: 'replaced', isReported: false, isAnswered: false },
   /** Time of the last `pending`, if the latest report is it or the one after it; else null. */
-  pending_at: { type: 'integer', onReplace: 'run', isReported: false, isAnswered: false },
+  pending_at: { ...computed, type: 'integer' },
+  /** The run that sent the latest report; null if it named none. See `runs.ts`. */
+  run: { type: 'text', onReplace: 'replaced', isReported: false, isAnswered: false },
+  /** When that run began, in milliseconds since the epoch: the earliest beginning that it gave. */
+  run_began_at: { ...computed, type: 'integer' },
+  /** What that run has reported, by which a replacement that does not know runs is found. */
+  run_report: { ...computed, type: 'text' },
 } as const satisfies Record<string, Column>
 
 type Columns = typeof columns
 export type StoredColumn = keyof Columns
-export type GivenColumn = Exclude<StoredColumn, NamesWith<{ onReplace: 'run' }>>
+export type GivenColumn = Exclude<StoredColumn, NamesWith<{ onReplace: 'computed' }>>
 type NamesWith<Part extends Partial<Column>> = {
   [Name in StoredColumn]: Columns[Name] extends Part ? Name : never
 }[StoredColumn]
 type AnsweredColumn = NamesWith<{ isAnswered: true }>
 type ReportedColumn = NamesWith<{ isReported: true }>
+type ComputedColumn = NamesWith<{ onReplace: 'computed' }>
 
 function namesWith<Part extends Partial<Column>>(part: Part): NamesWith<Part>[] {
   const names = Object.keys(columns) as StoredColumn[]
@@ -58,7 +67,7 @@ function namesWith<Part extends Partial<Column>>(part: Part): NamesWith<Part>[] 
   return names.filter(isPart) as NamesWith<Part>[]
 }
 
-const isGiven = (name: StoredColumn): name is GivenColumn => columns[name].onReplace !== 'run'
+const isGiven = (name: StoredColumn): name is GivenColumn => columns[name].onReplace !== 'computed'
 
 export const storedColumns = namesWith({})
 /** What the statement that stores a report is given. */
@@ -66,8 +75,13 @@ export const givenColumns = storedColumns.filter(isGiven)
 export const answeredColumns = namesWith({ isAnswered: true })
 const reportedColumns = namesWith({ isReported: true })
 export const replacedColumns = namesWith({ onReplace: 'replaced' })
-/** What the database decides. All other columns equal the report. */
-export const decidedColumns = [...namesWith({ onReplace: 'kept' }), ...namesWith({ onReplace: 'latest' })]
+/** What the database decides, and whose report the row holds. All other columns equal the report. */
+export const decidedColumns = [
+  ...namesWith({ onReplace: 'kept' }),
+  ...namesWith({ onReplace: 'latest' }),
+  'run',
+  'state',
+] as const
 
 type Status = components['schemas']['Status']
 /** A status as stored; times in seconds since the epoch. */
@@ -76,8 +90,14 @@ export type StatusRow = {
 }
 type StoredFields = Pick<StatusRow, ReportedColumn>
 /** What the statement that stores a report is given, and what it returns. */
-export type GivenFields = StatusRow & { repository_id: number; reporter_id: number | null }
-export type DecidedFields = Pick<StatusRow, (typeof decidedColumns)[number]>
+export type GivenFields = StatusRow & {
+  repository_id: number
+  reporter_id: number | null
+  run: string | null
+  /** Milliseconds since the run began; null without a run. */
+  elapsed: number | null
+}
+export type DecidedFields = Pick<GivenFields, (typeof decidedColumns)[number]>
 /** What a report says. A field that may be null may also be missing. */
 export type ReportedFields = Partial<StoredFields> & Pick<StoredFields, 'context' | 'state'>
 
@@ -90,32 +110,45 @@ export function fieldsOf(report: ReportedFields): StoredFields {
 }
 
 /** Returns the SQL of a column of the report. */
-type Reported = (name: GivenColumn) => string
+export type Reported = (name: GivenColumn | 'run_began_at') => string
 type StoredValues = (readonly [column: StoredColumn, value: string])[]
 
-const startOfRun = (reported: Reported) =>
+const pendingTime = (reported: Reported) =>
   `case when ${reported('state')} = 'pending' then ${reported('updated_at')} end`
 
 /** Returns what is stored of a new context, in SQL. */
 export function insertions(reported: Reported): StoredValues {
-  return storedColumns.map((name) => [name, isGiven(name) ? reported(name) : startOfRun(reported)])
+  const computed: Record<ComputedColumn, string> = {
+    pending_at: pendingTime(reported),
+    run_began_at: reported('run_began_at'),
+    run_report: runReport(reported, reported('updated_at')),
+  }
+  return storedColumns.map((name) => [name, isGiven(name) ? reported(name) : computed[name]])
 }
 
 /**
- * Returns what becomes of the columns of a status that is reported again, in SQL. A run that ended
- * ends once: what is reported after it without another `pending` has an unknown start.
- *
- * @param greatest the dialect's function
+ * Returns what becomes of the columns of a status that is reported again, in SQL: all stay as they
+ * are if the report is refused. A `pending` counts for one result: what is reported after that
+ * without another `pending` has an unknown start.
  */
-export function replacements(reported: Reported, greatest: 'max' | 'greatest'): StoredValues {
-  const latest = namesWith({ onReplace: 'latest' })
-  const runs = namesWith({ onReplace: 'run' })
-  const goesOn = (name: string) => `case when statuses.state = 'pending' then statuses.${name} end`
-  return [
+export function replacements(reported: Reported, dialect: RunSql): StoredValues {
+  const { greatest } = dialect
+  const updatedAt = `${greatest}(${reported('updated_at')}, statuses.updated_at)`
+  const computed: Record<ComputedColumn, string> = {
+    pending_at: `coalesce(${pendingTime(reported)}, case when statuses.state = 'pending' then statuses.pending_at end)`,
+    run_began_at: runBeginning(reported, dialect),
+    run_report: runReport(reported, updatedAt),
+  }
+  const values: StoredValues = [
     ...replacedColumns.map((name) => [name, reported(name)] as const),
-    ...latest.map((name) => [name, `${greatest}(${reported(name)}, statuses.${name})`] as const),
-    ...runs.map((name) => [name, `coalesce(${startOfRun(reported)}, ${goesOn(name)})`] as const),
+    ...namesWith({ onReplace: 'latest' }).map((name) => [name, updatedAt] as const),
+    ...namesWith({ onReplace: 'computed' }).map((name) => [name, computed[name]] as const),
   ]
+  const isRefused = refusesReport(reported, dialect)
+  return values.map(([name, value]) => [
+    name,
+    `case when ${isRefused} then statuses.${name} else ${value} end`,
+  ])
 }
 
 /** Returns the type of a column in PostgreSQL's functions. */

@@ -13,6 +13,7 @@ import {
   type ReportedFields,
   type StatusRow,
 } from './columns.ts'
+import { refusalOf } from './runs.ts'
 
 /**
  * A status with the names of the user and the token of its latest report; null if it is older than
@@ -30,6 +31,10 @@ export type Report = ReportedFields & {
   sha: string
   /** The `reporter_id` of the token that sent it. */
   reporterId?: number | null
+  /** The run that sent it. */
+  run?: string
+  /** Milliseconds since that run began; 0 unless given. */
+  elapsed?: number
 }
 
 /** A commit of a repository. */
@@ -80,12 +85,13 @@ export function createStatusStore(engine: Engine, maxContexts: number) {
 
   return {
     /**
-     * Stores a report. The latest committed one wins; it keeps the `id` and `created_at` of the
-     * first, and `updated_at` never goes back, even if the clock does.
+     * Stores a report. The latest committed one wins, among those of runs as `runs.ts` says; it
+     * keeps the `id` and `created_at` of the first, and `updated_at` never goes back, even if the
+     * clock does.
      *
      * @returns the status as it now reads, or undefined when the repository is gone
      * @throws ServiceError `field_invalid` for a new context of a commit that has as many as it
-     * may; StoreUnavailable
+     * may; a `Refusal` for a report of a run that changes nothing; StoreUnavailable
      */
     async report(report: Report): Promise<StatusRow | undefined> {
       const fields = { sha: report.sha, ...fieldsOf(report) }
@@ -97,6 +103,8 @@ export function createStatusStore(engine: Engine, maxContexts: number) {
         created_at: now,
         updated_at: now,
         reporter_id: report.reporterId ?? null,
+        run: report.run ?? null,
+        elapsed: report.run === undefined ? null : (report.elapsed ?? 0),
       }
       const rows = await engine.write(write, status, commitCacheKey(report)).catch((error: unknown) => {
         // One deleted meanwhile leaves nothing behind.
@@ -110,7 +118,10 @@ export function createStatusStore(engine: Engine, maxContexts: number) {
           'field_invalid',
           `context: this commit already has ${maxContexts} contexts, the maximum. Report to an existing one instead.`,
         )
-      return { ...row, ...fields }
+      const refusal = refusalOf(status, row)
+      if (refusal) throw new ServiceError(refusal)
+      const { run: _, ...decided } = row
+      return { ...decided, ...fields }
     },
 
     /**

@@ -23,11 +23,11 @@ export const operations = {
   reportStatus: {
     method: "POST",
     path: "/api/v1/repos/{owner}/{repo}/statuses/{sha}",
-    statuses: [201,400,401,403,404,413,415,422,429,503],
+    statuses: [201,400,401,403,404,409,413,415,422,429,503],
     required: ["id","sha","context","state","description","target_url","created_at","updated_at"],
     repeatable: true,
     replacesBy: {"field":"context","otherwise":"default"},
-    maxLength: {"context":255,"description":1024,"target_url":2048},
+    maxLength: {"context":255,"description":1024,"target_url":2048,"run":128},
     values: {"state":["pending","success","failure","error"]},
   },
   listStatuses: {

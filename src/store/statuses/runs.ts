@@ -1,0 +1,76 @@
+import type { StatusState } from '../../domain/states.ts'
+import type { ErrorCode } from '../../errors.ts'
+import type { DialectSql } from '../engine.ts'
+import type { Reported } from './columns.ts'
+
+/*
+ * Which report of a run replaces the stored one, as the contract says of `reportStatus`:
+ *
+ *   stored             reported             becomes
+ *   ─────────────────  ───────────────────  ────────────────────────────────────────────────────────
+ *   no run             anything             stored
+ *   anything           no run               stored; the status has no run then
+ *   run R, pending     by R                 stored; R began at the earliest time that it gave
+ *   run R, a result    a result by R        the same
+ *   run R, a result    pending by R         refused: `report_late`
+ *   run R              by another run       stored if that run began after R, or less than
+ *                                           TOLERANCE before it; else refused: `run_superseded`
+ *
+ * The statement that stores a report decides this too, so that no other report comes in between.
+ * A refused report writes the row as it is, and the statement returns its run and state, which then
+ * differ from those of the report. Without a row, the commit has too many contexts.
+ *
+ * Servers of version 0.3.0 do not know runs, and leave these columns as they are when they replace
+ * a status. So a stored run counts only while `run_report` is what the row says.
+ */
+
+/** Why a report of a run is refused. */
+export type Refusal = Extract<ErrorCode, 'run_superseded' | 'report_late'>
+
+/** The run and the state of a report, or of a stored status. */
+interface Claim {
+  run: string | null
+  state: StatusState
+}
+
+/** What the dialects write differently. */
+export type RunSql = Pick<DialectSql, 'greatest' | 'least' | 'clock'>
+
+/**
+ * Milliseconds by which a run may have begun before the stored one and still replace it, because
+ * reports take different times to arrive.
+ */
+export const TOLERANCE = 5_000
+
+/**
+ * Returns what identifies a report of a run in its row, in SQL; null without a run. SQLite is given
+ * numbers with a fraction, which it stores without.
+ */
+export function runReport(reported: Reported, updatedAt: string): string {
+  return `case when ${reported('run')} is not null then cast(${updatedAt} as bigint) || ${reported('state')} end`
+}
+
+/** Returns when the run of a report began, in SQL; null without a run. */
+export function runBeginning(reported: Reported, { least }: RunSql): string {
+  const began = reported('run_began_at')
+  return `case when statuses.run = ${reported('run')} then ${least}(${began}, statuses.run_began_at) else ${began} end`
+}
+
+/**
+ * Returns the condition that a report changes nothing, in SQL. No run began later than now: if one
+ * did, the clock was set back since.
+ */
+export function refusesReport(reported: Reported, { least, clock }: RunSql): string {
+  const isLate = `${reported('state')} = 'pending' and statuses.state <> 'pending'`
+  const isSuperseded = `${reported('run_began_at')} < ${least}(statuses.run_began_at, ${clock}) - ${TOLERANCE}`
+  return `${reported('run')} is not null
+    and case when statuses.run = ${reported('run')} then ${isLate} else ${isSuperseded} end
+    and statuses.run_report = statuses.updated_at || statuses.state`
+}
+
+/** Returns why a report is refused, by what its row says then; null if it is stored. */
+export function refusalOf(report: Claim, row: Claim): Refusal | null {
+  if (report.run === null) return null
+  if (report.run !== row.run) return 'run_superseded'
+  return report.state === row.state ? null : 'report_late'
+}
