@@ -1,4 +1,5 @@
 import { Refusal } from '../domain/refusal.ts'
+import { memoizePromise } from '../util/memoize.ts'
 import { MAX_PASSWORD_BYTES } from './password.ts'
 
 export const MIN_PASSWORD_LENGTH = 8
@@ -7,7 +8,7 @@ export const COMMON_PASSWORDS = 10_000
 /** Shorter names are part of too many good passwords. */
 export const MIN_NAME_LENGTH = 3
 
-let common: Promise<ReadonlySet<string>> | undefined
+const commonPasswords = memoizePromise(loadCommonPasswords)
 
 /**
  * Checks a new password by the rules of NIST SP 800-63B: length, and no value that attackers try
@@ -28,8 +29,7 @@ export async function checkNewPassword(password: string, userName: string): Prom
   const lower = password.toLowerCase()
   if (userName.length >= MIN_NAME_LENGTH && lower.includes(userName.toLowerCase()))
     throw new Refusal(`the password contains the user name "${userName}"; choose another one`)
-  common ??= loadCommonPasswords()
-  if ((await common).has(lower))
+  if ((await commonPasswords()).has(lower))
     throw new Refusal(
       `the password is one of the ${COMMON_PASSWORDS.toLocaleString('en')} most common ones, which attackers try first; choose another one`,
     )

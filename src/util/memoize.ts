@@ -37,3 +37,15 @@ export function memoizeByObject<Source extends object, Value>(
     return result.value
   }
 }
+
+/** Memoizes a promise until it is rejected: then the next call tries again. */
+export function memoizePromise<Value>(make: () => Promise<Value>): () => Promise<Value> {
+  let memoized: Promise<Value> | undefined
+  return () => {
+    memoized ??= make().catch((error: unknown) => {
+      memoized = undefined
+      throw error
+    })
+    return memoized
+  }
+}

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
@@ -79,6 +79,28 @@ t.test('backs up, restores, checks and prunes', async (t) => {
   t.match(check.stdout, /^repository alice\/rocket: .*\n$/, 'its files were not restored')
   t.match(check.stderr, /error: found 1 problem/)
   t.match(await runCli(['check', '--prune'], here), { code: 2, stderr: /--prune needs --commits/ })
+  for (const [path, problem] of [
+    [join(folder, 'nothing'), /^error: \S+\/nothing does not exist\n$/],
+    [join(backups, database), /\.database is not a folder of backups\n$/],
+    [folder, /contains no complete backup\n$/],
+  ] as const)
+    t.match(
+      await runCli(['check', '--full', '--backup', path], here),
+      { code: 1, stdout: '', stderr: problem },
+      path,
+    )
+  const relative = await runCliProcess(here, 'check', '--full', '--backup', 'nothing')
+  t.match(relative.stderr, `${folder}/nothing does not exist`, 'where the caller is')
+  const later = '000009-20991122T000000Z.database'
+  cpSync(join(backups, database), join(backups, later))
+  const unfinished = await runCli(['restore', join(backups, later)], {
+    ...here,
+    DATA_DIR: temporaryFolder(t),
+  })
+  t.match(unfinished, { code: 1, stderr: /belongs to a backup that did not end: \S+\.manifest is missing/ })
+  const older = await runCli(['restore', backups], { ...here, DATA_DIR: temporaryFolder(t) })
+  t.match(older, { code: 0, stderr: /^note: 000009-20991122T000000Z is not restored/ })
+  rmSync(join(backups, later))
   const noBackup = await runCli(['check', '--backup', '.'], here)
   t.match(noBackup, { code: 2, stderr: /--backup needs --full/ })
   const commits = await runCliProcess(here, 'check', '--commits')

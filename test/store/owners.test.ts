@@ -296,6 +296,12 @@ for (const database of databases) {
       t.match(await store.repositories.find('ACME', 'one'), { id, owner: 'acme', name: 'One' })
       t.equal(await store.repositories.find('alice', 'one'), undefined)
       t.match(await store.moves.listReserved('ALICE'), [{ name: 'alice/one', repository: 'acme/One' }])
+      const { stranger } = await createUsers(store, 'stranger')
+      t.match(
+        await store.moves.listReserved('alice', stranger.user.id),
+        [{ name: 'alice/one', repository: null, isHidden: true }],
+        'who may not read a repository sees no name of it',
+      )
 
       const reserved = { name: 'Refusal', message: /alice\/one is reserved/ }
       await t.rejects(asAdministrator(store).repositories.create({ ...old, ...kind }), reserved)

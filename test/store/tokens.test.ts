@@ -28,6 +28,7 @@ for (const database of databases) {
         expiresAt: 1_800_000_000_123,
         lastUsedAt: null,
         repositories: null,
+        hiddenRepositories: 0,
         contexts: null,
         push: true,
       })

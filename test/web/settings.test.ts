@@ -1,3 +1,4 @@
+import { rmSync } from 'node:fs'
 import t, { type Test } from 'tap'
 import { asAdministrator } from '../helpers/changes.ts'
 import { databases } from '../helpers/databases.ts'
@@ -584,6 +585,54 @@ t.test('names of every kind are names of owners and repositories', async (t) => 
     const released = await alice.submit(`/${owner}`, `/settings/owners/${owner}/names`, { name })
     t.match(await messageOf(alice, released.headers.get('location')), 'is not reserved any more')
   }
+})
+
+t.test(
+  'a repository keeps a name that is the same, and is renamed and deleted without its files',
+  async (t) => {
+    const { server, alice } = await setUp(t)
+    const { path } = await server.createRepository('alice/rocket')
+    const rename = async (from: string, name: string) => {
+      const page = `/alice/${from}/settings`
+      const { headers } = await alice.submit(page, page, { change: 'name', owner: 'ALICE', name })
+      const location = headers.get('location')
+      return [location, await messageOf(alice, location)]
+    }
+    t.same(await rename('rocket', 'rocket'), [
+      '/alice/rocket/settings',
+      'alice/rocket has this name already.',
+    ])
+    t.same(await rename('rocket', 'Rocket'), ['/alice/Rocket/settings', 'alice/rocket is alice/Rocket now.'])
+    t.same(await server.store.moves.listReserved(), [])
+
+    rmSync(path, { recursive: true })
+    for (const page of ['', '/access', '/checks', '/events'])
+      t.equal((await alice.get(`/alice/Rocket/settings${page}`)).status, 200, page)
+    t.match((await alice.get('/alice/Rocket/settings')).body, 'The branches cannot be read at the moment')
+    t.match((await rename('Rocket', 'moon'))[1], /is alice\/moon now\. The name before is reserved\.$/)
+    const page = '/alice/moon/settings'
+    const deleted = await alice.submit(page, page, { change: 'delete', confirm: 'alice/moon' })
+    t.equal(await messageOf(alice, deleted.headers.get('location')), 'alice/moon was deleted.')
+  },
+)
+
+t.test('who may not read a repository any more learns no new name of it', async (t) => {
+  const { server, alice, bob } = await setUp(t)
+  const { store } = server
+  const { id } = await server.createRepository('alice/rocket', { private: true })
+  const bobId = (await store.users.get('bob')).id
+  const write = asAdministrator(store)
+  await write.collaborators.set({ owner: 'alice', name: 'rocket' }, bobId, 'write')
+  await server.createToken('bob', { limits: { repositories: [id] } })
+  const tokens = async () => (await bob.get('/settings/tokens')).body
+  t.match(await tokens(), '<li>alice/rocket</li>')
+  await write.collaborators.set({ owner: 'alice', name: 'rocket' }, bobId, null)
+  await write.groups.create('acme')
+  await write.moves.rename({ owner: 'alice', name: 'rocket' }, { owner: 'acme', name: 'secret' })
+  t.match(await tokens(), '<li>a repository that you cannot see</li>')
+  const pages = [await tokens(), (await alice.get('/alice')).body, (await bob.get('/settings/account')).body]
+  for (const body of pages) t.notMatch(body, 'secret')
+  t.match(pages[1], 'moved away')
 })
 
 t.test('where users create no repositories, there is no form for it', async (t) => {

@@ -61,6 +61,8 @@ Backups in one folder share objects. A backup that does not end leaves those bef
       if (time && !statSync(place, { throwIfNoEntry: false })?.isDirectory())
         throw new UsageError(`--time: ${place} is not a folder of backups`)
       const source = await findBackup(place, time)
+      for (const name of source.unfinished)
+        say(`note: ${name} is not restored, because that backup did not end`)
       await checkGit()
       const { created_at, counts, locked } = await restoreAll(options, source, showProgress())
       for (const { name, imported, problem, content } of source.repositories) {

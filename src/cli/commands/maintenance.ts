@@ -2,11 +2,11 @@ import type { Command } from 'commander'
 import { Refusal } from '../../domain/refusal.ts'
 import { checkGit } from '../../git/git-version.ts'
 import { CommitLookup } from '../../git/objects/commit-lookup.ts'
-import { findBackup } from '../../maintenance/backup/restore.ts'
+import { findBackupInFolder } from '../../maintenance/backup/restore.ts'
 import { type CheckOptions, checkAll } from '../../maintenance/check.ts'
 import { pruneStatuses } from '../../maintenance/prune.ts'
 import type { Store } from '../../store/store.ts'
-import { durationOption, UsageError } from '../parts/arguments.ts'
+import { callerPath, durationOption, UsageError } from '../parts/arguments.ts'
 import { count, print, say } from '../parts/output.ts'
 import { showCount, showProgress } from '../parts/progress.ts'
 import { readingStore, type Settings, withStore } from '../parts/with-store.ts'
@@ -25,12 +25,12 @@ export function addMaintenanceCommands(program: Command, settings: Settings): vo
     .option('--backup <folder>', 'with --full: compare refs with the newest backup in the folder too')
     .option('--commits', 'also look up every commit with statuses in git')
     .option('--prune', 'with --commits: remove the statuses of commits that are no longer in git')
-    .action(({ full = false, commits = false, prune = false, backup }: CheckFlags) => {
+    .action(async ({ full = false, commits = false, prune = false, backup }: CheckFlags) => {
       if (backup !== undefined && !full) throw new UsageError('--backup needs --full')
       if (prune && !commits) throw new UsageError('--prune needs --commits')
+      const copies = backup === undefined ? [] : (await findBackupInFolder(callerPath(backup))).repositories
       return (prune ? withStore : readingStore)(settings, async (store, { tokenMaxLifetime }) => {
         await checkGit()
-        const copies = backup === undefined ? [] : (await findBackup(backup)).repositories
         const lookup = new CommitLookup()
         const progress = showProgress()
         try {

@@ -223,8 +223,9 @@ export function addRepositoryCommands(program: Command, settings: Settings): voi
     .action((from: string, to: string) =>
       withStore(settings, async (store) => {
         const names = [splitFullName(from), splitFullName(to)] as const
-        await asAdministrator(store)((change) => store.moves.rename(change, ...names))
-        say(`${from} is reserved: nobody else's repository gets this name until "repo release ${from}".`)
+        const { isReserved } = await asAdministrator(store)((change) => store.moves.rename(change, ...names))
+        if (isReserved)
+          say(`${from} is reserved: nobody else's repository gets this name until "repo release ${from}".`)
       }),
     )
 
@@ -234,7 +235,9 @@ export function addRepositoryCommands(program: Command, settings: Settings): voi
     .option('--json', 'print one JSON array')
     .action((owner: string | undefined, options: { json?: boolean }) =>
       readingStore(settings, async (store) => {
-        const rows = (await store.moves.listReserved(owner)).map((row) => ({ ...row }))
+        const rows = (await store.moves.listReserved(owner)).map(({ name, repository, since }) => {
+          return { name, repository, since }
+        })
         printList(rows, options.json, 'There are no reserved names.')
       }),
     )

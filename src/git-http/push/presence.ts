@@ -43,7 +43,11 @@ export class Presence {
    * Returns what is stored of this server, and what git inherits; null where there are no FIFOs.
    */
   own(): Promise<Own | null> {
-    this.#own ??= this.#create().catch(nullOnSystemError)
+    this.#own ??= this.#create().catch((error: unknown) => {
+      // A lack of files or processes passes.
+      this.#own = undefined
+      return nullOnSystemError(error)
+    })
     return this.#own
   }
 
@@ -85,7 +89,15 @@ export class Presence {
     const paths = [this.#path(name, 'server'), this.#path(name, 'git')]
     // Node cannot create them. If the file system cannot either, there is nothing to open.
     await once(spawn('mkfifo', ['-m', '600', ...paths], { stdio: 'ignore' }), 'exit')
-    const [life, git] = await Promise.all(paths.map((path) => open(path, O_RDONLY | O_NONBLOCK)))
+    const handles: FileHandle[] = []
+    try {
+      for (const path of paths) handles.push(await open(path, O_RDONLY | O_NONBLOCK))
+    } catch (error) {
+      await Promise.all(handles.map((handle) => handle.close()))
+      await this.#remove(name)
+      throw error
+    }
+    const [life, git] = handles
     return life && git ? { server: `${boot}/${name}`, life, git } : null
   }
 

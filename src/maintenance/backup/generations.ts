@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
+import { existsSync } from 'node:fs'
 import { readdir, readFile, rm } from 'node:fs/promises'
-import { join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import type { ObjectFormat } from '../../domain/commit-id.ts'
 import { Refusal } from '../../domain/refusal.ts'
 import type { RefList } from '../../git/transfer.ts'
@@ -61,6 +62,26 @@ const OBJECTS = /^\d+\.sha\d+\.git(?:\.part)?$/
 export async function listBackups(folder: string): Promise<string[]> {
   const files = (await readdir(folder)).filter((name) => name.endsWith('.manifest'))
   return files.flatMap((name) => FILE.exec(name)?.[1] ?? []).sort()
+}
+
+/**
+ * Returns the names of backups that did not end, of which the folder has the database.
+ *
+ * @throws the system's error
+ */
+export async function listUnfinished(folder: string): Promise<string[]> {
+  const finished = await listBackups(folder)
+  const names = (await readdir(folder)).flatMap((name) => FILE.exec(name)?.[1] ?? [])
+  return [...new Set(names)].filter((name) => !finished.includes(name)).sort()
+}
+
+/** Checks that a file, if it is the database of a backup in a folder, is one that ended. @throws Refusal */
+export function checkFinished(file: string): void {
+  const [, name] = FILE.exec(basename(file)) ?? []
+  if (name === undefined) return
+  const manifest = join(dirname(file), `${name}.manifest`)
+  if (!existsSync(manifest))
+    throw new Refusal(`${file} belongs to a backup that did not end: ${manifest} is missing. Use another one`)
 }
 
 /**

@@ -17,7 +17,15 @@ import { nowInSeconds } from '../../store/time.ts'
 import { createFolder, publishAll, publishNew, SyncedDraft } from '../../util/durable.ts'
 import { lockFile } from './file-lock.ts'
 import { type BackupEnd, type BackupHeader, type BackupRows, damagedBackup } from './format.ts'
-import { databaseOf, listBackups, objectsOf, type RepositoryCopy, readManifest } from './generations.ts'
+import {
+  checkFinished,
+  databaseOf,
+  listBackups,
+  listUnfinished,
+  objectsOf,
+  type RepositoryCopy,
+  readManifest,
+} from './generations.ts'
 import { readBackup } from './read.ts'
 import { durableTables, type OnRows } from './tables.ts'
 
@@ -29,6 +37,8 @@ export interface RestoreSource {
   /** The folder of backups, for the objects of `repositories`. */
   folder: string
   repositories: RepositoryCopy[]
+  /** Names of later backups that did not end. */
+  unfinished: string[]
 }
 
 /** The first and the last line of the database. */
@@ -40,6 +50,18 @@ type RestoreOptions = StoreOptions & { lockUsers?: boolean }
 const DRAFT = '.restore'
 
 /**
+ * Finds a backup in a folder, as `findBackup`.
+ *
+ * @throws Refusal also if there is no such folder
+ */
+export async function findBackupInFolder(path: string): Promise<RestoreSource> {
+  const found = statSync(path, { throwIfNoEntry: false })
+  if (!found?.isDirectory())
+    throw new Refusal(`${path} ${found ? 'is not a folder of backups' : 'does not exist'}`)
+  return findBackup(path)
+}
+
+/**
  * Finds a backup in a folder, or in a single file, which has no repositories.
  *
  * @param time the beginning of the time of the wanted backup, or its name; empty for the newest
@@ -48,8 +70,10 @@ const DRAFT = '.restore'
  * system's error
  */
 export async function findBackup(path: string, time = ''): Promise<RestoreSource> {
-  if (!statSync(path, { throwIfNoEntry: false })?.isDirectory())
-    return { file: path, folder: path, repositories: [] }
+  if (!statSync(path, { throwIfNoEntry: false })?.isDirectory()) {
+    checkFinished(path)
+    return { file: path, folder: path, repositories: [], unfinished: [] }
+  }
   const names = await listBackups(path)
   const digits = time.replace(/[-:]/g, '')
   const name = names.findLast((name) => name === time || name.includes(`-${digits}`))
@@ -58,7 +82,8 @@ export async function findBackup(path: string, time = ''): Promise<RestoreSource
     throw new Refusal(`${path} contains no complete backup${others}`)
   }
   const { database, repositories } = await readManifest(path, name)
-  return { file: databaseOf(path, name), sha256: database.sha256, folder: path, repositories }
+  const unfinished = (await listUnfinished(path)).filter((other) => other > name)
+  return { file: databaseOf(path, name), sha256: database.sha256, folder: path, repositories, unfinished }
 }
 
 /**

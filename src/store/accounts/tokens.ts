@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { type Selectable, sql } from 'kysely'
 import { checkPatterns } from '../../domain/patterns.ts'
 import { Refusal } from '../../domain/refusal.ts'
+import { repositoriesFor } from '../access/access.ts'
 import {
   limitColumns,
   NO_LIMITS,
@@ -25,8 +26,10 @@ export interface TokenInfo extends Pick<Selectable<Tables['tokens']>, 'id' | 'na
   expiresAt: number | null
   /** Seconds since the epoch. */
   lastUsedAt: number | null
-  /** OWNER/NAME of each repository that still exists. */
+  /** OWNER/NAME of each repository that still exists and that the reader may see. */
   repositories: string[] | null
+  /** How many others exist. */
+  hiddenRepositories: number
   contexts: readonly string[] | null
   push: boolean
 }
@@ -84,8 +87,12 @@ export function createTokenStore({ kysely, dialect }: Engine, signInEvery: numbe
     revoke: revokeToken,
     revokeAll: revokeTokens,
 
-    /** Returns the tokens of a user, or all; newest first. */
-    async list(userId?: number): Promise<ListedToken[]> {
+    /**
+     * Returns the tokens of a user, or all; newest first.
+     *
+     * @param readerId the user who reads them; default: an administrator
+     */
+    async list(userId?: number, readerId?: number): Promise<ListedToken[]> {
       const rows = await kysely
         .selectFrom('tokens')
         .innerJoin('users', 'users.id', 'tokens.user_id')
@@ -95,7 +102,7 @@ export function createTokenStore({ kysely, dialect }: Engine, signInEvery: numbe
         .orderBy('tokens.created_at', 'desc')
         .orderBy('tokens.id')
         .execute()
-      const names = await repositoryNames(kysely, rows)
+      const names = await repositoryNames(kysely, rows, readerId)
       return rows.map(({ signed_in_at, ...row }) => ({
         ...asShown(row, names),
         signInDue: signInDue(signed_in_at, signInEvery),
@@ -245,13 +252,14 @@ function newTokenId(): string {
 }
 
 /**
- * Returns the names of the repositories to which tokens are limited, by id. Those that were deleted
- * are missing.
+ * Returns the names of the repositories to which tokens are limited, by id: null for those that the
+ * reader may not see. Those that were deleted are missing.
  */
 async function repositoryNames(
   db: Queries,
   rows: readonly LimitColumns[],
-): Promise<ReadonlyMap<number, string>> {
+  readerId?: number,
+): Promise<ReadonlyMap<number, string | null>> {
   const ids = new Set(rows.flatMap((row) => readLimits(row).repositories ?? []))
   if (ids.size === 0) return new Map()
   const repositories = await db
@@ -259,17 +267,24 @@ async function repositoryNames(
     .select(['id', 'owner', 'name'])
     .where('id', 'in', [...ids])
     .execute()
-  return new Map(repositories.map(({ id, owner, name }) => [id, `${owner}/${name}`]))
+  const readable =
+    readerId !== undefined &&
+    (await repositoriesFor(db, readerId)
+      .where('repositories.id', 'in', [...ids])
+      .execute())
+  const isReadable = (id: number) => !readable || readable.some(({ repository_id }) => repository_id === id)
+  return new Map(repositories.map(({ id, owner, name }) => [id, isReadable(id) ? `${owner}/${name}` : null]))
 }
 
 function asShown(
-  row: Omit<TokenInfo, keyof LimitColumns> & LimitColumns,
-  names: ReadonlyMap<number, string>,
+  row: Omit<TokenInfo, keyof LimitColumns | 'hiddenRepositories'> & LimitColumns,
+  names: ReadonlyMap<number, string | null>,
 ): TokenInfo {
   const { repositories, contexts, push } = readLimits(row)
   return {
     ...row,
     repositories: repositories === null ? null : repositories.flatMap((id) => names.get(id) ?? []).sort(),
+    hiddenRepositories: (repositories ?? []).filter((id) => names.get(id) === null).length,
     contexts,
     push,
   }

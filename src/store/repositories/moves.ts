@@ -1,5 +1,6 @@
 import { isName, isOwnerName, NAME_RULE, nameKey, OWNER_NAME_RULE } from '../../domain/names.ts'
 import { AlreadyExists, Refusal } from '../../domain/refusal.ts'
+import { accessRules } from '../access/access.ts'
 import { administeredRepository, checkOwnerAdmin, type RepositoryName } from '../access/administration.ts'
 import type { Change } from '../audit/change.ts'
 import type { Engine } from '../engine.ts'
@@ -20,12 +21,15 @@ interface Name {
   name: string
 }
 
+const { mayRead } = accessRules()
+
 /** A name that a repository had. */
 export interface ReservedName {
   /** OWNER/NAME */
   name: string
-  /** What the repository is called now; null if it was deleted. */
+  /** What the repository is called now; null if it was deleted, or the reader may not see it. */
   repository: string | null
+  isHidden: boolean
   since: string
 }
 
@@ -35,23 +39,42 @@ export function createRepositoryMoves({ kysely }: Engine) {
     rename,
     releaseName,
 
-    /** Returns the reserved names of an owner, or of all. */
-    async listReserved(owner?: string): Promise<ReservedName[]> {
+    /**
+     * Returns the reserved names of an owner, or of all.
+     *
+     * @param readerId the user who reads them; default: an administrator
+     */
+    async listReserved(owner?: string, readerId?: number): Promise<ReservedName[]> {
       const rows = await kysely
         .selectFrom('reserved_names')
         .innerJoin('owners', 'owners.id', 'reserved_names.owner_id')
         .leftJoin('repositories', 'repositories.id', 'reserved_names.repository_id')
+        .leftJoin('members', (join) =>
+          join
+            .onRef('members.owner_id', '=', 'repositories.owner_id')
+            .on('members.user_id', '=', readerId ?? -1),
+        )
+        .leftJoin('collaborators', (join) =>
+          join
+            .onRef('collaborators.repository_id', '=', 'repositories.id')
+            .on('collaborators.user_id', '=', readerId ?? -1),
+        )
         .select(['owners.name as owner', 'reserved_names.name', 'reserved_names.created_at'])
         .select(['repositories.owner as now_owner', 'repositories.name as now_name'])
+        .select(mayRead.as('may_read'))
         .$if(owner !== undefined, (query) => query.where('owners.name_key', '=', nameKey(owner ?? '')))
         .orderBy('owners.name_key')
         .orderBy('reserved_names.name_key')
         .execute()
-      return rows.map((row) => ({
-        name: `${row.owner}/${row.name}`,
-        repository: row.now_owner === null ? null : `${row.now_owner}/${row.now_name}`,
-        since: formatTime(row.created_at),
-      }))
+      return rows.map((row) => {
+        const isHidden = row.now_owner !== null && readerId !== undefined && !row.may_read
+        return {
+          name: `${row.owner}/${row.name}`,
+          repository: row.now_owner === null || isHidden ? null : `${row.now_owner}/${row.now_name}`,
+          isHidden,
+          since: formatTime(row.created_at),
+        }
+      })
     },
   }
 }
@@ -63,8 +86,14 @@ export function createRepositoryMoves({ kysely }: Engine) {
  * @throws Refusal if a name is invalid or reserved, if too many are reserved, or if a user moves it
  * to an owner with too many repositories; AlreadyExists if it is taken; as
  * `administeredRepository`, and ServiceError also for another owner
+ * @returns the name since then, and whether the one before is reserved: it is not if only its case
+ * differs
  */
-async function rename(change: Change, from: RepositoryName, to: Name): Promise<void> {
+async function rename(
+  change: Change,
+  from: RepositoryName,
+  to: Name,
+): Promise<Name & { isReserved: boolean }> {
   checkName(to)
   const { db, by } = change
   // In the order of names, so that two renames do not wait for each other.
@@ -83,8 +112,9 @@ async function rename(change: Change, from: RepositoryName, to: Name): Promise<v
   const before = `${row.owner}/${row.name}`
   const target = { owner: newOwner.id === oldOwner.id ? row.owner : newOwner.name, name: to.name }
   const after = `${target.owner}/${target.name}`
-  if (before === after) return
-  if (nameKey(before) !== nameKey(after)) {
+  if (before === after) return { ...target, isReserved: false }
+  const isReserved = nameKey(before) !== nameKey(after)
+  if (isReserved) {
     if (by.kind !== 'administrator' && newOwner.id !== oldOwner.id) await checkCount(db, newOwner)
     await checkFree(change, newOwner, to.name, row.id)
     await checkReserved(db, oldOwner)
@@ -104,6 +134,7 @@ async function rename(change: Change, from: RepositoryName, to: Name): Promise<v
   const action = newOwner.id === oldOwner.id ? 'repository.renamed' : 'repository.transferred'
   const repository = { id: row.id, name: after }
   await change.record({ action, repository, details: { from: before } })
+  return { ...target, isReserved }
 }
 
 /**

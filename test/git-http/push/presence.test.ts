@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { existsSync, readdirSync, utimesSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { createBareRepository } from '../../../src/git/repository.ts'
@@ -39,7 +39,12 @@ t.test('a server and its git are seen to end', async (t) => {
   const [boot = '', name = ''] = server.name.split('/')
   const elsewhere = [null, '', name, `${boot}/`, `${boot}/none`, `other/${name}`, `${boot}/../${name}`]
   for (const unknown of elsewhere) t.equal(await presence.stateOf(unknown), 'unknown', `${unknown}`)
-  t.equal(await new Presence(join(folder, 'missing')).own(), null, 'nothing can be created')
+  const later = new Presence(join(folder, 'later'))
+  t.equal(await later.own(), null, 'nothing can be created')
+  mkdirSync(join(folder, 'later'))
+  t.ok(await later.own(), 'until it can')
+  await later.close()
+  t.same(readdirSync(join(folder, 'later')), [])
 
   const age = (files: string[]) => files.map((file) => utimesSync(join(folder, file), 1, 1))
   const young = await startServer(folder)

@@ -71,9 +71,9 @@ function addForm(view: MembersView): Html {
 }
 
 function reservedNames({ session, owner, reserved }: MembersView): Html {
-  const row = ({ name, repository, since }: ReservedName) => html`<tr>
+  const row = ({ name, repository, isHidden, since }: ReservedName) => html`<tr>
   <th scope="row">${name}</th>
-  <td data-column="Now">${repository ?? html`<span class="faint">deleted</span>`}</td>
+  <td data-column="Now">${repository ?? html`<span class="faint">${isHidden ? 'moved away' : 'deleted'}</span>`}</td>
   <td data-column="Since">${time(since)}</td>
   <td class="action"><form method="post" action="${ownerFormPath(owner.name, 'names')}">
     ${csrfField(session)}<input type="hidden" name="name" value="${name.split('/')[1]}">

@@ -189,7 +189,7 @@ export async function repositoriesPage(app: FastifyInstance, options: PageContex
       session: sessionOf(request),
       owner,
       members: owner.isGroup ? await store.members.list(name) : [],
-      reserved: isAdmin ? await store.moves.listReserved(name) : [],
+      reserved: isAdmin ? await store.moves.listReserved(name, userOf(request).id) : [],
       form,
       error,
     })

@@ -2,6 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { requiredBy, rulesFor, validateRule } from '../../../domain/branch-rules.ts'
 import { patternMatcher } from '../../../domain/patterns.ts'
 import { explainVerdict } from '../../../domain/verdict.ts'
+import { insteadOf, Unavailable } from '../../../errors.ts'
 import type { ReadableRepository } from '../../../store/access/access.ts'
 import { ruleState } from '../../../store/repositories/rules.ts'
 import { linesOf, problemOf } from '../../forms/form.ts'
@@ -33,17 +34,24 @@ export async function requiredChecksPage(app: FastifyInstance, context: PageCont
     repository: ReadableRepository,
     form: RuleForm,
   ): Promise<FastifyReply> => {
-    const refs = await context.refs.list(repository, gitClient(request))
+    // Without its files, a repository still has rules.
+    const refs = await context.refs.list(repository, gitClient(request)).catch(insteadOf(Unavailable, null))
+    const branches = refs?.branches ?? []
     const rules = await store.rules.load(repository.id)
     // The preview is of the branch that the pattern names, the first that matches, or the default.
     const matches = patternMatcher(form.branch)
     const isNamed = ({ name }: { name: string }) => name === form.branch
-    const ref = refs.branches.find(isNamed) ?? refs.branches.find(({ name }) => matches(name)) ?? headOf(refs)
+    const ref =
+      branches.find(isNamed) ?? branches.find(({ name }) => matches(name)) ?? (refs ? headOf(refs) : null)
     // Other rules of a branch that matches apply as well.
     const name = ref?.name ?? ''
     const others = rules.filter(({ branchPattern }) => branchPattern !== form.branch && matches(name))
     const required = requiredBy([...rulesFor(others, name), form])
-    const history = ref && (await commitLog.history(repository, { first: ref.sha }, gitClient(request)))
+    const history =
+      ref &&
+      (await commitLog
+        .history(repository, { first: ref.sha }, gitClient(request))
+        .catch(insteadOf(Unavailable, null)))
     const commits = history?.commits ?? []
     return pageQueue.render(request, async () => {
       const preview: Preview[] = []

@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Refusal } from '../../../domain/refusal.ts'
+import { insteadOf, Unavailable } from '../../../errors.ts'
 import { chooseDefaultBranch, deleteRepository } from '../../../git/manage.ts'
 import { isRefName } from '../../../git/refs/read-refs.ts'
 import type { ReadableRepository } from '../../../store/access/access.ts'
@@ -34,13 +35,14 @@ export async function settingsPage(app: FastifyInstance, context: PageContext): 
     errors: SettingsErrors = {},
   ): Promise<FastifyReply> => {
     const { name, owner } = repository
-    const { branches, defaultBranch } = await refs.list(repository, gitClient(request))
+    // Without its files, a repository can still be renamed and deleted.
+    const list = await refs.list(repository, gitClient(request)).catch(insteadOf(Unavailable, null))
     const owners = (await store.groups.administeredBy(userOf(request).id)).map(({ name }) => name)
     const content = settingsView({
       session: sessionOf(request),
       repository,
-      branches: branches.map(({ name }) => name),
-      defaultBranch,
+      branches: list?.branches.map(({ name }) => name) ?? null,
+      defaultBranch: list?.defaultBranch ?? null,
       owners,
       form: request.form ?? new URLSearchParams(),
       errors,
@@ -93,9 +95,14 @@ export async function settingsPage(app: FastifyInstance, context: PageContext): 
       }
       case 'name': {
         const to = { owner: form.get('owner') ?? '', name: (form.get('name') ?? '').trim() }
-        await transact((change) => store.moves.rename(change, repository, to))
-        const path = settingsPath(to)
-        return { path, text: `${fullName} is ${to.owner}/${to.name} now. The name before is reserved.` }
+        const { isReserved, ...now } = await transact((change) => store.moves.rename(change, repository, to))
+        const newName = `${now.owner}/${now.name}`
+        const path = settingsPath(now)
+        if (newName === fullName) return { path, text: `${fullName} has this name already.` }
+        return {
+          path,
+          text: `${fullName} is ${newName} now.${isReserved ? ' The name before is reserved.' : ''}`,
+        }
       }
       case 'delete': {
         if (form.get('confirm') !== fullName) throw new Refusal(`type ${fullName}`)

@@ -11,7 +11,8 @@ export type SettingsErrors = { [Change in 'visibility' | 'branch' | 'name' | 'de
 interface SettingsView {
   session: Session
   repository: ReadableRepository
-  branches: readonly string[]
+  /** null if git cannot read the repository. */
+  branches: readonly string[] | null
   /** null if HEAD names none. */
   defaultBranch: string | null
   /** The names of those whose repositories the user administers. */
@@ -22,10 +23,9 @@ interface SettingsView {
 }
 
 export function settingsView(view: SettingsView): Html {
-  const { session, repository, branches, defaultBranch, owners, form, errors } = view
+  const { session, repository, owners, form, errors } = view
   const { owner, name, visibility } = repository
   const action = settingsPath(repository)
-  const current = defaultBranch === null || branches.includes(defaultBranch) ? [] : [defaultBranch]
   return html`${settingsHead(repository, '')}
 <section class="card" aria-labelledby="visibility-title">
   <h2 id="visibility-title">Visibility</h2>
@@ -46,22 +46,7 @@ export function settingsView(view: SettingsView): Html {
 </section>
 <section class="card" aria-labelledby="branch-title">
   <h2 id="branch-title">Default branch</h2>
-  ${changeForm(
-    session,
-    action,
-    'branch',
-    html`${from(defaultBranch ?? '')}${choiceField(
-      {
-        name: 'branch',
-        label: 'Branch',
-        hint: 'Clones check it out, and pages show it first.',
-        error: errors.branch,
-      },
-      [...current, ...branches].map((branch) => [branch, visibleText(branch)]),
-      form.get('branch') ?? defaultBranch ?? '',
-    )}
-    <button type="submit">Change default branch</button>`,
-  )}
+  ${view.branches === null ? html`<p class="empty">The branches cannot be read at the moment.</p>` : branchForm(view, view.branches)}
 </section>
 <section class="card" aria-labelledby="name-title">
   <h2 id="name-title">Name and owner</h2>
@@ -106,6 +91,29 @@ export function settingsView(view: SettingsView): Html {
     <button class="danger" type="submit">Delete repository</button>`,
   )}
 </section>`
+}
+
+function branchForm(
+  { session, repository, defaultBranch, form, errors }: SettingsView,
+  branches: readonly string[],
+): Html {
+  const current = defaultBranch === null || branches.includes(defaultBranch) ? [] : [defaultBranch]
+  return changeForm(
+    session,
+    settingsPath(repository),
+    'branch',
+    html`${from(defaultBranch ?? '')}${choiceField(
+      {
+        name: 'branch',
+        label: 'Branch',
+        hint: 'Clones check it out, and pages show it first.',
+        error: errors.branch,
+      },
+      [...current, ...branches].map((branch) => [branch, visibleText(branch)]),
+      form.get('branch') ?? defaultBranch ?? '',
+    )}
+    <button type="submit">Change default branch</button>`,
+  )
 }
 
 /** Renders the field with what a form changes, which may be another value when it is sent. */

@@ -39,7 +39,7 @@ export async function tokenPages(
     view: Pick<TokensView, 'form' | 'created'>,
   ): Promise<FastifyReply> => {
     const { id } = userOf(request)
-    const tokens = await store.tokens.list(id)
+    const tokens = await store.tokens.list(id, id)
     const repository = await subjectOf(request)
     const recent: RecentContext[] = []
     if (repository) {
@@ -118,8 +118,9 @@ export async function tokenPages(
   })
 
   async function tokenOf(request: FastifyRequest<{ Params: { id: string } }>): Promise<TokenInfo> {
-    const tokens = await store.tokens.list(userOf(request).id)
-    const token = tokens.find(({ id }) => id === request.params.id)
+    const { id } = userOf(request)
+    const tokens = await store.tokens.list(id, id)
+    const token = tokens.find((token) => token.id === request.params.id)
     if (!token) throw new ServiceError('token_unknown')
     return token
   }

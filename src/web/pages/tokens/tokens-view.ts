@@ -89,10 +89,13 @@ function tokenRow(token: TokenInfo, now: number): Html {
 </tr>`
 }
 
-function tokenLimits({ repositories, contexts, push }: TokenInfo): Html {
+function tokenLimits({ repositories, hiddenRepositories, contexts, push }: TokenInfo): Html {
   const limits = [
-    ...(repositories?.length === 0 ? [html`<li>no repository: all were deleted</li>`] : []),
+    ...(repositories?.length === 0 && hiddenRepositories === 0
+      ? [html`<li>no repository: all were deleted</li>`]
+      : []),
     ...(repositories ?? []).map((name) => html`<li>${name}</li>`),
+    ...Array.from({ length: hiddenRepositories }, () => html`<li>a repository that you cannot see</li>`),
     ...(contexts
       ? [html`<li>contexts ${contexts.map((pattern) => html`<code>${shownText(pattern)}</code> `)}</li>`]
       : []),
