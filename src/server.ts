@@ -55,9 +55,11 @@ async function serve(): Promise<void> {
   for (const warning of config.warnings) logger.warn(warning)
   const gitChecked = checkGit().catch((error: unknown) => error)
   const onEvent = (event: AuditLine) => logger.info({ event }, 'audit')
-  const store = await openStore({ ...config, onEvent }).catch((error: unknown) => {
-    throw startError(config.databaseUrl ? 'DATABASE_URL' : 'DATA_DIR', error)
-  })
+  const store = await openStore({ ...config, onEvent, onNotice: (text) => logger.warn(text) }).catch(
+    (error: unknown) => {
+      throw startError(config.databaseUrl ? 'DATABASE_URL' : 'DATA_DIR', error)
+    },
+  )
   // Where a pooler has one connection left, the check gets no second one, which proves nothing.
   if (config.databaseUrl && (await sharesSessions(config.databaseUrl).catch(insteadOf(Unavailable, false))))
     throw new ConfigError(

@@ -21,9 +21,8 @@ const addMissingSubjects = `update audit_events
   where subject_key is null and user_key is not null and (actor <> 'user' or repository_key is null)`
 
 /**
- * Adds the owners of users and repositories that have none, and what servers without owners do not
- * fill. They run whenever the database is opened, because commands of version 0.2.0 may have begun
- * before the upgrade. A group without members that is older than a user of its name stays a group.
+ * Adds the owners of users and repositories that have none, as those of version 0.2.0. A group
+ * without members that is older than a user of its name stays a group.
  */
 const addMissingOwners = [
   `insert into owners (name, name_key, created_at) select name, name_key, created_at from users
@@ -264,16 +263,20 @@ export class UnknownSchema extends ExpectedError {
  * one of them applies the migrations, while the others wait for it.
  *
  * @param apply false to throw UnknownSchema if one is pending
+ * @returns whether the database was that of version 0.2.0 or earlier, whose servers must not run
+ * beside those of this version
  * @throws UnknownSchema if a newer version has migrated the database, or if it belongs to another
  * program
  */
-export async function migrate(engine: Engine, apply = true): Promise<void> {
+export async function migrate(engine: Engine, apply = true): Promise<boolean> {
+  let isFromBeforeOwners = false
   await engine.exclusively(async (db) => {
     const applied = await appliedMigrations(db)
     await sql`create table if not exists schema_migrations (name text primary key, applied_at bigint not null)`.execute(
       db,
     )
     const pending = Object.entries(migrations).filter(([name]) => !applied.has(name))
+    isFromBeforeOwners = applied.size > 0 && !applied.has('013-owners')
     for (const [name, statements] of pending) {
       if (!apply)
         throw new UnknownSchema(
@@ -286,8 +289,8 @@ export async function migrate(engine: Engine, apply = true): Promise<void> {
     }
     if (pending.length > 0)
       for (const statement of engine.dialect.functions()) await sql.raw(statement).execute(db)
-    if (apply) for (const statement of addMissingOwners) await sql.raw(statement).execute(db)
   })
+  return isFromBeforeOwners
 }
 
 /**

@@ -57,6 +57,8 @@ export interface StoreOptions {
   migrate?: boolean
   /** Who runs the administrator's command: added to the details of its events. */
   operator?: Record<string, string>
+  /** Receives what an administrator should know about the database. */
+  onNotice?: (text: string) => void
   /** Receives each audit event of this process after it has been committed. */
   onEvent?: (line: AuditLine) => void
 }
@@ -66,6 +68,10 @@ export interface StoreOptions {
  * commit may have more from earlier versions.
  */
 export const MAX_CONTEXTS = 1_000
+
+const UPGRADED =
+  'the database was that of version 0.2.0 or earlier, and is upgraded now. Stop all servers of that version: ' +
+  'what they write beside this one is not found, and they cannot start again'
 
 /** There is no database, and it should not be created. The message says where. */
 export class NoDatabase extends ExpectedError {
@@ -104,7 +110,7 @@ async function openAndMigrate(options: StoreOptions, place: string): Promise<Sto
   try {
     if (!create && (await appliedMigrations(engine.kysely)).size === 0)
       throw new NoDatabase(`${place} is empty: it is not a database of the server`)
-    await migrate(engine, mayMigrate)
+    if (await migrate(engine, mayMigrate)) options.onNotice?.(UPGRADED)
     const store = createStore(engine, folder, maxContexts, options)
     if (!isBeside || !(await isEmpty(engine))) return store
     if (create === true) throw databaseLost(place, folder)

@@ -63,8 +63,7 @@ export interface Tables {
   repositories: {
     /** Never used again once deleted. */
     id: Generated<number>
-    /** null if a server of version 0.2.0 created it: see `completeOlderRows`. */
-    owner_id: number | null
+    owner_id: number
     /** The name of the owner, by which the repository is found, like `owner_key`. */
     owner: string
     owner_key: string
@@ -87,10 +86,9 @@ export interface Tables {
   collaborators: {
     repository_id: number
     user_id: number
-    /** What version 0.2.0 reads: `write` instead of `admin`. */
+    /** Not read. The column of version 0.2.0, which cannot be null: `write` instead of `admin`. */
     permission: Exclude<Permission, 'admin'>
-    /** null if a server of version 0.2.0 granted it: see `completeOlderRows`. */
-    granted: Permission | null
+    granted: Permission
   }
   /**
    * Who reported: one row for each token. It keeps the names of users and tokens that are gone, and
@@ -182,15 +180,14 @@ export interface Tables {
     time: number
     actor: 'administrator' | 'anonymous' | 'user'
     /**
-     * The actor if it is a user, else the subject: version 0.2.0 has no other columns, and its
-     * servers run beside newer ones during an upgrade.
+     * The actor if it is a user, else the subject.
      */
     user_id: number | null
     user_name: string | null
     /** `user_name` in lower case, by which events are found. */
     user_key: string | null
     /**
-     * Whom it concerns, also if that is the actor; null in events of version 0.2.0, see `lineOf`.
+     * Whom it concerns, also if that is the actor.
      */
     subject_id: number | null
     subject_name: string | null

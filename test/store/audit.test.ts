@@ -167,22 +167,6 @@ for (const database of databases) {
       t.match(await store.auditLog.latest(alice, 3, before), [{ id: 2 }, { id: 1 }])
     })
 
-    t.test('an event of version 0.2.0, which stores no subject, has the same one', async (t) => {
-      const { store } = await openTestStore(t, database)
-      const signedIn: Done = {
-        by: { kind: 'user', user: alice, address },
-        action: 'sign-in',
-        subject: alice,
-        details: {},
-      }
-      await record(store, locked, signedIn, pushed)
-      const lines = await listEvents(store)
-      const subject = { subject_id: null, subject_name: null, subject_key: null }
-      await store.engine.kysely.updateTable('audit_events').set(subject).execute()
-      t.same(await listEvents(store), lines)
-      t.same(await listEvents(store, { user: 'alice' }), lines.slice(0, 2))
-    })
-
     t.test("a user's latest events are not those of an earlier user of that name", async (t) => {
       const operator = { account: 'root', sudo_user: 'mallory' }
       const { store } = await openTestStore(t, database, { operator })

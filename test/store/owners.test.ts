@@ -64,52 +64,6 @@ for (const database of databases) {
       })
     })
 
-    t.test('adds the owners that servers of an earlier version do not', async (t) => {
-      const { store, options } = await openTestStore(t, database)
-      await createUsers(store, 'alice')
-      const group = await asAdministrator(store).repositories.create({ ...one, ...kind })
-      await asAdministrator(store).repositories.create({ owner: 'Alice', name: 'two', ...kind })
-      const { kysely } = store.engine
-      await kysely.updateTable('repositories').set({ owner_id: null }).execute()
-      await kysely.deleteFrom('owners').execute()
-      const { id } = await asAdministrator(store).users.create('acme-bot')
-      await kysely
-        .insertInto('collaborators')
-        .values({ repository_id: group.id, user_id: id, permission: 'write' })
-        .execute()
-      const again = await openStore(options)
-      t.teardown(() => again.close())
-      const entries = (await again.collaborators.listAll()).map(
-        ({ repository, user, permission, reason }) => {
-          return [repository, user, permission, reason]
-        },
-      )
-      t.same(entries, [
-        ['acme/one', 'acme-bot', 'write', 'granted'],
-        ['Alice/two', 'alice', 'admin', 'owner'],
-      ])
-      t.match(await again.groups.list(), [{ name: 'acme' }])
-
-      // What they change later counts as well: a right that they take away, an owner they replace.
-      const alice = await again.users.get('alice')
-      await asAdministrator(again).collaborators.set({ owner: 'acme', name: 'one' }, id, 'admin')
-      await asAdministrator(again).collaborators.set({ owner: 'acme', name: 'one' }, alice.id, 'admin')
-      const rows = again.engine.kysely
-      await rows.updateTable('collaborators').set({ permission: 'read' }).where('user_id', '=', id).execute()
-      await rows
-        .updateTable('repositories')
-        .set({ owner_key: 'acme' })
-        .where('name_key', '=', 'two')
-        .execute()
-      const last = await openStore(options)
-      t.teardown(() => last.close())
-      const rights = (await last.collaborators.listAll()).map(({ user, permission }) => [user, permission])
-      t.same(rights, [
-        ['acme-bot', 'read'],
-        ['alice', 'admin'],
-      ])
-    })
-
     t.test('of two admins who remove each other, one stays', async (t) => {
       const { store, options } = await openTestStore(t, database)
       // Another server: in one, the transactions of a test take turns.

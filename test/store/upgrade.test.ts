@@ -165,7 +165,10 @@ for (const file of readdirSync(folder)) {
         t.match(await runCli(command, environment), { code: 1, stdout: '', stderr: older }, command.join(' '))
     }
     const before = await files()
-    const server = await startServer(t, { database: { ...kind, create: async () => options } })
+    const notices: string[] = []
+    const upgraded = { ...options, onNotice: (text: string) => notices.push(text) }
+    const server = await startServer(t, { database: { ...kind, create: async () => upgraded } })
+    t.equal(notices.length, release === '0.3.0' ? 0 : 1, 'says which servers must not run beside it')
 
     t.same(await files(), before, 'does not rewrite the largest table')
     const { json } = await server.read('acme/rocket', SHA, token)

@@ -322,15 +322,12 @@ function bounded(text: string): string {
 
 /** Returns a stored event as it is printed and logged. */
 export function lineOf(row: Row): AuditLine {
-  // A server of version 0.2.0 that runs beside this one stores no subject. `addMissingSubjects`
-  // says when that is the user.
-  const hasSubject = row.actor !== 'user' || row.repository_key === null
   return {
     id: row.id,
     time: new Date(row.time).toISOString(),
     actor: row.actor,
     user: row.user_name,
-    subject: row.subject_name ?? (hasSubject ? row.user_name : null),
+    subject: row.subject_name,
     token_id: row.token_id,
     token_name: row.token_name,
     address: row.address,

@@ -73,7 +73,7 @@ export function createCollaboratorStore({ kysely }: Engine) {
   }
 }
 
-/** Returns the columns of a grant: servers of version 0.2.0 read `write` instead of `admin`. */
+/** Returns the columns of a grant. See `Tables['collaborators']`. */
 function storedGrant(granted: Permission) {
   return { granted, permission: granted === 'admin' ? ('write' as const) : granted }
 }

@@ -319,8 +319,7 @@ export async function moveRepositories(
     .expression(
       moving
         .select(['owner_id', 'name', 'name_key', 'id'])
-        .select(({ cast, val }) => cast<number>(val(nowInSeconds()), 'bigint').as('created_at'))
-        .$narrowType<{ owner_id: number }>(),
+        .select(({ cast, val }) => cast<number>(val(nowInSeconds()), 'bigint').as('created_at')),
     )
     .execute()
   await db
