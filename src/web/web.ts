@@ -24,6 +24,7 @@ import { tokenPages } from './pages/tokens/tokens-page.ts'
 import { createUserFinder } from './parts/find-user.ts'
 import type { PageContext, WebOptions } from './parts/page-context.ts'
 import { createPageQueue } from './parts/page-queue.ts'
+import { Pages } from './parts/pages.ts'
 
 /** Maximum bytes of a form, which has a few short fields. */
 const FORM_LIMIT = 64 * 1024
@@ -50,13 +51,14 @@ export async function web(app: FastifyInstance, options: WebOptions): Promise<vo
     done()
   })
 
+  /** Registers pages, each with its own hooks and error handler. */
+  const register = (app: FastifyInstance, pages: (pages: Pages, context: PageContext) => Promise<void>) =>
+    app.register((app) => pages(new Pages(app, sessionAuth), pageContext))
+
   await app.register(files)
-  await app.register(badgePage, pageContext)
+  await register(app, badgePage)
   await app.register(async (pages) => {
     pages.decorateRequest('form', null)
-    pages.addHook('onRoute', (route) => {
-      route.config = { ...route.config, page: true }
-    })
 
     pages.addHook('onRequest', async (request, reply) => {
       reply.header('cache-control', 'no-store').header('vary', 'Cookie')
@@ -73,21 +75,23 @@ export async function web(app: FastifyInstance, options: WebOptions): Promise<vo
       request.form = form
     })
 
-    await pages.register(signInPages, pageContext)
+    await register(pages, signInPages)
     const { oidc } = options
-    if (oidc)
-      await pages.register((await import('./pages/sign-in/oidc.ts')).oidcPages, { ...pageContext, oidc })
-    await pages.register(tokenPages, pageContext)
-    await pages.register(accountPages, pageContext)
-    await pages.register(docsPage)
-    if (options.repositoryCreation) await pages.register(newRepositoryPage, pageContext)
-    await pages.register(repositoriesPage, pageContext)
-    await pages.register(repositoryPage, pageContext)
-    await pages.register(commitPage, pageContext)
-    await pages.register(checksPage, pageContext)
-    await pages.register(settingsPage, pageContext)
-    await pages.register(accessPage, pageContext)
-    await pages.register(requiredChecksPage, pageContext)
-    await pages.register(eventsPage, pageContext)
+    if (oidc) {
+      const { oidcPages } = await import('./pages/sign-in/oidc.ts')
+      await register(pages, (pages, context) => oidcPages(pages, { ...context, oidc }))
+    }
+    await register(pages, tokenPages)
+    await register(pages, accountPages)
+    await register(pages, docsPage)
+    if (options.repositoryCreation) await register(pages, newRepositoryPage)
+    await register(pages, repositoriesPage)
+    await register(pages, repositoryPage)
+    await register(pages, commitPage)
+    await register(pages, checksPage)
+    await register(pages, settingsPage)
+    await register(pages, accessPage)
+    await register(pages, requiredChecksPage)
+    await register(pages, eventsPage)
   })
 }

@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { allows } from '../../domain/permissions.ts'
 import { ServiceError } from '../../errors.ts'
 import type { ReadableRepository } from '../../store/access/access.ts'
@@ -6,6 +6,7 @@ import { sessionOf, signInPath } from '../session/session-auth.ts'
 import { createRepositoryFinder, type RepositoryRoute } from './find-repository.ts'
 import { type Html, html } from './html.ts'
 import type { PageContext } from './page-context.ts'
+import type { Pages } from './pages.ts'
 
 /** The pages of the settings of a repository: the ends of their paths, and their names. */
 const PAGES = [
@@ -19,8 +20,8 @@ const PAGES = [
  * Returns a function that finds the repository of a page for its admins. It answers others like
  * `createRepositoryFinder`, and with 403 if they may read; an anonymous user signs in first.
  */
-export function createAdministeredFinder(app: FastifyInstance, context: PageContext) {
-  const find = createRepositoryFinder(app, context)
+export function createAdministeredFinder(pages: Pages, context: PageContext) {
+  const find = createRepositoryFinder(pages, context)
   return async (
     request: FastifyRequest<RepositoryRoute>,
     reply: FastifyReply,

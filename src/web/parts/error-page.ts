@@ -1,13 +1,15 @@
 import { STATUS_CODES } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Session } from '../../auth/session.ts'
-import { insteadOf, statusOf, Unavailable } from '../../errors.ts'
+import { Refusal } from '../../domain/refusal.ts'
+import { insteadOf, ServiceError, statusOf, Unavailable } from '../../errors.ts'
 import { applyErrorHeaders, asServiceError, sendError } from '../../replies/error-replies.ts'
 import { setSecurityHeaders } from '../../replies/security-headers.ts'
 import { WrongMethod } from '../../replies/unknown-paths.ts'
 import type { SessionAuth } from '../session/session-auth.ts'
 import { html } from './html.ts'
 import { sendPage } from './layout.ts'
+import { sentence } from './text.ts'
 
 export type SendErrorPage = ReturnType<typeof createErrorPageSender>
 
@@ -19,7 +21,9 @@ export type SendErrorPage = ReturnType<typeof createErrorPageSender>
 export function createErrorPageSender(sessionAuth: SessionAuth) {
   return async (cause: unknown, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
     if (!wantsPage(cause, request)) return sendError(reply, cause, '')
-    const error = asServiceError(cause)
+    const error = asServiceError(
+      cause instanceof Refusal ? new ServiceError('field_invalid', sentence(cause.message)) : cause,
+    )
     applyErrorHeaders(reply, error)
     setSecurityHeaders(request, reply)
     const session =

@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { isReserved } from '../../domain/names.ts'
 import { ServiceError } from '../../errors.ts'
 import type { GitClient } from '../../git/history/cached-reads.ts'
@@ -7,6 +7,7 @@ import { recheckAccess } from '../../replies/recheck-access.ts'
 import type { ReadableRepository } from '../../store/access/access.ts'
 import { sessionOf, signInPath } from '../session/session-auth.ts'
 import type { PageContext } from './page-context.ts'
+import type { Pages } from './pages.ts'
 
 export interface RepositoryRoute {
   Params: { owner: string; repo: string }
@@ -22,9 +23,10 @@ export function gitClient({ client, raw }: FastifyRequest): GitClient {
  * an anonymous user to the sign-in page and returns null: the request is answered. A signed-in user
  * gets 404.
  *
- * @param app gets an error handler that checks access again when a repository cannot be opened
+ * @param pages get an error handler that checks access again when a repository cannot be opened, or
+ * is gone
  */
-export function createRepositoryFinder(app: FastifyInstance, { store, sendErrorPage }: PageContext) {
+export function createRepositoryFinder(pages: Pages, { store, sendErrorPage }: PageContext) {
   const find = async (
     request: FastifyRequest<RepositoryRoute>,
     reply: FastifyReply,
@@ -40,7 +42,7 @@ export function createRepositoryFinder(app: FastifyInstance, { store, sendErrorP
     return null
   }
   // Access is rechecked only on routes that open a repository, which have its parameters.
-  app.setErrorHandler<unknown, RepositoryRoute>(async (error, request, reply) => {
+  pages.onError<RepositoryRoute>(async (error, request, reply) => {
     const current = await recheckAccess(error, () => find(request, reply))
     return reply.sent ? reply : sendErrorPage(current, request, reply)
   })

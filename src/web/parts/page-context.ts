@@ -36,8 +36,13 @@ export interface WebOptions {
   bodyTimeout: number
 }
 
-/** What all pages share. */
-export interface PageContext extends WebOptions {
+/**
+ * What all pages share. They change something only for who has sent a form, with what `Pages.form`
+ * gives them.
+ */
+export interface PageContext extends Omit<WebOptions, 'store' | 'sessionAuth'> {
+  store: Omit<Store, 'audit'>
+  sessionAuth: Omit<SessionAuth, 'transact'>
   pageQueue: PageQueue
   /** Reads the commit of HEAD. */
   heads: CommitLog

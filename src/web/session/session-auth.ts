@@ -95,9 +95,16 @@ export function createSessionAuth({ audit, sessions, users }: Pick<Store, 'audit
       }
     },
 
+    /** Checks that a session has not ended since the request began. @throws ServiceError */
+    async check(request: FastifyRequest): Promise<void> {
+      const { hash } = sessionOf(request)
+      if (hash !== undefined && !(await sessions.use(hash, sessionClient(request), false)))
+        throw new ServiceError('session_ended')
+    },
+
     /** Redirects to a page, which says in a sentence what this request has done. */
-    redirect(request: FastifyRequest, reply: FastifyReply, path: string, text: string): FastifyReply {
-      message.set(request, reply, text, MESSAGE_LIFETIME)
+    redirect(request: FastifyRequest, reply: FastifyReply, path: string, text?: string): FastifyReply {
+      if (text !== undefined) message.set(request, reply, text, MESSAGE_LIFETIME)
       return reply.redirect(path, 303)
     },
 
@@ -152,6 +159,13 @@ export function createSessionAuth({ audit, sessions, users }: Pick<Store, 'audit
         request.session = userSession(request, user, secret)
       }
       return ended
+    },
+
+    /** Records that somebody whom the provider knows may not sign in here. */
+    recordRefusal(request: FastifyRequest, issuer: string, reason: string): Promise<void> {
+      const { address } = request.client
+      const event = { action: 'sign-in.refused', object: address, details: { issuer, reason } } as const
+      return audit.transaction({ kind: 'anonymous', address }, (change) => change.record(event))
     },
 
     /** Ends the session and deletes the cookie. @returns whether the user signs in by a provider */

@@ -1,22 +1,23 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { ReadableRepository } from '../../../store/access/access.ts'
-import { problemOf } from '../../forms/form.ts'
 import { MAY, readPermission } from '../../forms/permission-forms.ts'
 import { createAdministeredFinder, settingsPath } from '../../parts/administration.ts'
 import type { RepositoryRoute } from '../../parts/find-repository.ts'
 import { sendPage } from '../../parts/layout.ts'
 import type { PageContext } from '../../parts/page-context.ts'
-import { formOf } from '../../parts/query.ts'
+import type { Pages } from '../../parts/pages.ts'
 import { sessionOf, userOf } from '../../session/session-auth.ts'
 import { accessView } from './access-view.ts'
 
+const PATH = '/:owner/:repo/settings/access'
+
 /** Registers `/{owner}/{repo}/settings/access`: who has access to a repository, and why. */
-export async function accessPage(app: FastifyInstance, context: PageContext): Promise<void> {
-  const { store, sessionAuth, findUser } = context
-  const findAdministered = createAdministeredFinder(app, context)
+export async function accessPage(pages: Pages, context: PageContext): Promise<void> {
+  const { store, findUser } = context
+  const find = createAdministeredFinder(pages, context)
 
   const send = async (
-    request: FastifyRequest,
+    request: FastifyRequest<RepositoryRoute>,
     reply: FastifyReply,
     repository: ReadableRepository,
     error?: string,
@@ -28,28 +29,26 @@ export async function accessPage(app: FastifyInstance, context: PageContext): Pr
     return sendPage(reply, { title: `Access · ${owner}/${name}` }, content)
   }
 
-  app.get<RepositoryRoute>('/:owner/:repo/settings/access', async (request, reply) => {
-    const repository = await findAdministered(request, reply)
+  pages.get<RepositoryRoute>(PATH, async (request, reply) => {
+    const repository = await find(request, reply)
     return repository ? send(request, reply, repository) : reply
   })
 
-  app.post<RepositoryRoute>('/:owner/:repo/settings/access', async (request, reply) => {
-    const repository = await findAdministered(request, reply)
-    if (!repository) return reply
-    const { owner, name } = repository
-    const user = userOf(request)
-    let text = ''
-    const error = await problemOf(async () => {
-      const { user: found, permission, expected } = await readPermission(formOf(request), findUser, user.id)
-      await sessionAuth.transact(request)((change) =>
-        store.collaborators.set(change, repository, found.id, permission, expected),
-      )
+  pages.form(PATH, {
+    find,
+    send,
+    refused: (problem) => problem,
+    async submit({ request, form, subject: repository, transact }) {
+      const { owner, name } = repository
+      const { id } = userOf(request)
+      const { user, permission, expected } = await readPermission(form, findUser, id)
+      await transact((change) => store.collaborators.set(change, repository, user.id, permission, expected))
+      const { permission: own } = (await store.listing.find(id, owner, name)) ?? { permission: null }
       const is = permission === null ? 'was removed from' : MAY[permission]
-      text = `${found.name} ${is} ${owner}/${name}${permission === null ? '' : ' now'}.`
-    })
-    if (error) return send(request, reply.code(422), repository, error)
-    const { permission: own } = (await store.listing.find(user.id, owner, name)) ?? { permission: null }
-    const path = own === 'admin' ? settingsPath(repository, '/access') : '/'
-    return sessionAuth.redirect(request, reply, path, text)
+      return {
+        path: own === 'admin' ? settingsPath(repository, '/access') : '/',
+        text: `${user.name} ${is} ${owner}/${name}${permission === null ? '' : ' now'}.`,
+      }
+    },
   })
 }

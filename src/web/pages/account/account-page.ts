@@ -1,30 +1,39 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { authenticate, hashPassword } from '../../../auth/password.ts'
 import { checkNewPassword } from '../../../auth/password-rules.ts'
 import { connectionSignal } from '../../../http/connection-signal.ts'
-import { problemOf } from '../../forms/form.ts'
+import type { SessionUser } from '../../../store/accounts/sessions.ts'
 import { readEvents } from '../../parts/events.ts'
 import { sendPage } from '../../parts/layout.ts'
 import type { PageContext } from '../../parts/page-context.ts'
-import { firstOf, formOf, type Query } from '../../parts/query.ts'
-import { requireSignIn, sessionOf, userOf } from '../../session/session-auth.ts'
-import { type AccountView, accountView, type PasswordErrors } from './account-view.ts'
+import type { Pages } from '../../parts/pages.ts'
+import { firstOf, type Query } from '../../parts/query.ts'
+import { sessionOf, userOf } from '../../session/session-auth.ts'
+import { type AccountView, accountView } from './account-view.ts'
 
 /** Maximum number of sessions on a page. */
 const SESSIONS = 100
+const PATH = '/settings/account'
 const WRONG = 'This is not your current password.'
+
+interface SessionRoute {
+  Params: { id: string }
+}
+
+/** What a form of the page has led to. */
+type Result = Pick<AccountView, 'errors' | 'changed'>
 
 /** Registers `/settings/account`: a signed-in user's password, sessions and security events. */
 export async function accountPages(
-  app: FastifyInstance,
+  pages: Pages,
   { store, budget, sessionAuth, oidc, passwordSignIn }: PageContext,
 ): Promise<void> {
-  app.addHook('onRequest', requireSignIn('/settings/account'))
+  pages.requireSignIn(PATH)
 
   const send = async (
     request: FastifyRequest,
     reply: FastifyReply,
-    result: Pick<AccountView, 'errors' | 'changed'> = {},
+    result: Result = {},
     before = '',
   ): Promise<FastifyReply> => {
     const user = userOf(request)
@@ -42,60 +51,60 @@ export async function accountPages(
     return sendPage(reply, { title: 'Account' }, content)
   }
 
-  app.get<{ Querystring: Query<'before'> }>('/settings/account', (request, reply) =>
+  pages.get<{ Querystring: Query<'before'> }>(PATH, (request, reply) =>
     send(request, reply, {}, firstOf(request.query.before)),
   )
 
-  app.post('/settings/account/password', {
+  const form = {
+    find: async (request: FastifyRequest) => userOf(request),
+    send: (request: FastifyRequest, reply: FastifyReply, _user: SessionUser, result: Result) =>
+      send(request, reply, result),
+  }
+
+  pages.form('/settings/account/password', {
+    ...form,
     // The current password is a credential: over the budget, it is refused before the body is read.
-    onRequest: (request) => budget.check(request.client.address),
-    async handler(request, reply) {
+    admit: (request) => budget.check(request.client.address),
+    refused: (problem) => ({ errors: { password: problem } }),
+    async submit({ request, reply, form, subject: signedIn }) {
       const { address } = request.client
       // Other attempts may have spent the budget while the form was being received.
       await budget.check(address)
-      const signedIn = userOf(request)
-      const form = formOf(request)
       const current = form.get('current') ?? ''
       const password = form.get('password') ?? ''
-      const errors = await findErrors(form, password, signedIn.name)
-      if (errors) return send(request, reply.code(422), { errors })
+      if (password !== form.get('again'))
+        return { refused: { errors: { again: 'The two passwords differ.' } } }
+      await checkNewPassword(password, signedIn.name)
 
       const compare = async () => authenticate(await store.users.find(signedIn.name), current)
       const failure = () => ({ at: 'password', user: signedIn }) as const
       const user = await budget.attempt(address, compare, failure, connectionSignal(request.raw.socket))
 
-      const change =
+      const changed =
         user?.id === signedIn.id
           ? await sessionAuth.setPassword(request, reply, user, await hashPassword(password))
           : null
-      if (!change) return send(request, reply.code(422), { errors: { current: WRONG } })
-      return send(request, reply, { changed: change })
+      return changed ? { shown: { changed } } : { refused: { errors: { current: WRONG } } }
     },
   })
 
-  app.post<{ Params: { id: string } }>('/settings/account/sessions/:id/end', async (request, reply) => {
-    const user = userOf(request)
-    // One that has ended meanwhile is the desired result.
-    await sessionAuth.transact(request)((change) => store.sessions.end(change, user, request.params.id))
-    return reply.redirect('/settings/account', 303)
+  pages.form('/settings/account/sessions/:id/end', {
+    ...form,
+    find: async (request: FastifyRequest<SessionRoute>) => userOf(request),
+    refused: () => ({}),
+    async submit({ request, subject: user, transact }) {
+      // One that has ended meanwhile is the desired result.
+      await transact((change) => store.sessions.end(change, user, request.params.id))
+      return { path: PATH }
+    },
   })
 
-  app.post('/settings/account/sessions/end-others', async (request, reply) => {
-    const user = userOf(request)
-    await sessionAuth.transact(request)((change) =>
-      store.sessions.endAll(change, user, sessionOf(request).hash),
-    )
-    return reply.redirect('/settings/account', 303)
+  pages.form('/settings/account/sessions/end-others', {
+    ...form,
+    refused: () => ({}),
+    async submit({ request, subject: user, transact }) {
+      await transact((change) => store.sessions.endAll(change, user, sessionOf(request).hash))
+      return { path: PATH }
+    },
   })
-}
-
-/** Returns what is wrong with the form; null if the new password can be used. */
-async function findErrors(
-  form: URLSearchParams,
-  password: string,
-  userName: string,
-): Promise<PasswordErrors | null> {
-  if (password !== form.get('again')) return { again: 'The two passwords differ.' }
-  const problem = await problemOf(() => checkNewPassword(password, userName))
-  return problem ? { password: problem } : null
 }

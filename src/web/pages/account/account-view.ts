@@ -11,7 +11,7 @@ import { visibleText } from '../../parts/text.ts'
 import { browserName } from './browser-name.ts'
 
 /** What is wrong with the form for a new password, by field. */
-export type PasswordErrors = Partial<Record<'current' | 'password' | 'again', string>>
+type PasswordErrors = Partial<Record<'current' | 'password' | 'again', string>>
 
 /** The content of `/settings/account`. */
 export interface AccountView {

@@ -1,10 +1,11 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { isReserved } from '../../../domain/names.ts'
 import { ServiceError } from '../../../errors.ts'
 import { etagOf, matchesEtag } from '../../../http/etag.ts'
 import { applyErrorHeaders, asServiceError, sendError } from '../../../replies/error-replies.ts'
 import { gitClient, type RepositoryRoute } from '../../parts/find-repository.ts'
 import type { PageContext } from '../../parts/page-context.ts'
+import type { Pages } from '../../parts/pages.ts'
 import { firstOf, type Query } from '../../parts/query.ts'
 import { stateOfSummary } from '../../statuses/commit-row.ts'
 import { badgeView, type Message } from './badge-view.ts'
@@ -26,15 +27,15 @@ const POLICY = "default-src 'none'; frame-ancestors 'none'; sandbox"
  * Caches share it between users, so it shows only what anonymous users may see, and neither cookies
  * nor tokens are read. What they may not see and what does not exist get the same badge.
  */
-export async function badgePage(app: FastifyInstance, { store, refs }: PageContext): Promise<void> {
-  app.setErrorHandler((cause, _request, reply) => {
+export async function badgePage(pages: Pages, { store, refs }: PageContext): Promise<void> {
+  pages.onError((cause, _request, reply) => {
     const error = asServiceError(cause)
     if (error.code !== 'unavailable') return sendError(reply, error, '')
     applyErrorHeaders(reply, error)
     return send(reply, LABEL, 'unavailable')
   })
 
-  app.get<Route>('/:owner/:repo/badge.svg', { config: { page: true } }, async (request, reply) => {
+  pages.get<Route>('/:owner/:repo/badge.svg', async (request, reply) => {
     const { owner, repo } = request.params
     if (owner === '' || repo === '' || isReserved(owner)) throw new ServiceError('path_unknown')
     const context = firstOf(request.query.context)

@@ -1,10 +1,10 @@
-import type { FastifyInstance } from 'fastify'
 import { MATRIX_COMMITS } from '../../../store/statuses/check-matrix.ts'
 import { nowInSeconds } from '../../../store/time.ts'
 import { sendUnknownName } from '../../parts/find-commit.ts'
 import { createRepositoryFinder, gitClient, type RepositoryRoute } from '../../parts/find-repository.ts'
 import { sendPage } from '../../parts/layout.ts'
 import type { PageContext } from '../../parts/page-context.ts'
+import type { Pages } from '../../parts/pages.ts'
 import { firstOf, type Query } from '../../parts/query.ts'
 import { headOf } from '../../parts/ref-chooser.ts'
 import { visibleText } from '../../parts/text.ts'
@@ -22,11 +22,11 @@ interface Route extends RepositoryRoute {
 const SHOWN = 200
 
 /** Registers `/{owner}/{repo}/checks`: the checks of the newest commits of a ref (`ref`). */
-export async function checksPage(app: FastifyInstance, options: PageContext): Promise<void> {
+export async function checksPage(pages: Pages, options: PageContext): Promise<void> {
   const { store, commitLog, pageQueue } = options
-  const findRepository = createRepositoryFinder(app, options)
+  const findRepository = createRepositoryFinder(pages, options)
 
-  app.get<Route>('/:owner/:repo/checks', async (request, reply) => {
+  pages.get<Route>('/:owner/:repo/checks', async (request, reply) => {
     const repository = await findRepository(request, reply)
     if (!repository) return reply
     const client = gitClient(request)

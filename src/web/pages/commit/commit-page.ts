@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyRequest } from 'fastify'
 import { shortId } from '../../../domain/commit-id.ts'
 import { failingSince } from '../../../domain/failing-since.ts'
 import { COMBINED, combinedCounts } from '../../../domain/states.ts'
@@ -14,6 +14,7 @@ import { createRepositoryFinder, gitClient } from '../../parts/find-repository.t
 import type { Html } from '../../parts/html.ts'
 import { sendPage } from '../../parts/layout.ts'
 import type { PageContext } from '../../parts/page-context.ts'
+import type { Pages } from '../../parts/pages.ts'
 import { tabOf } from '../../statuses/state-summary.ts'
 import { type FilterQuery, readFilter } from '../../statuses/status-filter.ts'
 import type { StatusList } from '../../statuses/status-sections.ts'
@@ -31,11 +32,11 @@ interface Route {
 const SINCE = 10
 
 /** Registers `/{owner}/{repo}/commits/{sha}`, limited to what the session may see. */
-export async function commitPage(app: FastifyInstance, options: PageContext): Promise<void> {
+export async function commitPage(pages: Pages, options: PageContext): Promise<void> {
   const { store, lookup, refs, revisions, pageQueue, stalledAfter } = options
-  const findRepository = createRepositoryFinder(app, options)
+  const findRepository = createRepositoryFinder(pages, options)
 
-  app.get<Route>('/:owner/:repo/commits/*', async (request, reply) => {
+  pages.get<Route>('/:owner/:repo/commits/*', async (request, reply) => {
     const name = request.params['*']
     // An empty segment is an unknown path, as everywhere.
     if (name.split('/').includes('')) throw new ServiceError('path_unknown')
@@ -89,7 +90,7 @@ export async function commitPage(app: FastifyInstance, options: PageContext): Pr
       return await read()
     } catch (error) {
       if (!(error instanceof RepositoryUnavailable)) throw error
-      app.logError(request, new ServiceError('unavailable', undefined, { cause: error }))
+      pages.logError(request, new ServiceError('unavailable', undefined, { cause: error }))
       return null
     }
   }

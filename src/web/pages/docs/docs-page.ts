@@ -1,5 +1,5 @@
-import type { FastifyInstance } from 'fastify'
 import { sendPage } from '../../parts/layout.ts'
+import type { Pages } from '../../parts/pages.ts'
 import { docsHead, docsView } from './docs-view.ts'
 import { referenceView } from './reference.ts'
 
@@ -7,11 +7,11 @@ import { referenceView } from './reference.ts'
  * Registers `/docs`, which renders the contract within the layout of the site, and what belongs to
  * it.
  */
-export async function docsPage(app: FastifyInstance): Promise<void> {
-  app.get('/docs', async (_request, reply) =>
+export async function docsPage(pages: Pages): Promise<void> {
+  pages.get('/docs', async (_request, reply) =>
     sendPage(reply, { title: 'API docs', head: docsHead, wide: true }, docsView),
   )
-  app.get('/docs/reference', async (_request, reply) =>
+  pages.get('/docs/reference', async (_request, reply) =>
     sendPage(reply, { title: 'Samples, versions and errors' }, referenceView),
   )
 }

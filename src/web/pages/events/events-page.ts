@@ -1,10 +1,10 @@
-import type { FastifyInstance } from 'fastify'
 import { createAdministeredFinder, settingsHead, settingsPath } from '../../parts/administration.ts'
 import { eventList, readEvents } from '../../parts/events.ts'
 import type { RepositoryRoute } from '../../parts/find-repository.ts'
 import { html } from '../../parts/html.ts'
 import { sendPage } from '../../parts/layout.ts'
 import type { PageContext } from '../../parts/page-context.ts'
+import type { Pages } from '../../parts/pages.ts'
 import { firstOf, type Query } from '../../parts/query.ts'
 import { userOf } from '../../session/session-auth.ts'
 
@@ -15,11 +15,11 @@ interface Route extends RepositoryRoute {
 /**
  * Registers `/{owner}/{repo}/settings/events`: the audit events of a repository, for its admins.
  */
-export async function eventsPage(app: FastifyInstance, context: PageContext): Promise<void> {
+export async function eventsPage(pages: Pages, context: PageContext): Promise<void> {
   const { store } = context
-  const findAdministered = createAdministeredFinder(app, context)
+  const findAdministered = createAdministeredFinder(pages, context)
 
-  app.get<Route>('/:owner/:repo/settings/events', async (request, reply) => {
+  pages.get<Route>('/:owner/:repo/settings/events', async (request, reply) => {
     const repository = await findAdministered(request, reply)
     if (!repository) return reply
     const { id, owner, name } = repository

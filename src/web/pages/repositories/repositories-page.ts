@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { isName, isOwnerName, isReserved, nameKey } from '../../../domain/names.ts'
 import { allows } from '../../../domain/permissions.ts'
 import { ServiceError } from '../../../errors.ts'
@@ -7,6 +7,7 @@ import type { Commit } from '../../../git/history/log-reader.ts'
 import { readDefaultBranch } from '../../../git/refs/head.ts'
 import type { ReadableRepository } from '../../../store/access/access.ts'
 import type { ListedRepository } from '../../../store/access/repository-listing.ts'
+import type { OwnerView } from '../../../store/owners/groups.ts'
 import { NO_STATUSES } from '../../../store/statuses/status-summaries.ts'
 import { QueueFull } from '../../../util/fair-queue.ts'
 import { problemOf } from '../../forms/form.ts'
@@ -15,8 +16,9 @@ import { gitClient } from '../../parts/find-repository.ts'
 import type { Html } from '../../parts/html.ts'
 import { sendPage } from '../../parts/layout.ts'
 import type { PageContext } from '../../parts/page-context.ts'
+import type { Pages } from '../../parts/pages.ts'
 import { firstOf, formOf, type Query } from '../../parts/query.ts'
-import { requireSignIn, sessionOf, signInPath, userOf } from '../../session/session-auth.ts'
+import { sessionOf, signInPath, userOf } from '../../session/session-auth.ts'
 import { stateOfSummary } from '../../statuses/commit-row.ts'
 import { type BranchVerdict, verdictsOn } from '../../statuses/verdicts.ts'
 import { membersView, ownerFormPath } from './members.ts'
@@ -56,11 +58,11 @@ type List = Omit<RepositoriesView, 'rows' | 'isSignedIn'> & {
 }
 
 /** Registers `/` and `/{owner}`: the repositories that the user may see, with their states. */
-export async function repositoriesPage(app: FastifyInstance, options: PageContext): Promise<void> {
-  const { store, sessionAuth, pageQueue, findUser } = options
+export async function repositoriesPage(pages: Pages, options: PageContext): Promise<void> {
+  const { store, pageQueue, findUser } = options
   const ranking = new Ranking(options.heads, store.summaries)
 
-  app.get<Route>('/', async (request, reply) => {
+  pages.get<Route>('/', async (request, reply) => {
     const late = timeLimit()
     const q = firstOf(request.query.q).trim()
     const { after } = request.query
@@ -68,65 +70,72 @@ export async function repositoriesPage(app: FastifyInstance, options: PageContex
     return send(request, reply, await list, late)
   })
 
-  app.get<OwnerRoute>('/:owner', async (request, reply) => {
+  pages.get<OwnerRoute>('/:owner', async (request, reply) => {
     const { owner } = request.params
     // A fixed path is not an owner, and may have another method.
-    if (isReserved(owner)) return reply.callNotFound()
+    if (isReserved(owner)) {
+      reply.callNotFound()
+      return reply
+    }
     const list = await ofOwner(request, owner)
     if (list) return send(request, reply, list, timeLimit())
     if (sessionOf(request).user) throw new ServiceError('repository_unknown')
     return reply.redirect(signInPath(request.url), 303)
   })
 
-  const onRequest = requireSignIn('/')
+  const form = {
+    signIn: '/',
+    find: findAdministered,
 
-  app.post<OwnerRoute>(ownerFormPath(':owner', 'members'), { onRequest }, (request, reply) =>
-    change(request, reply, async (owner, form) => {
-      const user = userOf(request)
-      const { user: found, permission, expected } = await readPermission(form, findUser, user.id)
-      await sessionAuth.transact(request)((change) =>
-        store.members.set(change, owner, found.id, permission, expected),
-      )
-      if (permission === null) return `${found.name} is no member of ${owner} now.`
-      return `${found.name} ${MAY[permission]} all repositories of ${owner} now.`
-    }),
-  )
+    async send(
+      request: FastifyRequest<OwnerRoute>,
+      reply: FastifyReply,
+      { name }: OwnerView,
+      error: string,
+    ): Promise<FastifyReply> {
+      const list = await ofOwner(request, name, formOf(request), error)
+      if (!list) throw new ServiceError('repository_unknown')
+      return send(request, reply, list, timeLimit())
+    },
 
-  app.post<OwnerRoute>(ownerFormPath(':owner', 'names'), { onRequest }, (request, reply) =>
-    change(request, reply, async (owner, form) => {
+    refused: (problem: string) => problem,
+  }
+
+  pages.form(ownerFormPath(':owner', 'members'), {
+    ...form,
+    async submit({ request, form, subject: { name: owner }, transact }) {
+      const { id } = userOf(request)
+      const { user, permission, expected } = await readPermission(form, findUser, id)
+      await transact((change) => store.members.set(change, owner, user.id, permission, expected))
+      const isMember = (await store.groups.find(owner, id))?.permission
+      return {
+        path: isMember ? `/${owner}` : '/',
+        text:
+          permission === null
+            ? `${user.name} is no member of ${owner} now.`
+            : `${user.name} ${MAY[permission]} all repositories of ${owner} now.`,
+      }
+    },
+  })
+
+  pages.form(ownerFormPath(':owner', 'names'), {
+    ...form,
+    async submit({ form, subject: { name: owner }, transact }) {
       const name = form.get('name') ?? ''
-      const release = () =>
-        sessionAuth.transact(request)((change) => store.moves.releaseName(change, { owner, name }))
+      const release = () => transact((change) => store.moves.releaseName(change, { owner, name }))
       // Another admin may have released it, which is the desired result.
       const problem = await problemOf(release)
-      return problem ? 'The name is not reserved.' : `${owner}/${name} is not reserved any more.`
-    }),
-  )
+      const text = problem ? 'The name is not reserved.' : `${owner}/${name} is not reserved any more.`
+      return { path: `/${owner}`, text }
+    },
+  })
 
-  /** Does what a form of an owner's page asks for. @param work returns what it has done */
-  async function change(
-    request: FastifyRequest<OwnerRoute>,
-    reply: FastifyReply,
-    work: (owner: string, form: URLSearchParams) => Promise<string>,
-  ): Promise<FastifyReply> {
-    const user = userOf(request)
-    const form = formOf(request)
-    const owner = await store.groups.find(request.params.owner, user.id)
-    if (!owner || !allows(owner.permission, 'admin')) {
-      const isShown = await ofOwner(request, request.params.owner)
-      throw new ServiceError(isShown ? 'not_admin' : 'repository_unknown')
-    }
-    let text = ''
-    const error = await problemOf(async () => {
-      text = await work(owner.name, form)
-    })
-    if (error) {
-      const list = await ofOwner(request, owner.name, form, error)
-      if (!list) throw new ServiceError('repository_unknown')
-      return send(request, reply.code(422), list, timeLimit())
-    }
-    const isMember = (await store.groups.find(owner.name, user.id))?.permission
-    return sessionAuth.redirect(request, reply, isMember ? `/${owner.name}` : '/', text)
+  /** Returns the owner of a form for its admins. */
+  async function findAdministered(request: FastifyRequest<OwnerRoute>): Promise<OwnerView> {
+    const owner = await store.groups.find(request.params.owner, userOf(request).id)
+    if (owner && allows(owner.permission, 'admin')) return owner
+    const isShown = await ofOwner(request, request.params.owner)
+    throw new ServiceError(isShown ? 'not_admin' : 'repository_unknown')
   }
 
   /** Lists what begins with a text. */
@@ -266,7 +275,7 @@ export async function repositoriesPage(app: FastifyInstance, options: PageContex
       (error: unknown) => {
         if (error instanceof QueueFull || error instanceof GitTimeout) return 'slow' as const
         if (!(error instanceof RepositoryUnavailable)) throw error
-        app.logError(request, new ServiceError('unavailable', undefined, { cause: error }))
+        pages.logError(request, new ServiceError('unavailable', undefined, { cause: error }))
         return 'unavailable' as const
       },
     )

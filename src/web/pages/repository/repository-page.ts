@@ -1,4 +1,3 @@
-import type { FastifyInstance } from 'fastify'
 import { isReserved } from '../../../domain/names.ts'
 import { ServiceError } from '../../../errors.ts'
 import { type History, MAX_STARTS } from '../../../git/history/log.ts'
@@ -11,6 +10,7 @@ import { createRepositoryFinder, gitClient, type RepositoryRoute } from '../../p
 import { html } from '../../parts/html.ts'
 import { sendPage } from '../../parts/layout.ts'
 import type { PageContext } from '../../parts/page-context.ts'
+import type { Pages } from '../../parts/pages.ts'
 import { firstOf, type Query } from '../../parts/query.ts'
 import { headOf } from '../../parts/ref-chooser.ts'
 import { visibleText } from '../../parts/text.ts'
@@ -30,13 +30,13 @@ const EMPTY: History = { commits: [], after: null }
  * Registers `/{owner}/{repo}`: the commits of a branch or tag (`ref`), limited to what the user may
  * see. `after` is `History.after` of the previous page, separated by commas.
  */
-export async function repositoryPage(app: FastifyInstance, options: PageContext): Promise<void> {
+export async function repositoryPage(pages: Pages, options: PageContext): Promise<void> {
   const { store, lookup, commitLog, pageQueue } = options
-  const findRepository = createRepositoryFinder(app, options)
+  const findRepository = createRepositoryFinder(pages, options)
 
   // A final slash, and a query that finds no commit, lead to the page of the repository.
   for (const path of ['/:owner/:repo/', '/:owner/:repo/commits'])
-    app.get<Route>(path, (request, reply) => {
+    pages.get<Route>(path, (request, reply) => {
       const { owner, repo } = request.params
       if (owner === '' || repo === '' || isReserved(owner)) throw new ServiceError('path_unknown')
       const name = firstOf(request.query.find).trim()
@@ -44,7 +44,7 @@ export async function repositoryPage(app: FastifyInstance, options: PageContext)
       return reply.redirect(`/${parts.map(encodeURIComponent).join('/')}`, 303)
     })
 
-  app.get<Route>('/:owner/:repo', async (request, reply) => {
+  pages.get<Route>('/:owner/:repo', async (request, reply) => {
     const repository = await findRepository(request, reply)
     if (!repository) return reply
     const client = gitClient(request)

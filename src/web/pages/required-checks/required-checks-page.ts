@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { requiredBy, rulesFor, validateRule } from '../../../domain/branch-rules.ts'
 import { patternMatcher } from '../../../domain/patterns.ts'
 import { explainVerdict } from '../../../domain/verdict.ts'
@@ -11,7 +11,8 @@ import { createAdministeredFinder, settingsPath } from '../../parts/administrati
 import { gitClient, type RepositoryRoute } from '../../parts/find-repository.ts'
 import { sendPage } from '../../parts/layout.ts'
 import type { PageContext } from '../../parts/page-context.ts'
-import { firstOf, formOf, type Query } from '../../parts/query.ts'
+import type { Pages } from '../../parts/pages.ts'
+import { firstOf, type Query } from '../../parts/query.ts'
 import { headOf } from '../../parts/ref-chooser.ts'
 import { sessionOf, userOf } from '../../session/session-auth.ts'
 import { type Preview, type RuleForm, requiredChecksView } from './required-checks-view.ts'
@@ -20,16 +21,17 @@ interface Route extends RepositoryRoute {
   Querystring: Query<'rule'>
 }
 
+const PATH = '/:owner/:repo/settings/checks'
 /** Commits of a preview. */
 const PREVIEWED = 10
 
 /** Registers `/{owner}/{repo}/settings/checks`: the rules of branches, for admins. */
-export async function requiredChecksPage(app: FastifyInstance, context: PageContext): Promise<void> {
-  const { store, sessionAuth, commitLog, pageQueue, findUser } = context
-  const findAdministered = createAdministeredFinder(app, context)
+export async function requiredChecksPage(pages: Pages, context: PageContext): Promise<void> {
+  const { store, commitLog, pageQueue, findUser } = context
+  const find = createAdministeredFinder(pages, context)
 
   const send = async (
-    request: FastifyRequest,
+    request: FastifyRequest<Route>,
     reply: FastifyReply,
     repository: ReadableRepository,
     form: RuleForm,
@@ -72,8 +74,8 @@ export async function requiredChecksPage(app: FastifyInstance, context: PageCont
     })
   }
 
-  app.get<Route>('/:owner/:repo/settings/checks', async (request, reply) => {
-    const repository = await findAdministered(request, reply)
+  pages.get<Route>(PATH, async (request, reply) => {
+    const repository = await find(request, reply)
     if (!repository) return reply
     const pattern = firstOf(request.query.rule)
     const rules = await store.rules.load(repository.id)
@@ -88,38 +90,40 @@ export async function requiredChecksPage(app: FastifyInstance, context: PageCont
     return send(request, reply, repository, form)
   })
 
-  app.post<RepositoryRoute>('/:owner/:repo/settings/checks', async (request, reply) => {
-    const repository = await findAdministered(request, reply)
-    if (!repository) return reply
-    const fields = formOf(request)
-    const user = userOf(request)
-    const transact = sessionAuth.transact(request)
-    const form: RuleForm = {
-      branch: (fields.get('branch') ?? '').trim(),
-      required: [
-        ...new Set([...fields.getAll('context').filter(Boolean), ...linesOf(fields.get('required'))]),
-      ],
-      bypass: linesOf(fields.get('bypass')),
-      seen: fields.get('seen') ?? '',
-      isPreview: fields.get('change') === 'preview',
-    }
-    const isRemoval = fields.get('change') === 'remove'
-    const bypass: { id: number; name: string }[] = []
-    const bypassError = await problemOf(async () => {
-      for (const name of isRemoval ? [] : form.bypass) bypass.push(await findUser(user.id, name))
-    })
-    if (bypassError)
-      return send(request, reply.code(422), repository, { ...form, isPreview: false, bypassError })
-    const error = await problemOf(async () => {
-      if (isRemoval)
-        return transact((change) => store.rules.remove(change, repository, form.branch, form.seen))
+  pages.form(PATH, {
+    find,
+    send,
+    refused: (error, fields) => ({ ...readRule(fields), error }),
+    async submit({ request, form: fields, subject: repository, transact }) {
+      const form = readRule(fields)
+      const path = settingsPath(repository, '/checks')
+      if (fields.get('change') === 'remove') {
+        await transact((change) => store.rules.remove(change, repository, form.branch, form.seen))
+        return { path, text: `Removed the rule for ${form.branch}.` }
+      }
+
+      const bypass: { id: number; name: string }[] = []
+      const bypassError = await problemOf(async () => {
+        for (const name of form.bypass) bypass.push(await findUser(userOf(request).id, name))
+      })
+      if (bypassError) return { refused: { ...form, bypassError } }
       const rule = { branchPattern: form.branch, required: form.required, bypass }
-      if (form.isPreview) return validateRule(rule)
-      return transact((change) => store.rules.set(change, repository, rule, form.seen))
-    })
-    if (error) return send(request, reply.code(422), repository, { ...form, isPreview: false, error })
-    if (form.isPreview) return send(request, reply, repository, form)
-    const text = isRemoval ? `Removed the rule for ${form.branch}.` : `Saved the rule for ${form.branch}.`
-    return sessionAuth.redirect(request, reply, settingsPath(repository, '/checks'), text)
+      if (fields.get('change') === 'preview') {
+        validateRule(rule)
+        return { shown: { ...form, isPreview: true } }
+      }
+      await transact((change) => store.rules.set(change, repository, rule, form.seen))
+      return { path, text: `Saved the rule for ${form.branch}.` }
+    },
   })
+}
+
+function readRule(fields: URLSearchParams): RuleForm {
+  return {
+    branch: (fields.get('branch') ?? '').trim(),
+    required: [...new Set([...fields.getAll('context').filter(Boolean), ...linesOf(fields.get('required'))])],
+    bypass: linesOf(fields.get('bypass')),
+    seen: fields.get('seen') ?? '',
+    isPreview: false,
+  }
 }

@@ -1,32 +1,28 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Refusal } from '../../../domain/refusal.ts'
 import { insteadOf, Unavailable } from '../../../errors.ts'
 import { chooseDefaultBranch, deleteRepository } from '../../../git/manage.ts'
 import { isRefName } from '../../../git/refs/read-refs.ts'
 import type { ReadableRepository } from '../../../store/access/access.ts'
+import type { Transact } from '../../../store/audit/change.ts'
 import { VISIBILITIES } from '../../../store/tables.ts'
-import { problemOf } from '../../forms/form.ts'
 import { createAdministeredFinder, settingsPath } from '../../parts/administration.ts'
 import { gitClient, type RepositoryRoute } from '../../parts/find-repository.ts'
 import { sendPage } from '../../parts/layout.ts'
 import type { PageContext } from '../../parts/page-context.ts'
-import { formOf } from '../../parts/query.ts'
+import type { Pages } from '../../parts/pages.ts'
 import { sessionOf, userOf } from '../../session/session-auth.ts'
 import { type SettingsErrors, settingsView } from './settings-view.ts'
 
-/** What a change has done: the page that comes next, and a sentence that it shows. */
-interface Done {
-  path: string
-  text: string
-}
+const PATH = '/:owner/:repo/settings'
 
 /**
  * Registers `/{owner}/{repo}/settings`: visibility, default branch, name, owner and deletion of a
  * repository, for its admins.
  */
-export async function settingsPage(app: FastifyInstance, context: PageContext): Promise<void> {
-  const { store, sessionAuth, refs } = context
-  const findAdministered = createAdministeredFinder(app, context)
+export async function settingsPage(pages: Pages, context: PageContext): Promise<void> {
+  const { store, refs } = context
+  const find = createAdministeredFinder(pages, context)
 
   const send = async (
     request: FastifyRequest<RepositoryRoute>,
@@ -50,32 +46,26 @@ export async function settingsPage(app: FastifyInstance, context: PageContext): 
     return sendPage(reply, { title: `Settings · ${owner}/${name}` }, content)
   }
 
-  app.get<RepositoryRoute>('/:owner/:repo/settings', async (request, reply) => {
-    const repository = await findAdministered(request, reply)
+  pages.get<RepositoryRoute>(PATH, async (request, reply) => {
+    const repository = await find(request, reply)
     return repository ? send(request, reply, repository) : reply
   })
 
-  app.post<RepositoryRoute>('/:owner/:repo/settings', async (request, reply) => {
-    const repository = await findAdministered(request, reply)
-    if (!repository) return reply
-    const change = formOf(request).get('change') ?? ''
-    let done: Done | undefined
-    const error = await problemOf(async () => {
-      done = await apply(request, repository, change)
-    })
-    if (error || !done) return send(request, reply.code(422), repository, { [change]: error })
-    return sessionAuth.redirect(request, reply, done.path, done.text)
+  pages.form(PATH, {
+    find,
+    send,
+    refused: (problem, form): SettingsErrors => ({ [form.get('change') ?? '']: problem }),
+    submit: ({ form, subject, transact }) => apply(transact, subject, form),
   })
 
-  /** Makes one change. @throws Refusal */
+  /** Makes one change. @returns the page that comes next @throws Refusal */
   async function apply(
-    request: FastifyRequest,
+    transact: Transact,
     repository: ReadableRepository,
-    change: string,
-  ): Promise<Done | undefined> {
-    const form = formOf(request)
+    form: URLSearchParams,
+  ): Promise<{ path: string; text: string }> {
+    const change = form.get('change') ?? ''
     const expected = form.get('from') ?? undefined
-    const transact = sessionAuth.transact(request)
     const { owner, name } = repository
     const fullName = `${owner}/${name}`
     const path = settingsPath(repository)
@@ -110,7 +100,7 @@ export async function settingsPage(app: FastifyInstance, context: PageContext): 
         return { path: '/', text: `${fullName} was deleted.` }
       }
       default:
-        return undefined
+        throw new Refusal('choose what to change')
     }
   }
 }

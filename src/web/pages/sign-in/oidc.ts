@@ -1,4 +1,3 @@
-import type { FastifyInstance } from 'fastify'
 import type { Oidc } from '../../../auth/oidc.ts'
 import { Refusal } from '../../../domain/refusal.ts'
 import { insteadOf, ServiceError } from '../../../errors.ts'
@@ -7,6 +6,7 @@ import { truncate } from '../../../util/truncate.ts'
 import { html } from '../../parts/html.ts'
 import { sendPage } from '../../parts/layout.ts'
 import type { PageContext } from '../../parts/page-context.ts'
+import type { Pages } from '../../parts/pages.ts'
 import { firstOf, type Query } from '../../parts/query.ts'
 import { sentence } from '../../parts/text.ts'
 import { sessionOf } from '../../session/session-auth.ts'
@@ -22,19 +22,19 @@ const MAX_MESSAGE = 300
 const FAILED = 'The sign-in was not completed, or took too long. Start again.'
 
 /** Registers what lies below `/login/`: the way to the provider, the way back, and the way out. */
-export async function oidcPages(app: FastifyInstance, options: PageContext & { oidc: Oidc }): Promise<void> {
+export async function oidcPages(pages: Pages, options: PageContext & { oidc: Oidc }): Promise<void> {
   const { store, providerBudget, sessionAuth, oidc } = options
   // The only trace of an attempt: nobody can fill a table, and only this browser can finish it.
   const cookie = sessionAuth.createCookie('sign-in')
 
-  app.get<{ Querystring: Query<'next'> }>('/login/oidc', async (request, reply) => {
+  pages.get<{ Querystring: Query<'next'> }>('/login/oidc', async (request, reply) => {
     const next = localPath(firstOf(request.query.next))
     const { url, secret } = await oidc.start()
     cookie.set(request, reply, secret + (next.length > MAX_NEXT ? '/' : next), LIFETIME)
     return reply.redirect(url, 303)
   })
 
-  app.get<{ Querystring: Query<'state'> }>('/login/callback', async (request, reply) => {
+  pages.get<{ Querystring: Query<'state'> }>('/login/callback', async (request, reply) => {
     const { client, query, url } = request
     const [, secret, path] = /^([\w-]{43})(\/.*)$/.exec(cookie.read(request) ?? '') ?? []
     const next = localPath(path)
@@ -73,17 +73,13 @@ export async function oidcPages(app: FastifyInstance, options: PageContext & { o
       return reply.redirect(next, 303)
     if (!refusal) return fail()
     const { reason, message, subject } = refusal
-    const by = { kind: 'anonymous', address: client.address } as const
-    const details = { issuer: oidc.issuer, reason }
-    await store.audit.transaction(by, (change) =>
-      change.record({ action: 'sign-in.refused', object: client.address, details }),
-    )
+    await sessionAuth.recordRefusal(request, oidc.issuer, reason)
     const content = refusedView(oidc.name, message, subject)
     return sendPage(reply.code(403), { title: 'You cannot sign in' }, content)
   })
 
   // A page, because the policy for forms would stop a redirect of the form that signs out.
-  app.get('/login/signed-out', async (request, reply) => {
+  pages.get('/login/signed-out', async (request, reply) => {
     const { client } = request
     const url = sessionOf(request).user
       ? null

@@ -1,32 +1,40 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { authenticate } from '../../../auth/password.ts'
 import { isOwnerName } from '../../../domain/names.ts'
 import { connectionSignal } from '../../../http/connection-signal.ts'
 import type { User } from '../../../store/accounts/user-rows.ts'
 import { sendPage } from '../../parts/layout.ts'
 import type { PageContext } from '../../parts/page-context.ts'
-import { firstOf, formOf, type Query } from '../../parts/query.ts'
+import type { Pages } from '../../parts/pages.ts'
+import { firstOf, type Query } from '../../parts/query.ts'
 import { sessionOf } from '../../session/session-auth.ts'
 import { type SignInView, signInView } from './sign-in-view.ts'
 
 /** Registers `/login` and `/logout`. */
-export async function signInPages(app: FastifyInstance, options: PageContext): Promise<void> {
+export async function signInPages(pages: Pages, options: PageContext): Promise<void> {
   const { store, budget, sessionAuth, oidc, passwordSignIn } = options
-  app.get<{ Querystring: Query<'next'> }>('/login', async (request, reply) => {
+  pages.get<{ Querystring: Query<'next'> }>('/login', async (request, reply) => {
     const next = localPath(firstOf(request.query.next))
     if (sessionOf(request).user) return reply.redirect(next, 303)
     return sendSignIn(request, reply, options, { next })
   })
 
+  const form = {
+    find: async (_request: FastifyRequest) => ({}),
+    send: (request: FastifyRequest, reply: FastifyReply, _subject: object, result: Result) =>
+      sendSignIn(request, reply.code(401), options, result),
+    refused: (error: string) => ({ next: '/', error }),
+  }
+
   if (passwordSignIn)
-    app.post('/login', {
+    pages.form('/login', {
+      ...form,
       // A sign-in is a credential: when the budget is spent, it is refused before its body is read.
-      onRequest: (request) => budget.check(request.client.address),
-      async handler(request, reply) {
+      admit: (request) => budget.check(request.client.address),
+      async submit({ request, reply, form }) {
         const { address } = request.client
         // Other attempts may have spent the budget while the form was being received.
         await budget.check(address)
-        const form = formOf(request)
         const name = form.get('name') ?? ''
         const password = form.get('password') ?? ''
         const next = localPath(form.get('next'))
@@ -39,26 +47,30 @@ export async function signInPages(app: FastifyInstance, options: PageContext): P
         }
         const failure = () => ({ at: 'sign-in', user: named }) as const
         const user = await budget.attempt(address, compare, failure, connectionSignal(request.raw.socket))
-        if (user === null || !(await sessionAuth.signIn(request, reply, user))) {
-          reply.code(401)
-          return sendSignIn(request, reply, options, { next, name, error: 'Wrong name or password.' })
-        }
-        return reply.redirect(next, 303)
+        if (user === null || !(await sessionAuth.signIn(request, reply, user)))
+          return { refused: { next, name, error: 'Wrong name or password.' } }
+        return { path: next }
       },
     })
 
-  app.post('/logout', async (request, reply) => {
-    const isLinked = await sessionAuth.signOut(request, reply)
-    return reply.redirect(oidc && isLinked ? '/login/signed-out' : '/', 303)
+  pages.form('/logout', {
+    ...form,
+    async submit({ request, reply }) {
+      const isLinked = await sessionAuth.signOut(request, reply)
+      return { path: oidc && isLinked ? '/login/signed-out' : '/' }
+    },
   })
 }
 
-/** Sends the sign-in page. @param result where it returns to, and why a sign-in failed */
+/** Where a sign-in leads, and why it failed. */
+type Result = Pick<SignInView, 'next' | 'name' | 'error'>
+
+/** Sends the sign-in page. */
 export function sendSignIn(
   request: FastifyRequest,
   reply: FastifyReply,
   { oidc, passwordSignIn }: Pick<PageContext, 'oidc' | 'passwordSignIn'>,
-  result: Pick<SignInView, 'next' | 'name' | 'error'>,
+  result: Result,
 ): FastifyReply {
   const view = { session: sessionOf(request), provider: oidc?.name, passwordSignIn, ...result }
   return sendPage(reply, { title: 'Sign in' }, signInView(view))

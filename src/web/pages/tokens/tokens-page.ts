@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { scopes } from '../../../../generated/operations.ts'
 import { issueToken } from '../../../auth/issue-token.ts'
 import { allows } from '../../../domain/permissions.ts'
@@ -12,8 +12,9 @@ import { reportCommand } from '../../parts/ci-lines.ts'
 import { gitClient } from '../../parts/find-repository.ts'
 import { sendPage } from '../../parts/layout.ts'
 import type { PageContext } from '../../parts/page-context.ts'
-import { firstOf, formOf, type Query } from '../../parts/query.ts'
-import { requireSignIn, sessionOf, userOf } from '../../session/session-auth.ts'
+import type { Pages } from '../../parts/pages.ts'
+import { firstOf, type Query } from '../../parts/query.ts'
+import { sessionOf, userOf } from '../../session/session-auth.ts'
 import { EMPTY_FORM, readTokenForm } from './form.ts'
 import { revokeView, type TokensView, tokensView } from './tokens-view.ts'
 
@@ -21,6 +22,15 @@ interface Route {
   Querystring: Query<'repository'>
 }
 
+interface TokenRoute {
+  Params: { id: string }
+}
+
+/** What the page shows of a form. */
+type View = Pick<TokensView, 'form' | 'created'>
+
+const PATH = '/settings/tokens'
+const REVOKE = `${PATH}/:id/revoke`
 /** Maximum number of repositories that the form offers. */
 const CHOICES = 500
 /** Number of repositories to search for a commit for the example. */
@@ -28,15 +38,15 @@ const EXAMPLES = 10
 
 /** Registers `/settings/tokens`, where signed-in users list, create and revoke their tokens. */
 export async function tokenPages(
-  app: FastifyInstance,
-  { store, sessionAuth, commitLog, tokenMaxLifetime }: PageContext,
+  pages: Pages,
+  { store, commitLog, tokenMaxLifetime }: PageContext,
 ): Promise<void> {
-  app.addHook('onRequest', requireSignIn('/settings/tokens'))
+  pages.requireSignIn(PATH)
 
   const send = async (
     request: FastifyRequest<Route>,
     reply: FastifyReply,
-    view: Pick<TokensView, 'form' | 'created'>,
+    view: View,
   ): Promise<FastifyReply> => {
     const { id } = userOf(request)
     const tokens = await store.tokens.list(id, id)
@@ -77,7 +87,7 @@ export async function tokenPages(
     return subject ? [subject, ...writable.filter(({ id }) => id !== subject.id)] : writable
   }
 
-  app.get<Route>('/settings/tokens', async (request, reply) => {
+  pages.get<Route>(PATH, async (request, reply) => {
     const repository = await subjectOf(request)
     if (!repository) return send(request, reply, { form: EMPTY_FORM })
     const name = `CI of ${repository.name}`
@@ -85,39 +95,43 @@ export async function tokenPages(
     return send(request, reply, { form })
   })
 
-  app.post<Route>('/settings/tokens', async (request, reply) => {
-    const user = userOf(request)
-    const repositories = await choicesOf(request, await subjectOf(request))
-    const { form, expiresAt, limits } = readTokenForm(
-      formOf(request),
-      Date.now(),
-      repositories,
-      tokenMaxLifetime,
-    )
-    if (Object.keys(form.errors).length > 0) return send(request, reply.code(422), { form })
-    const granted = form.repoScope ? [scopes.repo] : []
-    const token = { userId: user.id, name: form.name, scopes: granted, expiresAt, limits }
-    const { secret } = await sessionAuth.transact(request)((change) =>
-      issueToken(change, store.tokens, token),
-    )
-    const example = await exampleFor(request, repositories, limits, secret)
-    const origin = request.client.origin()
-    return send(request, reply, { form: EMPTY_FORM, created: { secret, name: form.name, example, origin } })
+  pages.form(PATH, {
+    find: async (request: FastifyRequest<Route>) => userOf(request),
+    send: (request: FastifyRequest<Route>, reply, _user, view: View) => send(request, reply, view),
+    refused: (problem, fields) => {
+      const { form } = readTokenForm(fields, Date.now(), [], tokenMaxLifetime)
+      return { form: { ...form, errors: { name: problem } } }
+    },
+    async submit({ request, form: fields, subject: user, transact }) {
+      const repositories = await choicesOf(request, await subjectOf(request))
+      const { form, expiresAt, limits } = readTokenForm(fields, Date.now(), repositories, tokenMaxLifetime)
+      if (Object.keys(form.errors).length > 0) return { refused: { form } }
+      const granted = form.repoScope ? [scopes.repo] : []
+      const token = { userId: user.id, name: form.name, scopes: granted, expiresAt, limits }
+      const { secret } = await transact((change) => issueToken(change, store.tokens, token))
+      const example = await exampleFor(request, repositories, limits, secret)
+      const origin = request.client.origin()
+      return { shown: { form: EMPTY_FORM, created: { secret, name: form.name, example, origin } } }
+    },
   })
 
-  app.get<{ Params: { id: string } }>('/settings/tokens/:id/revoke', async (request, reply) => {
-    const content = revokeView(sessionOf(request), await tokenOf(request))
-    return sendPage(reply, { title: 'Revoke token' }, content)
+  const sendToken = (request: FastifyRequest, reply: FastifyReply, token: TokenInfo) =>
+    sendPage(reply, { title: 'Revoke token' }, revokeView(sessionOf(request), token))
+
+  pages.get<TokenRoute>(REVOKE, async (request, reply) => sendToken(request, reply, await tokenOf(request)))
+
+  pages.form(REVOKE, {
+    find: tokenOf,
+    send: sendToken,
+    refused: () => undefined,
+    async submit({ subject: { id }, transact }) {
+      // Another request may have revoked it, which is the desired result.
+      await problemOf(() => transact((change) => store.tokens.revoke(change, id)))
+      return { path: PATH }
+    },
   })
 
-  app.post<{ Params: { id: string } }>('/settings/tokens/:id/revoke', async (request, reply) => {
-    const { id } = await tokenOf(request)
-    // Another request may have revoked it, which is the desired result.
-    await problemOf(() => sessionAuth.transact(request)((change) => store.tokens.revoke(change, id)))
-    return reply.redirect('/settings/tokens', 303)
-  })
-
-  async function tokenOf(request: FastifyRequest<{ Params: { id: string } }>): Promise<TokenInfo> {
+  async function tokenOf(request: FastifyRequest<TokenRoute>): Promise<TokenInfo> {
     const { id } = userOf(request)
     const tokens = await store.tokens.list(id, id)
     const token = tokens.find((token) => token.id === request.params.id)
