@@ -11,6 +11,8 @@ export type Metrics = ReturnType<typeof createMetrics>
 
 /** Histogram buckets in seconds. Most answers take about a millisecond, a push may take minutes. */
 const BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60]
+/** Histogram buckets in calls, up to the largest batch. */
+const BATCH_BUCKETS = [1, 2, 4, 8, 16, 32, 64]
 
 /** Creates the metrics for Prometheus. Values of gauges are read when metrics are requested. */
 export function createMetrics(store: Store, lookup: CommitLookup, limits: FailureLimits) {
@@ -53,13 +55,30 @@ export function createMetrics(store: Store, lookup: CommitLookup, limits: Failur
     })
   }
   // The first gauge, so that it is read before the others ask the database.
-  if (store.pool() !== null)
+  if (store.pool() !== null) {
     gauge(
       'commit_status_database_connections',
       'Database connections by state: open and idle ones, and requests waiting for one.',
       () => Object.entries<number>({ ...store.pool() }).map(([state, count]) => [{ state }, count]),
       ['state'],
     )
+    const calls = new Histogram({
+      name: 'commit_status_database_batch_calls',
+      help: 'Calls that shared one statement, such as the reports of several requests.',
+      buckets: BATCH_BUCKETS,
+      registers,
+    })
+    const waited = new Histogram({
+      name: 'commit_status_database_batch_wait_seconds',
+      help: 'Time that a call waited until its statement was sent.',
+      buckets: BUCKETS,
+      registers,
+    })
+    store.observeBatches((waits) => {
+      calls.observe(waits.length)
+      for (const wait of waits) waited.observe(wait / 1000)
+    })
+  }
   const reports = counter('commit_status_reports_total', 'Statuses reported, by state.', ['state'])
   for (const state of schemas.State.enum) reports.inc({ state }, 0)
   const failures = counter(

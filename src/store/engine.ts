@@ -45,6 +45,8 @@ export interface Engine {
   checkFiles?(): Promise<string[]>
   /** Returns the number of pooled connections; missing without a pool. */
   pool?(): PoolFigures
+  /** Calls the function for each statement of one or more calls; missing where each has its own. */
+  observeBatches?(observer: BatchObserver): void
   close(): Promise<void>
 }
 
@@ -60,6 +62,9 @@ export interface CacheOptions<Row> {
    */
   cacheable?(rows: Row[]): boolean
 }
+
+/** Receives the milliseconds for which each call of a statement has waited before it was sent. */
+export type BatchObserver = (waits: readonly number[]) => void
 
 /** Connections that are open, those of them that are idle, and callers that wait for one. */
 export interface PoolFigures {

@@ -1,4 +1,4 @@
-import type { Compilable, InferResult } from 'kysely'
+import { type Compilable, type CompiledQuery, type InferResult, sql } from 'kysely'
 
 /** A compiled query. */
 export interface Prepared<Params, Row> {
@@ -7,8 +7,33 @@ export interface Prepared<Params, Row> {
   readonly sql: string
   /** Returns the values of one call in the order of the query's placeholders. */
   bind(params: Params): unknown[]
+  /**
+   * Compiles the query with columns of the table `batch` in place of its parameters; missing if the
+   * query has no parameters or is more than a `select`.
+   */
+  readonly ofBatch?: () => QueryOfBatch<Params>
+  /** The statement of many calls, where it is not the query for each of them. */
+  readonly batch?: WritingBatch<Params>
   /** Never set; carries the type of a row. */
   readonly row?: Row
+}
+
+/** A query of a table `batch`, which has a row for each call and a column for each parameter. */
+export interface QueryOfBatch<Params> {
+  readonly sql: string
+  /** The values of its placeholders, the same for all calls. */
+  readonly constants: readonly unknown[]
+  /** Where the query of one call has placeholders: the parameter, or undefined for a constant. */
+  readonly parameters: readonly (keyof Params | undefined)[]
+}
+
+/** A statement that writes what several calls do. */
+interface WritingBatch<Params> {
+  /** Each row begins with the number of its call, from 1. A call has one row at most. */
+  readonly sql: string
+  bind(calls: readonly Params[]): unknown[]
+  /** Names the row that a call writes: calls with the same name are done in order of arrival. */
+  rowOf(params: Params): string
 }
 
 type RowOf<Query> = Query extends Compilable ? InferResult<Query>[number] : never
@@ -34,18 +59,33 @@ class Placeholder<Params> {
  */
 export function prepare<Params extends object>() {
   return <Query extends Compilable>(build: (params: Params) => Query): Prepared<Params, RowOf<Query>> => {
-    // `build` is type-checked with the parameters' types, so it can only ask for their names. What
-    // it gets are placeholders, which Kysely passes on like any other value.
-    const placeholders = new Proxy({} as Params, {
-      get: (_target, name) => new Placeholder<Params>(name as keyof Params),
-    })
-    const { sql, parameters } = build(placeholders).compile()
+    const { sql, parameters, query } = compileWith(build, (name) => new Placeholder<Params>(name))
     const isPlaceholder = (value: unknown): value is Placeholder<Params> => value instanceof Placeholder
     const names = parameters.map((value) => (isPlaceholder(value) ? value.name : undefined))
+    const isForBatches = query.kind === 'SelectQueryNode' && names.some((name) => name !== undefined)
     return {
       name: `s${prepared++}`,
       sql,
       bind: (params) => names.map((name, index) => (name === undefined ? parameters[index] : params[name])),
+      ...(isForBatches && { ofBatch: () => ({ ...compileOfBatch(build), parameters: names }) }),
     }
   }
+}
+
+function compileOfBatch<Params extends object>(build: (params: Params) => Compilable) {
+  const { sql: text, parameters } = compileWith(build, (name) => sql.ref(`batch.${String(name)}`))
+  return { sql: text, constants: parameters }
+}
+
+/**
+ * Compiles a query with something else in place of its parameters. `build` is type-checked with the
+ * parameters' types, so it can only ask for their names. Kysely passes on what it gets like any
+ * other value.
+ */
+function compileWith<Params extends object>(
+  build: (params: Params) => Compilable,
+  replace: (name: keyof Params) => unknown,
+): CompiledQuery {
+  const replacements = new Proxy({} as Params, { get: (_target, name) => replace(name as keyof Params) })
+  return build(replacements).compile()
 }

@@ -13,7 +13,7 @@ import { createUserStore } from './accounts/users.ts'
 import { ADMINISTRATOR, type AuditLine } from './audit/audit.ts'
 import { createAuditLog } from './audit/audit-log.ts'
 import { createAudit } from './audit/change.ts'
-import { type Engine, type PoolFigures, StoreUnavailable } from './engine.ts'
+import { type BatchObserver, type Engine, type PoolFigures, StoreUnavailable } from './engine.ts'
 import { appliedMigrations, migrate, UnknownSchema } from './migrations.ts'
 import { createGroupStore } from './owners/groups.ts'
 import { createMemberStore } from './owners/members.ts'
@@ -209,6 +209,8 @@ export function createStore(
     },
     /** Returns the numbers of connections in the pool; null if there is no pool. */
     pool: (): PoolFigures | null => engine.pool?.() ?? null,
+    /** Calls the function for each statement of one or more calls, where there is a pool. */
+    observeBatches: (observer: BatchObserver): void => engine.observeBatches?.(observer),
     close: () => engine.close(),
   }
 }

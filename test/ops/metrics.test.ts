@@ -177,6 +177,7 @@ t.test('a long token is served whatever the budget and the database are', async 
   const events: unknown[] = []
   for await (const lines of store.auditLog.list({})) events.push(...lines)
   t.match(events, [{ action: 'address.blocked', details: { after: 'metrics' } }])
+  await Promise.all(Array.from({ length: 8 }, () => store.statuses.list(1, MISSING_SHA)))
   const blocked = await get(LONG_TOKEN)
   t.equal(blocked.statusCode, 200)
   const before = samplesOf(blocked.body)
@@ -187,6 +188,14 @@ t.test('a long token is served whatever the budget and the database are', async 
     0,
   )
   t.equal(before.get('commit_status_database_connections{state="waiting"}'), 0, 'not its own queries')
+  const calls = before.get('commit_status_database_batch_calls_sum') ?? 0
+  t.ok(calls >= 8, `${calls} calls`)
+  t.ok(
+    Number(before.get('commit_status_database_batch_calls_count')) < calls,
+    'some of them shared a statement',
+  )
+  t.equal(before.get('commit_status_database_batch_wait_seconds_count'), calls)
+  t.ok(Number(before.get('commit_status_database_batch_wait_seconds_sum')) > 0)
 
   const name = new URL(url).pathname.slice(1)
   const other = Object.assign(new URL(url), { pathname: 'postgres' }).href

@@ -1,5 +1,15 @@
 import type { PostgresCursor, PostgresPool, PostgresPoolClient, PostgresQueryResult } from 'kysely'
-import { type ClientBase, Pool, type PoolClient, type QueryConfig, type QueryResult, types } from 'pg'
+import {
+  type ClientBase,
+  Pool,
+  type PoolClient,
+  type QueryArrayConfig,
+  type QueryArrayResult,
+  type QueryConfig,
+  type QueryResult,
+  type QueryResultRow,
+  types,
+} from 'pg'
 import { FairQueue, QueueFull } from '../../util/fair-queue.ts'
 import { type PoolFigures, StoreUnavailable } from '../engine.ts'
 import { isLost, isTimeout, translateError } from './driver-errors.ts'
@@ -22,14 +32,14 @@ const IDLE_TIMEOUT = 60_000
  * Maximum number of callers that wait for a connection, for each use: each holds a request in
  * memory.
  */
-const MOST_WAITING = 5_000
+export const MOST_WAITING = 5_000
 const INT8 = 20
 
 /**
  * The use of a connection: a `read` or a `write` of the API and of git, or a `query` through
  * Kysely, for pages and administration.
  */
-type Use = 'read' | 'write' | 'query'
+export type Use = 'read' | 'write' | 'query'
 
 /**
  * Returns the maximum number of connections for each use, out of `size`. Reads may use all of them,
@@ -48,7 +58,10 @@ function sharesOf(size: number): Record<Use, number> {
  */
 export class Connections {
   readonly #pool: Pool
+  readonly #shares: Record<Use, number>
   readonly #queues: Record<Use, FairQueue>
+  /** Calls that wait with another one that is in a queue. */
+  #waitingCalls = 0
   /**
    * Incremented when connections are lost. A connection is usable if it was opened in the current
    * epoch.
@@ -64,6 +77,7 @@ export class Connections {
    */
   constructor(url: string, size: number, timeout: number) {
     const shares = sharesOf(size)
+    this.#shares = shares
     this.#queues = {
       read: queueFor(shares.read),
       write: queueFor(shares.write),
@@ -93,8 +107,27 @@ export class Connections {
     })
   }
 
-  /** Returns a connection for one caller. @throws StoreUnavailable if none is available in time */
-  async connect(use: Use): Promise<Session> {
+  /** Returns the maximum number of connections of a use. */
+  share(use: Use): number {
+    return this.#shares[use]
+  }
+
+  /**
+   * Returns a connection for a statement.
+   *
+   * @param calls number of calls that wait for it
+   * @throws StoreUnavailable if none is available in time
+   */
+  async connect(use: Use, calls = 1): Promise<Session> {
+    this.#waitingCalls += calls - 1
+    try {
+      return await this.#connect(use)
+    } finally {
+      this.#waitingCalls -= calls - 1
+    }
+  }
+
+  async #connect(use: Use): Promise<Session> {
     const leave = await this.#queues[use].enter(use).catch((error: unknown) => {
       if (!(error instanceof QueueFull)) throw error
       throw new StoreUnavailable(`PostgreSQL: all connections for a ${use} are in use: ${error.message}`)
@@ -123,7 +156,7 @@ export class Connections {
   get figures(): PoolFigures {
     const { totalCount, idleCount, waitingCount } = this.#pool
     const queued = Object.values(this.#queues).reduce((sum, { waiting }) => sum + waiting, 0)
-    return { open: totalCount, idle: idleCount, waiting: waitingCount + queued }
+    return { open: totalCount, idle: idleCount, waiting: waitingCount + queued + this.#waitingCalls }
   }
 
   /** Resolves when every connection is released and closed. */
@@ -188,10 +221,19 @@ export class Session implements PostgresPoolClient {
    *
    * @throws the untranslated error of the database or of the lost connection; see `translateError`
    */
-  async run(query: QueryConfig): Promise<QueryResult> {
+  run<Row extends QueryResultRow>(query: QueryConfig): Promise<QueryResult<Row>> {
+    return this.#run(() => this.#client.query<Row>(query))
+  }
+
+  /** As `run`; each row is an array of its columns. */
+  runForArrays(query: QueryArrayConfig): Promise<QueryArrayResult> {
+    return this.#run(() => this.#client.query(query))
+  }
+
+  async #run<Result>(query: () => Promise<Result>): Promise<Result> {
     if (this.#error !== undefined) throw this.#error
     try {
-      return await this.#client.query(query)
+      return await query()
     } catch (error) {
       // After a timeout a new connection leads to the server that the address leads to now.
       if (isLost(error) || isTimeout(error)) this.#error = error

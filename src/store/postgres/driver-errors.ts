@@ -19,6 +19,12 @@ const TIMED_OUT = '57014'
  * succeed.
  */
 const CONFLICT = /^(40001|40P01)/
+/**
+ * What a statement was rolled back for that others of its batch may not share: data, a constraint, a
+ * conflict, a limit of a value, a wait for a lock, a trigger, a damaged row.
+ */
+const ROLLED_BACK = /^(22|23|40001|40P01|54|55P03|P0|XX)/
+const LOCK_TIMEOUT = '55P03'
 /** Maximum number of attempts after conflicts. */
 const ATTEMPTS = 5
 const FOREIGN_KEY = '23503'
@@ -72,6 +78,19 @@ export function isLost(error: unknown): boolean {
  */
 export function isTimeout(error: unknown): boolean {
   return sqlStateOf(error) === TIMED_OUT
+}
+
+/**
+ * Returns whether a statement with this untranslated error has certainly changed nothing, and may
+ * succeed without one of its calls.
+ */
+export function isRolledBack(error: unknown): boolean {
+  return error instanceof DatabaseError && ROLLED_BACK.test(error.code ?? '')
+}
+
+/** Returns whether a statement has waited for a lock for as long as it may. */
+export function isLockTimeout(error: unknown): boolean {
+  return error instanceof DatabaseError && error.code === LOCK_TIMEOUT
 }
 
 /** Returns whether an error from `translateError` says that the disk is full or broken. */

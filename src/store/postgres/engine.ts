@@ -1,10 +1,11 @@
 import { Kysely, PostgresDialect, sql } from 'kysely'
-import type { DialectSql, Engine } from '../engine.ts'
+import type { BatchObserver, DialectSql, Engine } from '../engine.ts'
 import { type Prepared, prepare } from '../prepared.ts'
 import type { Tables } from '../tables.ts'
+import { type CallOptions, StatementCalls } from './calls.ts'
 import { Connections } from './connections.ts'
-import { isDiskError, retry, translateError } from './driver-errors.ts'
-import { isOneOf, ofCommits, reportFunction, reporting } from './statuses.ts'
+import { isDiskError, retry } from './driver-errors.ts'
+import { isOneOf, ofCommits, reportFunction, reporting, reportsFunction } from './statuses.ts'
 
 const dialect: DialectSql = {
   // Not `always`: a restored backup inserts ids.
@@ -19,13 +20,13 @@ const dialect: DialectSql = {
   now: 'floor(extract(epoch from statement_timestamp()) * 1000)::bigint',
   clock: 'floor(extract(epoch from clock_timestamp()) * 1000)::bigint',
   isOneOf,
-  functions: () => [reportFunction(dialect)],
+  functions: () => [reportFunction(dialect), reportsFunction()],
   reporting,
   ofCommits,
 }
 
 /**
- * Milliseconds for a statement of the server. Together with a new connection it stays below the 5 s
+ * Milliseconds for a statement of the server, and for a call from its arrival on. Together with a new connection it stays below the 5 s
  * for a recovery.
  */
 const TIMEOUT = 4_000
@@ -54,21 +55,27 @@ export function openPostgres(url: string, size: number, isLimited: boolean): Eng
       .where('name', '=', (eb) => eb.selectFrom('schema_migrations').select(eb.fn.min('name').as('name'))),
   )
 
-  async function runOnSession<Params, Row>(
+  const statements = new WeakMap<object, unknown>()
+  let observe: BatchObserver = () => {}
+  const options: CallOptions = {
+    connections,
+    timeout: isLimited ? TIMEOUT : 0,
+    onSent: (waits) => observe(waits),
+  }
+
+  function call<Params, Row>(
     use: 'read' | 'write',
-    { name, sql, bind }: Prepared<Params, Row>,
+    query: Prepared<Params, Row>,
     params: Params,
+    key?: string,
   ): Promise<Row[]> {
-    const session = await connections.connect(use)
-    try {
-      // The statement determines the rows; `prepare` inferred their type from the same query.
-      const { rows } = await session.run({ name, text: sql, values: bind(params) })
-      return rows
-    } catch (error) {
-      throw translateError(error)
-    } finally {
-      session.release()
+    // What is kept for a query has its types.
+    let calls = statements.get(query) as StatementCalls<Params, Row> | undefined
+    if (calls === undefined) {
+      calls = new StatementCalls(query, use, options)
+      statements.set(query, calls)
     }
+    return calls.call(params, key)
   }
 
   async function lastId(db: Kysely<Tables>, table: string): Promise<number> {
@@ -81,10 +88,10 @@ export function openPostgres(url: string, size: number, isLimited: boolean): Eng
     dialect,
     remote: true,
     kysely,
-    read: (query, params) => retry(() => runOnSession('read', query, params)),
-    async write(query, params) {
+    read: (query, params, cache) => call('read', query, params, cache?.key),
+    async write(query, params, invalidates) {
       try {
-        return await retry(() => runOnSession('write', query, params))
+        return await call('write', query, params, invalidates)
       } catch (error) {
         if (isDiskError(error)) diskError = { error, until: performance.now() + DISK_ERROR_LASTS }
         throw error
@@ -93,7 +100,7 @@ export function openPostgres(url: string, size: number, isLimited: boolean): Eng
     async probe() {
       // A full disk may still have room for the probe.
       if (diskError && performance.now() < diskError.until) throw diskError.error
-      await retry(() => runOnSession('write', touch, {}))
+      await call('write', touch, {})
     },
     async exclusively(work) {
       // Without a time limit: another process may be migrating, or there may be many rows to
@@ -118,6 +125,9 @@ export function openPostgres(url: string, size: number, isLimited: boolean): Eng
       await sql`select setval(pg_get_serial_sequence(${table}, 'id'), ${id})`.execute(db)
     },
     pool: () => connections.figures,
+    observeBatches(observer) {
+      observe = observer
+    },
     async close() {
       await kysely.destroy()
       // Kysely only closes a pool that it has used.

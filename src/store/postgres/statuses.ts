@@ -15,6 +15,13 @@ import {
 import type { RunSql } from '../statuses/runs.ts'
 import { countsOf, FAILED, type FailedContext, MAX_FAILED } from '../statuses/status-summaries.ts'
 import type { Tables } from '../tables.ts'
+import { LOCK_TIMEOUT } from './calls.ts'
+
+/** What the functions are given of a report. */
+const reportParameters = [
+  ...givenColumns.map((name) => ({ name, type: typeOf(name) })),
+  { name: 'elapsed', type: 'bigint' },
+] as const
 
 /**
  * Returns the function that stores a report unless the commit has `max_contexts` other contexts. It
@@ -29,7 +36,7 @@ import type { Tables } from '../tables.ts'
  * The names of columns are qualified where they are also columns of the result.
  */
 export function reportFunction(dialect: RunSql): string {
-  const parameters = givenColumns.map((name) => `new_${name} ${typeOf(name)}`)
+  const parameters = reportParameters.map(({ name, type }) => `new_${name} ${type}`)
   const results = decidedColumns.map((name) => `${name} ${typeOf(name)}`)
   const decided = decidedColumns.map((name) => `statuses.${name}`).join(', ')
   const same = 'repository_id = new_repository_id and sha = new_sha and context = new_context'
@@ -38,7 +45,7 @@ export function reportFunction(dialect: RunSql): string {
   const set = replacements(reported, dialect)
     .map(([name, value]) => `${name} = ${value}`)
     .join(', ')
-  return `create or replace function report_status(${parameters.join(', ')}, new_elapsed bigint, max_contexts bigint)
+  return `create or replace function report_status(${parameters.join(', ')}, max_contexts bigint)
   returns table (${results.join(', ')}) language plpgsql as $$
   declare
     new_run_began_at bigint := ${dialect.clock} - new_elapsed;
@@ -59,18 +66,61 @@ export function reportFunction(dialect: RunSql): string {
 }
 
 /**
- * Returns the call of `reportFunction`: a statement that counts would not see others that run at
+ * Returns the function that stores several reports as `reportFunction` does each of them. It takes
+ * an array of each parameter, and returns the numbers of the reports, from 1, with their results.
+ *
+ * Reports that are stored at once never deadlock, because all take their locks in the same order:
+ * the advisory locks of commits that get a new context in the order of their numbers, which may
+ * collide, then rows in the order of their keys. There is one exception: the report of a row that is
+ * deleted in between takes the advisory lock late. Reports of the same row are stored in the order
+ * of the arrays.
+ */
+export function reportsFunction(): string {
+  const names = reportParameters.map(({ name }) => name)
+  const parameters = reportParameters.map(({ name, type }) => `new_${name} ${type}[]`)
+  const results = decidedColumns.map((name) => `${name} ${typeOf(name)}`)
+  const reports = `unnest(${names.map((name) => `new_${name}`).join(', ')}) with ordinality
+    as report (${names.join(', ')}, number)`
+  const values = names.map((name) => `new_${name} => ordered.${name}`).join(', ')
+  return `create or replace function report_statuses(${parameters.join(', ')}, max_contexts bigint)
+  returns table (report_number bigint, ${results.join(', ')}) language plpgsql as $$
+  begin
+    perform set_config('lock_timeout', '${LOCK_TIMEOUT}', true);
+    perform pg_advisory_xact_lock(commits.lock) from (
+      select distinct hashtextextended(report.sha, report.repository_id) as lock from ${reports}
+      where not exists (
+        select from statuses
+        where repository_id = report.repository_id and sha = report.sha and context = report.context)
+      order by lock) as commits;
+    return query select ordered.number, stored.* from (
+        select report.* from ${reports} order by repository_id, sha, context, number
+      ) as ordered
+      cross join lateral report_status(${values}, max_contexts => report_statuses.max_contexts) as stored;
+  end $$`
+}
+
+/**
+ * Returns the calls of these functions: a statement that counts would not see others that run at
  * once.
  */
-export const reporting: DialectSql['reporting'] = (kysely, maxContexts) =>
-  prepare<GivenFields>()((p) => {
-    const values = [...givenColumns, 'elapsed' as const].map(
-      (name) => sql`${sql.raw(`new_${name}`)} => ${p[name]}`,
-    )
+export const reporting: DialectSql['reporting'] = (kysely, maxContexts) => {
+  const query = prepare<GivenFields>()((p) => {
+    const values = reportParameters.map(({ name }) => sql`${sql.raw(`new_${name}`)} => ${p[name]}`)
     const reportCall = sql<DecidedFields>`
       report_status(${sql.join(values)}, max_contexts => ${sql.lit(maxContexts)})`
     return kysely.selectFrom(reportCall.as('reported')).select(decidedColumns)
   })
+  const arrays = reportParameters.map(({ name, type }, index) => `new_${name} => $${index + 1}::${type}[]`)
+  return {
+    ...query,
+    batch: {
+      sql: `select report_number, ${decidedColumns.join(', ')}
+        from report_statuses(${arrays.join(', ')}, max_contexts => ${maxContexts})`,
+      bind: (reports) => reportParameters.map(({ name }) => reports.map((report) => report[name])),
+      rowOf: ({ repository_id, sha, context }) => `${repository_id} ${sha} ${context}`,
+    },
+  }
+}
 
 /** Returns statements for many commits, because each is a round trip. */
 export function ofCommits(kysely: Kysely<Tables>): ReturnType<NonNullable<DialectSql['ofCommits']>> {

@@ -1,4 +1,5 @@
 import Sqlite from 'better-sqlite3'
+import { Batches } from '../batches.ts'
 import type { CacheOptions } from '../engine.ts'
 import type { Prepared } from '../prepared.ts'
 import type { Connection } from './connection.ts'
@@ -19,7 +20,7 @@ import { commitTogether, type PendingWrite } from './transaction.ts'
  *       │         cache or by a query, and need no other validation in this turn: their callers
  *       │         arrived before it.
  *       ▼
- *   COMMIT        all writes that these requests made: one transaction, one sync to disk
+ *   COMMIT        all writes that these requests made: one transaction, one sync to disk (batches.ts)
  *       │
  *       ▼
  *   INVALIDATE    drop the cached rows that the writes changed, then fulfil their promises
@@ -49,6 +50,8 @@ interface FileChecks {
   afterCommit(): void
 }
 
+type GroupedWrite = PendingWrite & { invalidates: string | undefined }
+
 /** Reads through a cache and commits in groups, on one connection that nothing else writes on. */
 export class Turn {
   readonly #connection: Connection
@@ -59,8 +62,11 @@ export class Turn {
   #validation: Promise<void> | null = null
   /** Between VALIDATE and COMMIT. */
   #isReading = false
-  #writes: (PendingWrite & { invalidates: string | undefined })[] = []
-  #committing: Promise<void> | null = null
+  readonly #writes = new Batches<GroupedWrite>({
+    size: Number.POSITIVE_INFINITY,
+    width: 1,
+    run: (group) => this.#commit(group),
+  })
 
   constructor(connection: Connection, checks: FileChecks) {
     this.#connection = connection
@@ -103,9 +109,7 @@ export class Turn {
     invalidates?: string,
   ): Promise<Row[]> {
     const written = new Promise<unknown[]>((resolve, reject) => {
-      // For writes that no validation precedes in this turn.
-      if (this.#writes.length === 0) setImmediate(() => this.#commit())
-      this.#writes.push({ sql, values: bind(params), invalidates, resolve, reject })
+      this.#writes.add({ sql, values: bind(params), invalidates, resolve, reject })
     })
     // As in `Connection.all`, the statement decides what a row is.
     return written as Promise<Row[]>
@@ -120,11 +124,8 @@ export class Turn {
   }
 
   /** Waits until all writes are done. */
-  async idle(): Promise<void> {
-    while (this.#writes.length > 0 || this.#committing) {
-      this.#commit()
-      await this.#committing
-    }
+  idle(): Promise<void> {
+    return this.#writes.idle()
   }
 
   #validate(): Promise<void> {
@@ -145,7 +146,7 @@ export class Turn {
       })
       setImmediate(() => {
         this.#isReading = false
-        this.#commit()
+        this.#writes.begin()
       })
     })
     return this.#validation
@@ -163,26 +164,17 @@ export class Turn {
     }
   }
 
-  #commit(): void {
-    if (this.#writes.length > 0) this.#committing ??= this.#commitAll()
-  }
-
-  async #commitAll(): Promise<void> {
-    while (this.#writes.length > 0) {
-      const group = this.#writes
-      this.#writes = []
-      try {
-        const acknowledgments = await retryWhileBusy(() => commitTogether(this.#connection, group))
-        for (const { invalidates } of group) {
-          if (invalidates === undefined) this.#cache.clear()
-          else this.#cache.drop(invalidates)
-        }
-        this.#checks.afterCommit()
-        for (const acknowledge of acknowledgments) acknowledge()
-      } catch (error) {
-        for (const { reject } of group) reject(error)
+  async #commit(group: GroupedWrite[]): Promise<void> {
+    try {
+      const acknowledgments = await retryWhileBusy(() => commitTogether(this.#connection, group))
+      for (const { invalidates } of group) {
+        if (invalidates === undefined) this.#cache.clear()
+        else this.#cache.drop(invalidates)
       }
+      this.#checks.afterCommit()
+      for (const acknowledge of acknowledgments) acknowledge()
+    } catch (error) {
+      for (const { reject } of group) reject(error)
     }
-    this.#committing = null
   }
 }

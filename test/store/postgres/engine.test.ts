@@ -156,6 +156,7 @@ test('waits for a free connection for a limited time', async (t) => {
   const activity = 'select pid from pg_stat_activity where datname = current_database()'
   const [session] = await execute(url, `${activity} and wait_event_type = 'Lock'`)
   for (const outcome of await reports) t.match(outcome, { status: 'rejected', reason: AWAY })
+  while ((await execute(url, `${activity} and wait_event_type = 'Lock'`)).length > 0);
   await client.query('rollback')
   t.match(await report('ci'), { context: 'ci' })
   await client.end()

@@ -1,0 +1,350 @@
+import assert from 'node:assert/strict'
+import { setTimeout } from 'node:timers/promises'
+import { sql } from 'kysely'
+import { Client } from 'pg'
+import tap, { type Test } from 'tap'
+import { prepare } from '../../../src/store/prepared.ts'
+import { openStore, type StoreOptions } from '../../../src/store/store.ts'
+import { asAdministrator } from '../../helpers/changes.ts'
+import { execute, openTestStore, postgres } from '../../helpers/databases.ts'
+import { createRandom } from '../../helpers/random.ts'
+import { openTcpProxy } from '../../helpers/tcp-proxy.ts'
+import { until } from '../../helpers/until.ts'
+
+// Most of these tests only wait, and each has its own database.
+tap.jobs = 4
+const test = (name: string, work: (t: Test) => Promise<void>) => tap.test(name, { buffered: true }, work)
+
+const AWAY = { name: 'StoreUnavailable' }
+const shaOf = (index: number) => String(index).padStart(40, '0')
+const range = (count: number) => Array.from({ length: count }, (_, index) => index)
+
+async function setUp(t: Test, options: Partial<StoreOptions> = {}) {
+  const { store, options: used } = await openTestStore(t, postgres, { poolSize: 10, ...options })
+  const repository = { owner: 'acme', name: 'rocket', visibility: 'public', objectFormat: 'sha1' } as const
+  const { id: repositoryId } = await asAdministrator(store).repositories.create(repository)
+  const url = used.databaseUrl ?? assert.fail()
+  const batches: number[] = []
+  store.engine.observeBatches?.((waits) => batches.push(waits.length))
+  const report = (commit: number, context = 'ci', description = '', by = store) =>
+    by.statuses.report({ repositoryId, sha: shaOf(commit), context, state: 'success', description })
+  const list = (commit: number, by = store) => by.statuses.list(repositoryId, shaOf(commit))
+  return { store, options: used, url, repositoryId, batches, report, list }
+}
+
+/** Opens a connection that can hold locks. */
+async function openClient(t: Test, url: string): Promise<Client> {
+  const client = new Client({ connectionString: url })
+  await client.connect()
+  t.teardown(() => client.end())
+  return client
+}
+
+/** Records what is written to rows of statuses. */
+const COUNT_WRITES = [
+  'create table writes (sha text, context text)',
+  `create or replace function count_write() returns trigger language plpgsql as $$ begin
+    insert into writes values (new.sha, new.context); return new; end $$`,
+  'create trigger count_write before insert or update on statuses for each row execute function count_write()',
+]
+
+test('calls of one turn are one statement, and each gets its own rows', async (t) => {
+  const { report, list, batches } = await setUp(t)
+  const contexts = ['b', 'a', 'B', 'é', '😀', '\uffff', 'a b']
+  for (const commit of range(40))
+    for (const context of contexts.slice(0, commit % 8)) await report(commit, context)
+  batches.length = 0
+  const all = await Promise.all(range(40).map((commit) => list(commit)))
+  t.same(batches, [40])
+  for (const [commit, rows] of all.entries()) {
+    const expected = contexts
+      .slice(0, commit % 8)
+      .sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)))
+    t.same(
+      rows.map(({ context }) => context),
+      expected,
+      'in the order of the statement',
+    )
+    t.ok(rows.every(({ sha }) => sha === shaOf(commit)))
+  }
+  // Many more than a batch holds.
+  const many = await Promise.all(range(200).map((index) => list(index % 40)))
+  t.same(
+    many,
+    range(200).map((index) => all[index % 40]),
+  )
+  t.ok(batches.length < 10, `${batches}`)
+  t.same(await list(3), all[3], 'a call without others returns the same')
+})
+
+test('reports of one turn are one statement, and each gets its own answer', async (t) => {
+  const { report, list, batches, store } = await setUp(t, { maxContexts: 3 })
+  const first = await Promise.all(range(50).map((index) => report(index, 'ci', `${index}`)))
+  t.same(batches, [50])
+  const again = await Promise.all(range(50).map((index) => report(49 - index, 'ci', 'again')))
+  t.same(
+    again.map((row) => row?.id),
+    first.map((row) => row?.id).reverse(),
+  )
+  // The limit of contexts is exact, and concerns the report that is over it.
+  const results = await Promise.allSettled(range(6).map((index) => report(7, `new ${index}`)))
+  const names = results.map((result) => (result.status === 'rejected' ? result.reason.name : 'stored'))
+  t.same(names, ['stored', 'stored', ...Array.from({ length: 4 }, () => 'ServiceError')])
+  t.equal((await list(7)).length, 3)
+  t.equal(
+    await store.statuses.report({ repositoryId: 999, sha: shaOf(1), context: 'ci', state: 'error' }),
+    undefined,
+  )
+})
+
+test('calls with an array are made alone', async (t) => {
+  const { store } = await setUp(t)
+  const byNames = prepare<{ names: string[] }>()((p) =>
+    store.engine.kysely.selectFrom('repositories').select('name').where(sql<boolean>`name = any(${p.names})`),
+  )
+  const read = (names: string[]) => store.engine.read(byNames, { names })
+  const results = await Promise.all([read(['rocket', 'x']), read(['x']), read([]), read(['rocket'])])
+  t.same(results, [[{ name: 'rocket' }], [], [], [{ name: 'rocket' }]])
+})
+
+test('a commit with many contexts is read alone, and not again for others', async (t) => {
+  const { url, list, report, repositoryId, batches } = await setUp(t)
+  for (const commit of range(20)) await report(commit)
+  await execute(
+    url,
+    `insert into statuses (repository_id, sha, context, id, state, created_at, updated_at)
+      select ${repositoryId}, '${shaOf(99)}', 'context ' || lpad(n::text, 4, '0'), n::text, 'success', 1, 1
+      from generate_series(1, 1000) as n`,
+  )
+  const readAll = () => Promise.all([list(0), list(99), ...range(20).map((commit) => list(commit))])
+  for (const round of ['first', 'again']) {
+    batches.length = 0
+    const [, large = [], ...others] = await readAll()
+    t.same(
+      large.map(({ context }) => context),
+      range(1000).map((n) => `context ${String(n + 1).padStart(4, '0')}`),
+      round,
+    )
+    for (const rows of others) t.equal(rows.length, 1)
+    t.same(
+      batches.toSorted((a, b) => a - b),
+      round === 'first' ? [1, 22] : [1, 21],
+    )
+  }
+})
+
+test("a call's error is its own, and the others are stored once", async (t) => {
+  const { url, report, list, batches } = await setUp(t)
+  await execute(
+    url,
+    ...COUNT_WRITES,
+    `create function refuse() returns trigger language plpgsql as $$ begin
+      if new.context = 'bad' then raise exception 'refused' using errcode = '23514'; end if; return new; end $$`,
+    'create trigger refuse before insert or update on statuses for each row execute function refuse()',
+  )
+  const results = await Promise.allSettled(
+    range(40).map((index) => report(index, index === 20 ? 'bad' : 'ci')),
+  )
+  t.same(
+    results.flatMap(({ status }, index) => (status === 'rejected' ? [index] : [])),
+    [20],
+  )
+  t.equal(batches[0], 40)
+  for (const index of range(40)) t.equal((await list(index)).length, index === 20 ? 0 : 1)
+  t.same(
+    await execute(url, 'select count(*)::int as rows, count(distinct context)::int as contexts from writes'),
+    [{ rows: 39, contexts: 1 }],
+  )
+
+  // The commit whose report failed is apart for a while, so that it does not make others wait again.
+  batches.length = 0
+  await Promise.allSettled(range(40).map((index) => report(index, index === 20 ? 'bad' : 'ci')))
+  t.same(
+    batches.toSorted((a, b) => a - b),
+    [1, 39],
+  )
+  await setTimeout(1_100)
+  batches.length = 0
+  await Promise.all(range(40).map((index) => report(index)))
+  t.same(batches, [40], 'and with the others again later')
+})
+
+test('reports that wait for locks do not make others wait', async (t) => {
+  const { url, report, list } = await setUp(t)
+  await Promise.all(range(64).map((index) => report(index)))
+  const client = await openClient(t, url)
+  await client.query('begin')
+  // Of more commits than there are connections for writes.
+  const locked = range(12)
+  await client.query('select from statuses where sha = any($1) for update', [locked.map(shaOf)])
+  const waits: number[] = []
+  const since = performance.now()
+  const timed = async (index: number) => {
+    const began = performance.now()
+    await report(index, 'ci', 'later')
+    waits.push(performance.now() - began)
+  }
+  const waiting = Promise.allSettled(locked.map((index) => report(index, 'ci', 'waits')))
+  await Promise.all(range(52).map((index) => timed(12 + index)))
+  const first = Math.max(...waits)
+  // Also those that come while the others still wait, some of them for a new context of the same commit.
+  for (const round of range(5)) {
+    await Promise.all(range(52).map((index) => timed(12 + index)))
+    t.equal((await list(12 + round))[0]?.description, 'later')
+  }
+  t.comment(
+    `the others waited for ${Math.round(first)} ms the first time, ${Math.round(Math.max(...waits))} ms at most`,
+  )
+  t.ok(performance.now() - since < 3_000, 'while the locks were held')
+  await client.query('rollback')
+  const outcomes = (await waiting).map(({ status }) => status)
+  t.ok(
+    outcomes.every((status) => status === 'fulfilled'),
+    `${outcomes}`,
+  )
+  for (const index of locked) t.equal((await list(index))[0]?.description, 'waits')
+})
+
+test('a report waits for a lock for four seconds from its arrival', async (t) => {
+  const { url, report } = await setUp(t)
+  await report(0)
+  const client = await openClient(t, url)
+  await client.query('begin')
+  await client.query('select from statuses for update')
+  const began = performance.now()
+  const durations = range(8).map(async (index) => {
+    await setTimeout(index * 200)
+    const since = performance.now()
+    await t.rejects(report(0, 'ci', 'x'), AWAY)
+    return performance.now() - since
+  })
+  for (const duration of await Promise.all(durations))
+    t.ok(duration > 3_000 && duration < 4_500, `${duration} ms`)
+  t.ok(performance.now() - began < 6_500)
+  await client.query('rollback')
+  t.match(await report(0), { context: 'ci' })
+})
+
+test('reports of one row are stored in order of arrival, together, alone and while one waits', async (t) => {
+  const { url, report, list } = await setUp(t)
+  await report(0)
+  const client = await openClient(t, url)
+  for (const isLocked of [false, true]) {
+    await client.query('begin')
+    if (isLocked) await client.query('select from statuses for update')
+    const reports = []
+    for (const round of range(12)) {
+      for (const index of range(5)) reports.push(report(index, 'ci', `${round}/${index}`))
+      // Some join a batch, some come while one is under way, some are suspected.
+      await setTimeout(round % 3 === 0 ? 0 : 40)
+      for (const index of range(5)) reports.push(report(index, 'ci', `${round}/${index} again`))
+    }
+    await client.query('rollback')
+    await Promise.all(reports)
+    for (const index of range(5)) t.equal((await list(index))[0]?.description, `11/${index} again`)
+  }
+})
+
+test('nothing is sent a second time after a connection is lost', async (t) => {
+  const { url, report, list } = await setUp(t)
+  await report(0)
+  await execute(url, ...COUNT_WRITES)
+  const client = await openClient(t, url)
+  await client.query('begin')
+  await client.query(`select from statuses where sha = '${shaOf(0)}' for update`)
+  const results = Promise.allSettled(range(30).map((index) => report(index, 'ci', 'lost')))
+  await setTimeout(100)
+  await execute(
+    url,
+    `select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = current_database()
+      and pid <> pg_backend_pid() and pid <> ${(await client.query('select pg_backend_pid() as pid')).rows[0].pid}`,
+  )
+  for (const result of await results) t.match(result, { status: 'rejected', reason: AWAY })
+  await client.query('rollback')
+  await setTimeout(500)
+  for (const index of range(30)) t.notMatch(await list(index), [{ description: 'lost' }])
+  t.equal((await execute(url, 'select * from writes')).length, 0)
+})
+
+test('nothing is sent a second time after no answer came, whatever was stored', async (t) => {
+  const direct = await setUp(t)
+  const proxy = await openTcpProxy(t, direct.url)
+  const store = await openStore({ ...direct.options, databaseUrl: proxy.url })
+  t.teardown(() => store.close())
+  const report = (index: number) => direct.report(index, 'ci', '', store)
+  await Promise.all(range(30).map(report))
+  await execute(direct.url, ...COUNT_WRITES)
+  const client = await openClient(t, direct.url)
+  await client.query('begin')
+  await client.query(`select from statuses where sha = '${shaOf(29)}' for update`)
+  const began = performance.now()
+  const early = range(30).map((index) => report(index))
+  // The statement is at the server: what it does is not known.
+  await until(
+    async () =>
+      (await client.query("select from pg_stat_activity where wait_event_type = 'Lock'")).rows.length > 0,
+  )
+  proxy.freeze()
+  await client.query('rollback')
+  const late = setTimeout(1_500).then(() => Promise.allSettled(range(30).map((index) => report(index + 30))))
+  for (const result of await Promise.allSettled(early)) t.match(result, { status: 'rejected', reason: AWAY })
+  t.ok(performance.now() - began < 4_600)
+  await late
+  t.ok(performance.now() - began < 6_200, 'also for those that came while the first ones waited')
+  await setTimeout(500)
+  const twice = await execute(direct.url, 'select sha from writes group by sha having count(*) > 1')
+  t.same(twice, [])
+})
+
+test('all calls that wait for a connection are counted as waiting', async (t) => {
+  const { store, list } = await setUp(t, { poolSize: 1 })
+  const waiting = await store.engine.kysely.transaction().execute(async (db) => {
+    await sql`select`.execute(db)
+    const reads = range(20).map((commit) => list(commit))
+    await setTimeout(50)
+    return { reads, count: store.pool()?.waiting }
+  })
+  t.equal(waiting.count, 20)
+  await Promise.all(waiting.reads)
+  t.match(store.pool(), { waiting: 0, open: 1, idle: 1 })
+})
+
+/** Batches of each store. `npm run soak -- deadlocks` sends more. */
+const ROUNDS = Number(process.env.DEADLOCK_ROUNDS ?? 60)
+
+test('batches of several instances on one commit never deadlock', async (t) => {
+  const { url, options, report, list, store } = await setUp(t)
+  // Otherwise a wait for a lock would end before a deadlock is found.
+  await execute(url, `alter database ${new URL(url).pathname.slice(1)} set deadlock_timeout = '20ms'`)
+  const others = await Promise.all(range(2).map(() => openStore({ ...options, poolSize: 10 })))
+  t.teardown(() => Promise.all(others.map((other) => other.close())))
+  let [calls, statements, sent] = [0, 0, 0]
+  const instances = [store, ...others]
+  for (const { engine } of instances)
+    engine.observeBatches?.((waits) => {
+      statements++
+      sent += waits.length
+    })
+  const random = createRandom(1)
+  await Promise.all(
+    instances.map(async (instance) => {
+      for (const round of range(ROUNDS)) {
+        // The first rounds on a commit find few contexts, the later ones nearly all. The contexts of
+        // two other commits are as many.
+        const commit = Math.floor(round / 5)
+        const contexts = range(30).map(() => [commit + random.below(3), random.below(60)] as const)
+        calls += contexts.length
+        await Promise.all(contexts.map(([on, context]) => report(on, `ci/${context}`, `${round}`, instance)))
+      }
+    }),
+  )
+  const [row] = await execute(
+    url,
+    'select deadlocks::int from pg_stat_database where datname = current_database()',
+  )
+  t.same(row, { deadlocks: 0 })
+  t.equal(sent, calls, 'no statement is repeated')
+  t.comment(`${statements} statements`)
+  const stored = await list(1)
+  t.ok(stored.length > 50)
+})
