@@ -35,8 +35,11 @@ Administer it with: ${adminCommand} --help
 `
 }
 
-/** Milliseconds in which git has ended after its timeout. */
-const ENDING = 60_000
+/**
+ * Milliseconds after the timeout of git until its files are removed. Longer than git takes to end,
+ * because files that are removed too early are lost.
+ */
+const LEFTOVERS_ENDING = 60_000
 /** Milliseconds between two searches for what killed pushes and commands have left. */
 const LEFTOVERS_INTERVAL = 3_600_000
 
@@ -91,7 +94,7 @@ async function serve(): Promise<void> {
     try {
       const imported = (await store.repositories.list()).filter(({ managed }) => !managed)
       const paths = imported.map(({ path }) => path)
-      await removeLeftovers(join(config.dataDir, 'repositories'), paths, git.timeout + ENDING)
+      await removeLeftovers(join(config.dataDir, 'repositories'), paths, git.timeout + LEFTOVERS_ENDING)
     } catch (error) {
       logger.error({ err: error }, 'cannot remove what killed pushes and commands have left')
     }

@@ -55,8 +55,8 @@ const CHALLENGE = 'Basic realm="commit-status"'
 const SERVICES = ['git-upload-pack', 'git-receive-pack'] as const
 const PROTOCOL = /^[\w.:=-]{1,100}$/
 const SUFFIX = '.git'
-/** Milliseconds in which git ends after its timeout. */
-const ENDING = 10_000
+/** Milliseconds after its timeout in which git ends: then its push can be settled. */
+const GIT_ENDING = 10_000
 
 /**
  * Serves git over HTTP at `/{owner}/{repo}.git`: the smart protocol (gitprotocol-http(5)), run by
@@ -67,7 +67,7 @@ export async function gitHttp(app: FastifyInstance, options: GitHttpOptions): Pr
   const limits = { ...rest.limits, maxBytes: Math.min(rest.limits.maxBytes, rest.spool.bytes) }
   const presence = new Presence(rest.spool.folder)
   const onUnsettled = (error: unknown) => app.log.error({ err: error }, 'cannot settle a push yet')
-  const recorder = new PushRecorder(store.pushes, limits.timeout + ENDING, onUnsettled, presence)
+  const recorder = new PushRecorder(store.pushes, limits.timeout + GIT_ENDING, onUnsettled, presence)
   const garbage = new GarbageCollector(limits.timeout)
   app.addHook('onClose', async () => {
     await Promise.all([recorder.close(), garbage.close()])

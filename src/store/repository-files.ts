@@ -5,7 +5,10 @@ import { join } from 'node:path'
  * `trusted` if the server created it, or if an administrator trusts them; `checked` if it is
  * checked before git starts; `exempt` if it was imported before there was a rule about them.
  */
-export type OwnerTrust = 'trusted' | 'checked' | 'exempt'
+export type OwnerTrust = keyof typeof OWNER_TRUST
+
+/** How `repositories.trust_owner` stores it. */
+export const OWNER_TRUST = { checked: 0, trusted: 1, exempt: 2 } as const
 
 /**
  * Returns the folder of a repository, whether the server created it, and whether its owner is
@@ -16,12 +19,12 @@ export function locate(
   row: { id: number; path: string | null; trust_owner: number | null },
 ): { path: string; managed: boolean; ownerTrust: OwnerTrust } {
   const managed = row.path === null
-  const isTrusted = managed || row.trust_owner === 1
-  return {
-    path: repositoryPath(folder, row),
-    managed,
-    ownerTrust: isTrusted ? 'trusted' : row.trust_owner === 2 ? 'exempt' : 'checked',
-  }
+  return { path: repositoryPath(folder, row), managed, ownerTrust: managed ? 'trusted' : trustOf(row) }
+}
+
+function trustOf({ trust_owner }: { trust_owner: number | null }): OwnerTrust {
+  if (trust_owner === OWNER_TRUST.trusted) return 'trusted'
+  return trust_owner === OWNER_TRUST.exempt ? 'exempt' : 'checked'
 }
 
 /**

@@ -77,10 +77,7 @@ export interface Tables {
      */
     path: string | null
     created_at: number
-    /**
-     * Whether an administrator trusts the accounts that can write the configuration of an imported
-     * repository: 0 or 1; 2 if it was imported before there was a rule about them.
-     */
+    /** See `OWNER_TRUST`. That of a repository that the server created means nothing. */
     trust_owner: Generated<number>
   }
   collaborators: {

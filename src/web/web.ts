@@ -38,7 +38,7 @@ export async function web(app: FastifyInstance, options: WebOptions): Promise<vo
   const pageContext: PageContext = {
     ...options,
     pageQueue,
-    heads: new CommitLog(gitQueue, { count: 1 }),
+    headLog: new CommitLog(gitQueue, { count: 1 }),
     commitLog: new CommitLog(gitQueue),
     refs: new RefLists(gitQueue),
     revisions: new Revisions(gitQueue, options.lookup),

@@ -39,6 +39,27 @@ t.test('a request may have no body', { timeout: 10_000 }, async (t) => {
   client.destroy()
 })
 
+t.test('a body that arrives slowly leaves no timer behind', async (t) => {
+  const timers = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length
+  const read = Promise.withResolvers<void>()
+  const server = createHttpServer(async (request, response) => {
+    const before = timers()
+    const form = readForm(request, response, 100, 60_000)
+    t.equal(timers(), before + 1, 'while it arrives')
+    read.resolve()
+    await form
+    response.end(`${timers() - before}`)
+  }, DEFAULT_TIMEOUTS)
+  const client = await connectTo(t, server)
+  const type = 'Content-Type: application/x-www-form-urlencoded'
+  client.write(`POST / HTTP/1.1\r\nHost: test\r\n${type}\r\nContent-Length: 3\r\n\r\na`)
+  await read.promise
+  client.write('=1')
+  const [answer] = await once(client, 'data')
+  t.match(String(answer), /\r\n\r\n(1\r\n)?0/)
+  client.destroy()
+})
+
 t.test('a form may have the largest size, and no byte more', async (t) => {
   const client = await connectTo(
     t,

@@ -15,7 +15,7 @@ import type { AuditEvent } from '../audit/audit.ts'
 import type { Change, Transact } from '../audit/change.ts'
 import type { Engine } from '../engine.ts'
 import { ensureOwner, lockOwner } from '../owners/owners.ts'
-import { locate } from '../repository-files.ts'
+import { locate, OWNER_TRUST } from '../repository-files.ts'
 import { deleteMostChildren } from '../steps.ts'
 import type { Tables, Visibility } from '../tables.ts'
 import { nowInSeconds } from '../time.ts'
@@ -100,7 +100,7 @@ function changesOf(folder: string) {
       visibility,
       object_format: objectFormat,
       path: path ?? null,
-      trust_owner: trustOwner ? 1 : 0,
+      trust_owner: OWNER_TRUST[trustOwner ? 'trusted' : 'checked'],
       created_at: nowInSeconds(),
     }
     for (;;) {
@@ -126,7 +126,7 @@ function changesOf(folder: string) {
     async trustOwner(change: Change, id: number): Promise<void> {
       const row = await change.db
         .updateTable('repositories')
-        .set({ trust_owner: 1 })
+        .set({ trust_owner: OWNER_TRUST.trusted })
         .where('id', '=', id)
         .returningAll()
         .executeTakeFirst()

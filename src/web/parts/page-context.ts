@@ -45,7 +45,7 @@ export interface PageContext extends Omit<WebOptions, 'store' | 'sessionAuth'> {
   sessionAuth: Omit<SessionAuth, 'transact'>
   pageQueue: PageQueue
   /** Reads the commit of HEAD. */
-  heads: CommitLog
+  headLog: CommitLog
   commitLog: CommitLog
   refs: RefLists
   revisions: Revisions

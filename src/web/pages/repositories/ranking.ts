@@ -26,11 +26,11 @@ const MAX_REPOSITORIES = 10_000
  */
 export class Ranking {
   readonly #conditions = new LRUCache<number, Condition>({ max: MAX_REPOSITORIES, ttl: MAX_AGE })
-  readonly #heads: CommitLog
+  readonly #headLog: CommitLog
   readonly #summaries: StatusSummaries
 
   constructor(heads: CommitLog, summaries: StatusSummaries) {
-    this.#heads = heads
+    this.#headLog = heads
     this.#summaries = summaries
   }
 
@@ -39,7 +39,7 @@ export class Ranking {
     const unknown = candidates.filter(({ id }) => !this.#conditions.has(id))
     const ids = await Promise.all(
       unknown.map(async (repository) => {
-        const head = async () => (await this.#heads.newest(repository, client))[0]?.sha ?? null
+        const head = async () => (await this.#headLog.newest(repository, client))[0]?.sha ?? null
         // A row that is shown says why it has no commit.
         return (
           (await readHeadId(repository.path)) ?? (await head().catch(insteadOf(ExpectedError, undefined)))

@@ -60,7 +60,7 @@ type List = Omit<RepositoriesView, 'rows' | 'isSignedIn'> & {
 /** Registers `/` and `/{owner}`: the repositories that the user may see, with their states. */
 export async function repositoriesPage(pages: Pages, options: PageContext): Promise<void> {
   const { store, pageQueue, findUser } = options
-  const ranking = new Ranking(options.heads, store.summaries)
+  const ranking = new Ranking(options.headLog, store.summaries)
 
   pages.get<Route>('/', async (request, reply) => {
     const late = timeLimit()
@@ -270,7 +270,7 @@ export async function repositoriesPage(pages: Pages, options: PageContext): Prom
     repository: Candidate,
     late: Promise<'slow'>,
   ): Promise<Head> {
-    const reading = options.heads.newest(repository, gitClient(request)).then(
+    const reading = options.headLog.newest(repository, gitClient(request)).then(
       ([commit]) => commit ?? ('empty' as const),
       (error: unknown) => {
         if (error instanceof QueueFull || error instanceof GitTimeout) return 'slow' as const
