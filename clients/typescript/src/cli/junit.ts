@@ -1,7 +1,8 @@
-import { createReadStream, statSync } from 'node:fs'
+import { statSync } from 'node:fs'
 import { SaxesParser } from 'saxes'
 import { operations } from '../generated/operations.ts'
 import { plain, say } from './terminal.ts'
+import { readXml } from './xml.ts'
 
 /** What JUnit files report, as a description. */
 export interface JunitSummary {
@@ -43,7 +44,8 @@ export async function readJunit(files: readonly string[], since = 0): Promise<Ju
  * @throws for what is no XML, and for DOCTYPE, whose entities can be huge
  */
 async function readFile(file: string): Promise<{ name: string; hasFailed: boolean }[]> {
-  const tests: { name: string; hasFailed: boolean; isSkipped: boolean }[] = []
+  const tests: TestCase[] = []
+  let open: TestCase | undefined
   const parser = new SaxesParser()
   parser.on('error', (error) => {
     throw error
@@ -52,16 +54,30 @@ async function readFile(file: string): Promise<{ name: string; hasFailed: boolea
     throw new Error('it has a DOCTYPE')
   })
   parser.on('opentag', ({ name, attributes }) => {
-    const latest = tests.at(-1)
-    if (name === 'testcase')
-      tests.push({ name: plain(attributes.name ?? ''), hasFailed: false, isSkipped: false })
-    else if (latest && (name === 'failure' || name === 'error')) latest.hasFailed = true
-    else if (latest && name === 'skipped') latest.isSkipped = true
+    if (name === 'testcase') {
+      open = readTestCase(attributes)
+      tests.push(open)
+    } else if (open && (name === 'failure' || name === 'error')) open.hasFailed = true
+    else if (open && (name === 'skipped' || name === 'disabled')) open.isSkipped = true
   })
-  const text: AsyncIterable<string> = createReadStream(file, 'utf8')
-  for await (const chunk of text) parser.write(chunk)
+  parser.on('closetag', ({ name }) => {
+    if (name === 'testcase') open = undefined
+  })
+  for await (const text of readXml(file)) parser.write(text)
   parser.close()
   return tests.filter(({ isSkipped }) => !isSkipped)
+}
+
+interface TestCase {
+  name: string
+  hasFailed: boolean
+  isSkipped: boolean
+}
+
+/** What could not begin a test, such as the setup of its class, has no name of its own. */
+function readTestCase({ name, classname, status }: Record<string, string>): TestCase {
+  const isSkipped = status === 'notrun' || status === 'disabled'
+  return { name: plain(name || classname || '').trim(), hasFailed: false, isSkipped }
 }
 
 /** Names as many tests as fit, whole names only. */
