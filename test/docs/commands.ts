@@ -24,6 +24,7 @@ const CLIENT: Record<string, string[]> = {
   wait: optionsOf(waitOptions),
   land: optionsOf(landOptions),
   gate: optionsOf(gateOptions),
+  completion: [],
 }
 const BENCH = optionsOf(benchOptions)
 const INFORMATION = ['--help', '--version']

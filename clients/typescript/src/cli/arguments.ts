@@ -1,4 +1,5 @@
 import { type ParseArgsConfig, parseArgs } from 'node:util'
+import { suggest } from './help/suggest.ts'
 import { UsageError } from './usage-error.ts'
 
 /**
@@ -10,8 +11,20 @@ export function parse<const Config extends ParseArgsConfig>(config: Config) {
   try {
     return parseArgs(config)
   } catch (error) {
-    throw new UsageError(error instanceof Error ? error.message : String(error))
+    throw new UsageError(describeProblem(error, Object.keys(config.options ?? {})))
   }
+}
+
+/** Says what is wrong in one sentence, without Node's advice about positional arguments. */
+function describeProblem(error: unknown, names: readonly string[]): string {
+  if (!(error instanceof Error)) return String(error)
+  const [sentence = ''] = error.message.split(/\.(?: |$)/)
+  const [, typed] = /^Unknown option '(--?[^']*)'/.exec(sentence) ?? []
+  if (typed === undefined) return sentence
+  return `unknown option ${typed}${suggest(
+    typed,
+    names.map((name) => `--${name}`),
+  )}`
 }
 
 interface Token {

@@ -1,8 +1,11 @@
 import { readFileSync } from 'node:fs'
+import { completion } from './completion/completion.ts'
 import { exitCodes } from './exit-codes.ts'
 import { gate } from './gate.ts'
 import { get } from './get.ts'
-import { help } from './help.ts'
+import { helpFor } from './help/commands.ts'
+import { renderCommandHelp, renderHelp } from './help/render.ts'
+import { suggest } from './help/suggest.ts'
 import { land } from './land/land.ts'
 import { report } from './report.ts'
 import { run } from './run.ts'
@@ -17,31 +20,46 @@ const commands = new Map<string, (args: string[], env: NodeJS.ProcessEnv) => Pro
   ['wait', wait],
   ['land', land],
   ['gate', gate],
+  ['completion', completion],
 ])
 
 /** Runs the command that the arguments name, and returns the exit code. */
-export async function execute([name, ...args]: string[], env: NodeJS.ProcessEnv): Promise<number> {
-  if (name === 'help' || asksForHelp(name) || asksForHelp(args[0])) {
-    process.stdout.write(help)
-    return exitCodes.success
-  }
-  if (name === '--version') {
-    process.stdout.write(`${version()}\n`)
-    return exitCodes.success
-  }
-  const command = commands.get(name ?? '')
+export async function execute([name = '', ...args]: string[], env: NodeJS.ProcessEnv): Promise<number> {
+  const command = commands.get(name)
   try {
-    if (!command) throw new UsageError(name ? `unknown command "${name}"` : 'missing command')
+    if (name === 'help' || asksForHelp(name)) return showHelp(args[0])
+    if (name === '--version') return show(`${version()}\n`)
+    if (!command) throw new UsageError(name ? unknownCommand(name) : 'missing command')
+    if (asksForHelp(args[0])) return showHelp(name)
     return await command(args, env)
   } catch (error) {
     if (!(error instanceof UsageError)) {
       sayBug(error)
       return exitCodes.unanswered
     }
-    say(error.message)
-    process.stderr.write(command ? 'See commit-status --help\n' : `\n${help}`)
+    const isTypo = error.message.endsWith('?')
+    const hint = name === '' || isTypo ? '' : ` (see commit-status ${command ? `${name} ` : ''}--help)`
+    say(`${error.message}${hint}`)
+    if (name === '') process.stderr.write(`\n${renderHelp()}`)
     return exitCodes.usage
   }
+}
+
+function unknownCommand(name: string): string {
+  return `unknown command "${name}"${suggest(name, [...commands.keys(), 'help'])}`
+}
+
+/** @throws UsageError if there is no such command */
+function showHelp(name: string | undefined): number {
+  if (name === undefined || asksForHelp(name)) return show(renderHelp())
+  const help = helpFor(name)
+  if (!help) throw new UsageError(unknownCommand(name))
+  return show(renderCommandHelp(name, help))
+}
+
+function show(text: string): number {
+  process.stdout.write(text)
+  return exitCodes.success
 }
 
 /** Later words may be values, or belong to the command of `run`. */

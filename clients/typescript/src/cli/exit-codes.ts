@@ -19,6 +19,36 @@ export const exitCodes = {
   noRules: 7,
 } as const
 
+const ALL = ['report', 'run', 'get', 'wait', 'land', 'gate']
+
+/** What each exit code means, and the commands that end with it: the table of `--help` and the README. */
+export const exitCodeTable: readonly { code: number; meaning: string; commands: readonly string[] }[] = [
+  { code: exitCodes.success, meaning: 'done; what was waited for has passed', commands: ALL },
+  {
+    code: exitCodes.failure,
+    meaning: 'a check failed, or the update is refused',
+    commands: ['wait', 'land', 'gate'],
+  },
+  { code: exitCodes.usage, meaning: 'usage error, or a missing or invalid value', commands: ALL },
+  {
+    code: exitCodes.pending,
+    meaning: 'at the timeout a check was pending or nothing was reported, or a report is stalled',
+    commands: ['wait', 'land'],
+  },
+  {
+    code: exitCodes.missing,
+    meaning: 'at the timeout a required check had not reported',
+    commands: ['wait', 'land'],
+  },
+  {
+    code: exitCodes.unanswered,
+    meaning: 'the service cannot be reached, or refuses',
+    commands: ALL.filter((name) => name !== 'gate'),
+  },
+  { code: exitCodes.conflict, meaning: 'the commit and the branch conflict', commands: ['land'] },
+  { code: exitCodes.noRules, meaning: 'no rule matches the branch', commands: ['wait', 'land'] },
+]
+
 /** Returns the exit code for an answer other than success. */
 export function exitCodeOf({ status }: { status: number }): number {
   return status === 422 ? exitCodes.usage : exitCodes.unanswered

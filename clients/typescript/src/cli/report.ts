@@ -23,11 +23,6 @@ const optionOf = (field: TextField) => field.replaceAll('_', '-') as OptionOf<Te
 const textOptions = Object.fromEntries(
   textFields.map((field) => [optionOf(field), { type: 'string' } as const]),
 ) as Record<OptionOf<TextField>, { type: 'string' }>
-/** How `--help` shows these options. */
-export const textUsage = Object.keys(textOptions)
-  .map((name) => `[--${name} TEXT]`)
-  .join(' ')
-
 export const reportOptions = {
   ...targetOptions,
   ...textOptions,

@@ -92,8 +92,25 @@ t.test('report and get', async (t) => {
   })
 
   t.test('every command tells how it is used', async (t) => {
-    for (const args of [['--help'], ['help'], ['report', '--help'], ['get', '-h'], ['run', '-h', '--', 'ls']])
+    for (const args of [['--help'], ['help'], ['-h']])
       t.match(await inProcess(args, {}), { code: 0, stdout: /^Usage: commit-status COMMAND/ }, args.join(' '))
+    for (const args of [
+      ['report', '--help'],
+      ['get', '-h'],
+      ['run', '-h', '--', 'ls'],
+      ['help', 'wait'],
+      ['land', '--help'],
+      ['gate', '-h'],
+      ['completion', '--help'],
+    ]) {
+      const name = args[0] === 'help' ? args[1] : args[0]
+      const expected = new RegExp(
+        `^Usage: commit-status ${name} [^]*^Example:\\n  commit-status ${name} `,
+        'm',
+      )
+      t.match(await inProcess(args, {}), { code: 0, stdout: expected, stderr: '' }, args.join(' '))
+    }
+    t.match((await inProcess(['wait', '--help'], {})).stdout, /^ {2}4 {2}at the timeout a required check/m)
     t.match(await cli(['--version'], { env: {} }), { code: 0, stdout: /^\d+\.\d+\.\d+\n$/ })
   })
 
@@ -101,10 +118,22 @@ t.test('report and get', async (t) => {
     const passed = proxy.passages.length
     const usages: [string[], RegExp][] = [
       [[], /missing command/],
-      [['frobnicate'], /unknown command "frobnicate"/],
+      [['frobnicate'], /^commit-status: unknown command "frobnicate" \(see commit-status --help\)\n$/],
+      [['repotr'], /^commit-status: unknown command "repotr"; did you mean report\?\n$/],
+      [['help', 'lnad'], /^commit-status: unknown command "lnad"; did you mean land\?\n$/],
+      [['wait', '--requre', 'a'], /^commit-status: unknown option --requre; did you mean --require\?\n$/],
+      [['get', '--josn'], /^commit-status: unknown option --josn; did you mean --json\?\n$/],
+      [
+        ['get', '--sha'],
+        /^commit-status: Option '--sha <value>' argument missing \(see commit-status get --help\)\n$/,
+      ],
+      [['completion', 'fsh'], /got "fsh"; did you mean fish\?\n$/],
       [report, /--state must be one of/],
       [[...report, '--state', 'done'], /--state must be one of/],
-      [['report', ...place, '--token', token], /Unknown option '--token'/],
+      [
+        ['report', ...place, '--token', token],
+        /^commit-status: unknown option --token \(see commit-status report --help\)\n$/,
+      ],
       [['report', ...place, '--state', 'success'], /missing context: give --context NAME/],
       [['get', '--repo', 'acme', '--sha', commit.sha], /OWNER\/NAME/],
       [['get', commit.sha, ...place], /expected one commit, got 2/],
