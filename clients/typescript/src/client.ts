@@ -1,10 +1,10 @@
 import { createCircuitBreaker } from './circuit-breaker.ts'
 import { type Operations, operations } from './generated/operations.ts'
 import { createKeyedQueue } from './keyed-queue.ts'
-import { type Operation, type OperationInput, parametersOf } from './operation.ts'
+import { describeArgumentError, type Operation, type OperationInput, parametersOf } from './operation.ts'
 import { sendUntilFound } from './retry.ts'
 import { abortable } from './sleep.ts'
-import { type Answer, createTransport, type Fetch } from './transport.ts'
+import { type Answer, createTransport, type Fetch, unanswered } from './transport.ts'
 import { createWaitForState, type WaitForState } from './wait-for-state.ts'
 
 type MethodInput = OperationInput['parameters'] & { body?: OperationInput['body'] }
@@ -66,10 +66,13 @@ export function createClient({ baseUrl, token, fetch, ...defaults }: ClientOptio
   const inOrder = createKeyedQueue()
 
   async function call(
+    id: string,
     operation: Operation,
     input: OperationInput,
     { signal, ifNoneMatch, waitForCommit = 0, ...own }: CallOptions = {},
   ): Promise<Answer> {
+    const mistake = describeArgumentError(id, operation, input)
+    if (mistake) return unanswered('refused', `not sent: ${mistake}`)
     const timeout = own.timeout ?? defaults.timeout ?? defaultTimes.timeout
     const totalTimeout =
       own.totalTimeout ?? defaults.totalTimeout ?? Math.max(defaultTimes.totalTimeout, timeout)
@@ -89,7 +92,7 @@ export function createClient({ baseUrl, token, fetch, ...defaults }: ClientOptio
 
   const entries = Object.entries(operations).map(([id, operation]) => {
     const method = ({ body, ...parameters }: MethodInput, options?: CallOptions) =>
-      call(operation, { parameters, body }, options)
+      call(id, operation, { parameters, body }, options)
     return [id, method]
   })
   // The transport has checked the status against the contract; the body's type is the service's

@@ -12,7 +12,8 @@ export interface Result<Status extends number, Body> {
  *
  * - `unreachable`: no connection, no response in time, or a gateway that has none. This may pass.
  * - `unexpected`: something else responded. The base URL may be wrong, or a proxy in between.
- * - `refused`: a status of 400 to 499 that the contract does not declare.
+ * - `refused`: a status of 400 to 499 that the contract does not declare, or arguments of which no
+ *   request can be made.
  * - `untrusted`: the certificate of the service is not trusted.
  */
 export type UnansweredReason = 'unreachable' | 'unexpected' | 'refused' | 'untrusted'
@@ -67,6 +68,26 @@ type Parameter = string | number | boolean
 export interface OperationInput {
   parameters: Readonly<Record<string, Parameter | readonly Parameter[] | undefined>>
   body?: Readonly<Record<string, unknown>> | undefined
+}
+
+/**
+ * Says which argument is no parameter of a request, as in `getVerdict({ …, query: { require: 'a' } })`;
+ * undefined if all are.
+ */
+export function describeArgumentError(
+  id: string,
+  { path }: Operation,
+  { parameters }: OperationInput,
+): string | undefined {
+  const isPlain = (value: unknown) => ['string', 'number', 'boolean'].includes(typeof value)
+  for (const [name, value] of Object.entries(parameters)) {
+    if (value === undefined || isPlain(value) || (Array.isArray(value) && value.every(isPlain))) continue
+    const kind =
+      value === null ? 'null' : Array.isArray(value) ? 'an array of other things than strings' : 'an object'
+    return `${id}: the argument "${name}" is ${kind}; parameters are arguments of their own, as in ${id}({ owner, repo, … })`
+  }
+  const missing = path.match(/(?<=\{)\w+(?=\})/g)?.find((name) => (parameters[name] ?? '') === '')
+  return missing === undefined ? undefined : `${id}: the argument "${missing}" is missing`
 }
 
 /** Returns the parameters that are in the path of an operation, or the others. */

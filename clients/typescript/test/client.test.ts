@@ -2,6 +2,26 @@ import t from 'tap'
 import { CommitStatusError, createClient, type Status, unwrap } from '../src/index.ts'
 import { startService } from './helpers/service.ts'
 
+t.test('an argument that is none of the operation is named, and nothing is sent', async (t) => {
+  const { proxy, token, commit } = await startService(t)
+  const client = createClient({ baseUrl: proxy.url, token })
+  // As a program in JavaScript passes them.
+  const ask = (more: object) => client.getVerdict({ ...commit, ...more })
+  const rows: [more: object, error: RegExp][] = [
+    [
+      { query: { require: 'a' } },
+      /^not sent: getVerdict: the argument "query" is an object; parameters are arguments/,
+    ],
+    [{ require: ['a', {}] }, /the argument "require" is an array of other things/],
+    [{ branch: null }, /the argument "branch" is null/],
+    [{ sha: undefined }, /the argument "sha" is missing$/],
+    [{ sha: '' }, /the argument "sha" is missing$/],
+  ]
+  for (const [more, error] of rows)
+    t.match(await ask(more), { status: 0, body: { error, reason: 'refused' } }, JSON.stringify(more))
+  t.equal(proxy.passages.length, 0)
+})
+
 t.test('each status code of the contract is a result of its own type', async (t) => {
   const { server, token, commit, stored } = await startService(t)
   const client = createClient({ baseUrl: `${server.url}/`, token: `${token}\n` })

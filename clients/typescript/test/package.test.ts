@@ -37,7 +37,7 @@ const packed = readdirSync(place, { recursive: true, withFileTypes: true })
   .sort()
 
 t.test('the tarball holds what is needed and nothing else', async (t) => {
-  t.ok(statSync(tarball).size < 46_000, `${statSync(tarball).size} bytes`)
+  t.ok(statSync(tarball).size < 58_000, `${statSync(tarball).size} bytes`)
   const declarations = packed.filter((path) => path.endsWith('.d.ts'))
   const scripts = packed.filter((path) => path.endsWith('.js'))
   const others = packed.filter((path) => !declarations.includes(path) && !scripts.includes(path))
@@ -53,6 +53,11 @@ t.test('the tarball holds what is needed and nothing else', async (t) => {
   t.strictSame(scripts, [...new Set([...library, ...reachable('dist/cli/main.js', read)])].sort())
   for (const path of library)
     t.notMatch(read(path), /\bnode:|\bprocess\b|\bBuffer\b/, `${path}: web APIs alone`)
+})
+
+t.test('CommonJS loads it, as the README says', async (t) => {
+  const script = "console.log(typeof require('@commit-status/client').createClient)"
+  t.equal(await execute(project, process.execPath, ['--eval', script]), 'function\n')
 })
 
 t.test('the tarball holds what the sources give', async (t) => {

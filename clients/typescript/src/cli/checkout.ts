@@ -44,7 +44,8 @@ export function changedFiles(cwd: string): string | undefined {
  */
 export function slugOf(address: string): string | undefined {
   const isUrl = /^(?:https?|ssh|git):\/\//i.test(address)
-  const [host] = /^[^/:]+:(?!\/\/)/.exec(address) ?? []
+  // One letter is a drive of Windows.
+  const [host] = /^[^/:\\]{2,}:(?!\/\/)/.exec(address) ?? []
   const path = isUrl ? URL.canParse(address) && new URL(address).pathname : host && address.slice(host.length)
   const segments = (path || '').split('/').filter(Boolean)
   const [owner, name, ...more] = segments.at(-2) === '_git' ? [segments.at(-3), segments.at(-1)] : segments
@@ -71,7 +72,9 @@ export function changedBranches(ref: string): string[] | undefined {
   const endOf = (name: string) => git('.', 'symbolic-ref', '--quiet', name) ?? name
   const end = endOf(ref)
   // git does not list those that lead nowhere.
-  const files = readdirSync('refs', { recursive: true, encoding: 'utf8' }).map((name) => `refs/${name}`)
+  const files = readdirSync('refs', { recursive: true, encoding: 'utf8' }).map(
+    (name) => `refs/${name.replaceAll('\\', '/')}`,
+  )
   const names = new Set([end, ...listed.split('\n'), ...files.filter(isSymbolic)])
   return [...names]
     .filter((name) => name.startsWith(BRANCHES) && endOf(name) === end)

@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process'
+import { windowsCommand } from './windows-command.ts'
 
 /** How a command ended. */
 export type Ending =
@@ -37,7 +38,10 @@ function trySpawn(
   env: NodeJS.ProcessEnv,
 ): ChildProcess | { reason: string } {
   try {
-    return spawn(name, args, { stdio: 'inherit', env })
+    if (process.platform !== 'win32') return spawn(name, args, { stdio: 'inherit', env })
+    const command = windowsCommand(name, args, env)
+    const options = { windowsVerbatimArguments: command.isVerbatim, stdio: 'inherit', env } as const
+    return spawn(command.file, command.args, options)
   } catch (error) {
     return { reason: reasonOf(error) }
   }

@@ -50,7 +50,7 @@ export async function findJob(env: Environment, cwd: string): Promise<Job> {
   return {
     sha: foreignEvent ? undefined : (sha ?? pick(isFullId, checkout.sha)),
     repository: repository ?? pick(isRepository, checkout.repository),
-    targetUrl: pick(isLink, ci.jobUrl, ci.buildUrl, azureBuild(env)),
+    targetUrl: pick(isLink, forgejoRun(env), ci.jobUrl, ci.buildUrl, azureBuild(env)),
     ...(ci.slug && !repository && isComplete(ci.slug) && { foreignName: ci.slug }),
     ...(foreignEvent && { foreignEvent }),
   }
@@ -79,6 +79,15 @@ function reviewedCommit(env: Environment): string | undefined {
     env.SYSTEM_PULLREQUEST_SOURCECOMMITID ||
     env.TRAVIS_PULL_REQUEST_SHA
   )
+}
+
+/**
+ * Returns the link to the run on Forgejo or Gitea, whose runners set the variables of GitHub
+ * Actions, but whose pages are named by the number of the run, not by its id.
+ */
+function forgejoRun(env: Environment): string | undefined {
+  if (!env.FORGEJO_ACTIONS && !env.GITEA_ACTIONS) return undefined
+  return `${env.GITHUB_SERVER_URL}/${env.GITHUB_REPOSITORY}/actions/runs/${env.GITHUB_RUN_NUMBER}`
 }
 
 /** Returns the build link, which env-ci does not provide for Azure Pipelines. */

@@ -47,6 +47,10 @@ const systems: Record<string, [NodeJS.ProcessEnv, Job]> = {
     github,
     { repository, sha, targetUrl: 'https://forge.example.org/acme/rocket/actions/runs/5' },
   ],
+  'Forgejo, Gitea': [
+    { ...github, GITEA_ACTIONS: 'true', GITHUB_RUN_ID: '1905', GITHUB_RUN_NUMBER: '12' },
+    { repository, sha, targetUrl: 'https://forge.example.org/acme/rocket/actions/runs/12' },
+  ],
   'GitLab CI': [gitlab, { repository, sha, targetUrl: 'https://forge.example.org/acme/rocket/-/jobs/5' }],
   Jenkins: [
     { JENKINS_URL: 'https://j', GIT_COMMIT: sha, GIT_URL: 'git@host:acme/rocket.git', BUILD_URL: link },
@@ -140,6 +144,7 @@ t.test('of a merge that nobody pushed, the commit under review counts', async (t
     GITHUB_EVENT_PATH: event,
   }
   t.match(await findJob(pull, folder), { sha })
+  t.match(await findJob({ ...pull, FORGEJO_ACTIONS: 'true' }, folder), { sha })
   t.match(
     await findJob({ ...gitlab, CI_COMMIT_SHA: merge, CI_MERGE_REQUEST_SOURCE_BRANCH_SHA: sha }, folder),
     { sha },
@@ -161,6 +166,7 @@ t.test('of a merge that nobody pushed, the commit under review counts', async (t
     commits.filter(([, , from]) => from !== 'yes').map(([system, , from]) => [system, from]),
     [
       ['GitHub Actions', 'yes; of a pull request its head, not the merge'],
+      ['Forgejo, Gitea', 'yes; of a pull request its head, not the merge'],
       ['GitLab CI', 'yes; of a merged result the source branch'],
       ['Azure Pipelines', 'yes; of a pull request its source'],
       ['Travis CI', 'yes; of a pull request its head, not the merge'],

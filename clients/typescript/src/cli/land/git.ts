@@ -75,7 +75,11 @@ export function createGit(env: NodeJS.ProcessEnv, { url, token, signal, timeout 
     signal?.throwIfAborted()
     const isPush = args[0] === 'push'
     // In a process group of its own, since Ctrl+C ends the whole group.
-    const child = spawn('git', args, { env: { ...env, ...own, ...more }, detached: true })
+    const child = spawn('git', args, {
+      env: { ...env, ...own, ...more },
+      detached: true,
+      windowsHide: true,
+    })
     let problem = ''
     const end = () => {
       problem = 'it took too long'
