@@ -133,7 +133,7 @@ class Check {
 
   #client(words: readonly string[], inner: readonly string[]): void {
     const [name = ''] = words
-    const known = OPTION.test(name) || name === '' ? INFORMATION : CLIENT[name]
+    const known = OPTION.test(name) || name === '' ? INFORMATION : CLIENT[name]?.concat('--help')
     if (known) this.#options(`commit-status ${name}`, words, known)
     else this.#problems.push(`"${name}" is no command of commit-status`)
     if (inner.length > 0) this.#command(inner)

@@ -40,7 +40,8 @@ function encodingOf(start: Buffer): string {
   if (first === 0 || (first === 0xfe && second === 0xff)) return 'utf-16be'
   if (second === 0 || (first === 0xff && second === 0xfe)) return 'utf-16le'
   const text = start.toString('latin1', 0, DECLARATION_LENGTH)
-  const [, name = 'utf-8'] = /<\?xml[^>]*\sencoding\s*=\s*["']([\w.:-]+)["']/.exec(text) ?? []
+  const declaration = text.includes('<?xml') ? text.slice(0, text.indexOf('?>')) : ''
+  const [, name = 'utf-8'] = /\sencoding=["']([\w.:-]+)["']/.exec(declaration) ?? []
   // What can be read byte by byte is not UTF-16, whatever the writer says.
   return /^utf-?16/i.test(name) ? 'utf-8' : name
 }

@@ -46,6 +46,7 @@ export const commandHelp = {
       state: ['STATE', `one of ${STATES}`],
       context,
       description: ['TEXT', 'what to show beside the state'],
+      run: ['ID', 'run of the check that reports; a late pending of it does not replace its result'],
       truncate: ['', `cut the description after ${operations.reportStatus.maxLength.description} characters`],
       junit,
       'target-url': targetUrl,
@@ -127,8 +128,6 @@ export const commandHelp = {
     words: ['bash', 'zsh', 'fish'],
   },
 } as const satisfies Record<string, CommandHelp>
-
-export type CommandName = keyof typeof commandHelp
 
 /** Returns the help of a command; undefined if there is no such command. */
 export function helpFor(name: string): CommandHelp | undefined {
