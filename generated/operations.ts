@@ -195,7 +195,7 @@ export const operations = {
         },
         "branch": {
           "type": "string",
-          "description": "Name of a branch.",
+          "description": "Name of a branch, or full name of a tag.",
           "minLength": 1,
           "pattern": "^[^\\x00]*$",
           "x-well-formed": true,

@@ -181,7 +181,7 @@ export interface components {
          */
         ContextPattern: string;
         /**
-         * @description Name of a branch.
+         * @description Name of a branch, or full name of a tag.
          * @example main
          */
         Branch: string;
@@ -553,7 +553,8 @@ export interface operations {
                 require?: components["schemas"]["ContextPattern"][];
                 /**
                  * @description Name of a branch. The patterns of all rules that match it are required too, with or without `refs/heads/`. A branch
-                 *     without a rule adds nothing.
+                 *     without a rule adds nothing. With `refs/tags/` it is the full name of a tag, and rules of branches add nothing. An
+                 *     annotated tag has an id of its own: `sha` is that of its commit (`git rev-parse 'v1^{commit}'`).
                  * @example main
                  */
                 branch?: components["schemas"]["Branch"];

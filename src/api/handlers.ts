@@ -1,12 +1,12 @@
 import type { Handlers } from '../../generated/handlers.ts'
 import type { components } from '../../generated/schema.ts'
 import type { Caller } from '../auth/access-policy.ts'
-import { BRANCHES } from '../domain/branch-rules.ts'
 import { fullCommitId } from '../domain/commit-id.ts'
 import { matchesPattern } from '../domain/patterns.ts'
+import { BRANCHES, TAGS } from '../domain/ref-names.ts'
 import { combinedState, type StatusState } from '../domain/states.ts'
 import { verdictOf } from '../domain/verdict.ts'
-import { ServiceError } from '../errors.ts'
+import { defaultMessage, ServiceError } from '../errors.ts'
 import { type CommitLookup, commitExists } from '../git/objects/commit-lookup.ts'
 import type { ReadableRepository } from '../store/access/access.ts'
 import type { StatusRow } from '../store/statuses/columns.ts'
@@ -20,6 +20,9 @@ import { derive } from './answers.ts'
  */
 export const MAX_LISTED = 10_000
 
+/** An annotated tag is an object, with an id of its own. */
+const TAG_HINT = ' For an annotated tag, send the id of its commit: git rev-parse "TAG^{commit}".'
+
 /** Called after each stored report. */
 export type OnReported = (state: StatusState) => void
 
@@ -30,11 +33,20 @@ export type OnReported = (state: StatusState) => void
 export function createHandlers(store: Store, lookup: CommitLookup, onReported: OnReported): Handlers<Caller> {
   const { statuses, rules } = store
 
-  /** Returns the statuses of a commit: the same array as before while nothing has changed. */
-  async function statusesOf(repository: ReadableRepository, id: string): Promise<readonly StatusRow[]> {
+  /**
+   * Returns the statuses of a commit: the same array as before while nothing has changed.
+   *
+   * @param hint follows the message that the commit does not exist
+   */
+  async function statusesOf(
+    repository: ReadableRepository,
+    id: string,
+    hint = '',
+  ): Promise<readonly StatusRow[]> {
     const sha = fullCommitId(repository.objectFormat, id)
     const rows = await statuses.list(repository.id, sha)
-    if (rows.length === 0 && !(await lookup.has(repository, sha))) throw new ServiceError('commit_unknown')
+    if (rows.length === 0 && !(await lookup.has(repository, sha)))
+      throw new ServiceError('commit_unknown', defaultMessage('commit_unknown') + hint)
     return rows
   }
 
@@ -61,12 +73,10 @@ export function createHandlers(store: Store, lookup: CommitLookup, onReported: O
     },
 
     async getVerdict({ params, query }, { repository }) {
-      const rows = await statusesOf(repository, params.sha)
       const { require = [], branch } = query
-      const ruled = branch === undefined ? [] : await rules.requiredPatterns(repository.id, branch)
-      // CI systems name a branch like this. A rule that is missed would not be noticed.
-      if (branch?.startsWith(BRANCHES))
-        ruled.push(...(await rules.requiredPatterns(repository.id, branch.slice(BRANCHES.length))))
+      const rows = await statusesOf(repository, params.sha, branch?.startsWith(TAGS) ? TAG_HINT : '')
+      const ruled: string[] = []
+      for (const ref of refsOf(branch)) ruled.push(...(await rules.requiredPatterns(repository.id, ref)))
       const body = verdictOf(rows, [...new Set([...require, ...ruled])])
       const listedContexts = body.required.reduce((sum, { contexts }) => sum + contexts.length, 0)
       if (listedContexts > MAX_LISTED)
@@ -77,6 +87,14 @@ export function createHandlers(store: Store, lookup: CommitLookup, onReported: O
       return { status: 200, body }
     },
   }
+}
+
+/** Returns the full names of the refs that a client may mean by the name of a branch. */
+function refsOf(name: string | undefined): string[] {
+  if (name === undefined) return []
+  if (name.startsWith(TAGS)) return [name]
+  // CI systems name a branch like this. A rule that is missed would not be noticed.
+  return name.startsWith(BRANCHES) ? [name, `${BRANCHES}${name}`] : [`${BRANCHES}${name}`]
 }
 
 /**

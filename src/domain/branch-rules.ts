@@ -1,17 +1,21 @@
 import { schemas } from '../../generated/schemas.ts'
-import { checkPattern, checkPatterns, patternMatcher } from './patterns.ts'
+import { checkPattern, checkPatterns } from './patterns.ts'
 import { Refusal } from './refusal.ts'
+import { flawOfPattern, refMatcher } from './rule-patterns.ts'
 
-/** What the full names of branches begin with. */
-export const BRANCHES = 'refs/heads/'
-
-/** Which checks a commit must have passed before it becomes the tip of certain branches. */
+/**
+ * Which checks a commit must have passed before it becomes the tip of certain branches, or before
+ * certain tags name it.
+ */
 export interface BranchRule {
-  /** Matches names of branches without `refs/heads/`. `*` stands for any characters. */
+  /**
+   * Matches names of branches without `refs/heads/`; or full names of tags, if it begins with
+   * `refs/tags/`. `*` stands for any characters. Upper and lower case differ, as in git.
+   */
   branchPattern: string
   /** Context patterns. Each must match a context, and all that it matches must be `success`. */
   required: readonly string[]
-  /** Users who may push to these branches without the checks. */
+  /** Users who may push to these branches and tags without the checks. */
   bypass: readonly { id: number; name: string }[]
 }
 
@@ -23,15 +27,15 @@ const MAX_BYPASSES = 20
  */
 export const MAX_REPOSITORY_PATTERNS = 100
 
-/** Returns the rules that apply to a branch. @param branch its name without `refs/heads/` */
-export function rulesFor(rules: readonly BranchRule[], branch: string): BranchRule[] {
-  return ruleMatcher(rules)(branch)
+/** Returns the rules that apply to a branch or tag. @param ref its full name */
+export function rulesOfRef(rules: readonly BranchRule[], ref: string): BranchRule[] {
+  return refRuleMatcher(rules)(ref)
 }
 
-/** Returns `rulesFor` for many branches, which compiles the patterns once. */
-export function ruleMatcher(rules: readonly BranchRule[]): (branch: string) => BranchRule[] {
-  const matchers = rules.map((rule) => ({ rule, matches: patternMatcher(rule.branchPattern) }))
-  return (branch) => matchers.filter(({ matches }) => matches(branch)).map(({ rule }) => rule)
+/** Returns `rulesOfRef` for many refs, which compiles the patterns once. */
+export function refRuleMatcher(rules: readonly BranchRule[]): (ref: string) => BranchRule[] {
+  const matchers = rules.map((rule) => ({ rule, matches: refMatcher(rule.branchPattern) }))
+  return (ref) => matchers.filter(({ matches }) => matches(ref)).map(({ rule }) => rule)
 }
 
 /** Returns the patterns that any of the rules requires, without duplicates. */
@@ -44,8 +48,16 @@ export function requiredBy(rules: readonly Pick<BranchRule, 'required'>[]): stri
  * Whatever has not reported yet is not missed. `validateRule` refuses such lists; rules of earlier
  * versions may have one.
  */
-export function isMetByFirstMatch(required: readonly string[]): boolean {
+function isMetByFirstMatch(required: readonly string[]): boolean {
   return required.length > 0 && required.every((pattern) => pattern.includes('*'))
+}
+
+/** Returns what to say about a rule of an earlier version that does not do what it seems to do. */
+export function flawsOfRule({ branchPattern, required }: BranchRule): string[] {
+  return [
+    ...(flawOfPattern(branchPattern) === null ? [] : ['never matches']),
+    ...(isMetByFirstMatch(required) ? ['met by the first match'] : []),
+  ]
 }
 
 /** Returns whether a user may bypass each of the rules. False if there are none. */
@@ -55,8 +67,6 @@ export function isBypassedBy(rules: readonly BranchRule[], userId: number): bool
 
 /** Returns the rule without duplicates. @throws Refusal if it breaks a limit */
 export function validateRule({ branchPattern, required, bypass }: BranchRule): BranchRule {
-  if (branchPattern.startsWith(BRANCHES))
-    throw new Refusal(`branch pattern "${branchPattern}": leave out "${BRANCHES}"`)
   const rule = {
     branchPattern,
     required: [...new Set(required)],
@@ -64,6 +74,8 @@ export function validateRule({ branchPattern, required, bypass }: BranchRule): B
   }
   // No name of a branch in the contract is longer.
   checkPattern('branch pattern', branchPattern, schemas.Branch)
+  const flaw = flawOfPattern(branchPattern)
+  if (flaw !== null) throw new Refusal(`branch pattern ${JSON.stringify(branchPattern)}: ${flaw}`)
   checkPatterns('required pattern', rule.required)
   if (rule.required.length === 0) throw new Refusal('a rule requires at least one pattern')
   if (isMetByFirstMatch(rule.required)) {

@@ -6,6 +6,7 @@ import { statusOf as errorStatus } from '../../src/errors.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import { contractFile } from '../helpers/contract.ts'
 import { sqlite } from '../helpers/databases.ts'
+import { git } from '../helpers/git.ts'
 import { createAccount, openPageClient } from '../helpers/page-client.ts'
 import { startServer } from '../helpers/server.ts'
 import { isObject, type Json } from './json.ts'
@@ -112,6 +113,18 @@ t.test('what the prose of the contract promises in these words is what the serve
     required: ['lint'],
     bypass: [],
   })
+
+  for (const [branchPattern, context] of [
+    ['*1', 'other'],
+    ['refs/tags/v*', 'release'],
+  ] as const)
+    await asAdministrator(server.store).rules.set(repository, {
+      branchPattern,
+      required: [context],
+      bypass: [],
+    })
+  git(repository.path, '-c', 'user.name=x', '-c', 'user.email=x', 'tag', '--message=x', 'v1', decided)
+  const tag = git(repository.path, 'rev-parse', 'v1')
 
   const report = (sha: string, context: string, state: string, name = 'acme/rocket') =>
     server.report(name, sha, { context, state }, token)
@@ -327,6 +340,16 @@ t.test('what the prose of the contract promises in these words is what the serve
         ({ required }) => required?.map(({ pattern }) => pattern),
       ),
       [['lint'], ['lint'], []],
+    ],
+    [
+      "With `refs/tags/` it is the full name of a tag, and rules of branches add nothing. An annotated tag has an id of its own: `sha` is that of its commit (`git rev-parse 'v1^{commit}'`).",
+      [
+        (await decide('?branch=refs/tags/v1')).required?.map(({ pattern }) => pattern),
+        await server
+          .call('GET', `${path.replace(decided, tag)}?branch=refs/tags/v1`)
+          .then(({ status }) => status),
+      ],
+      [['release'], 404],
     ],
     [
       'CommitVerdict.required: The required patterns, each once: those of `require` as sent, then those of rules.',

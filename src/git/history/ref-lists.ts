@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import { BRANCHES } from '../../domain/branch-rules.ts'
+import { BRANCHES, TAGS } from '../../domain/ref-names.ts'
 import type { FairQueue } from '../../util/fair-queue.ts'
 import { memoizeByObject } from '../../util/memoize.ts'
 import type { RepositoryFiles } from '../opened-repository.ts'
@@ -82,7 +82,7 @@ export class RefLists {
       findIn(refs.branches, '') ??
       findIn(refs.tags, '') ??
       findIn(refs.branches, BRANCHES) ??
-      findIn(refs.tags, 'refs/tags/')
+      findIn(refs.tags, TAGS)
     return listedRef ?? (refs.more ? this.findUnlisted(repository, name, client) : null)
   }
 

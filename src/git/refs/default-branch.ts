@@ -1,6 +1,6 @@
 import { open, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { BRANCHES } from '../../domain/branch-rules.ts'
+import { BRANCHES } from '../../domain/ref-names.ts'
 import { hasCode, nullOnSystemError } from '../../errors.ts'
 import { publish, syncPath } from '../../util/durable.ts'
 import { GitFailed, unavailable } from '../errors.ts'

@@ -1,6 +1,6 @@
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { BRANCHES } from '../../domain/branch-rules.ts'
+import { BRANCHES } from '../../domain/ref-names.ts'
 import { nullOnSystemError } from '../../errors.ts'
 import { GitFailed } from '../errors.ts'
 import { type FilesState, filesState } from '../file-state.ts'

@@ -1,5 +1,5 @@
-import { BRANCHES } from '../../domain/branch-rules.ts'
 import { isFullId } from '../../domain/commit-id.ts'
+import { BRANCHES, flawOfRefName, TAGS } from '../../domain/ref-names.ts'
 import { GitFailed, RepositoryUnavailable } from '../errors.ts'
 import type { OpenedRepository } from '../opened-repository.ts'
 import { type ListLimits, readDate } from '../record-parser.ts'
@@ -31,7 +31,6 @@ export interface Refs {
   more: boolean
 }
 
-const TAGS = 'refs/tags/'
 const FIELDS = [
   ...(['objectname', 'objecttype', '*objectname', '*objecttype'] as const),
   ...(['creatordate:iso-strict', 'refname'] as const),
@@ -95,8 +94,9 @@ export function isRefName(name: string): boolean {
     name !== '' &&
     name !== '@' &&
     Buffer.byteLength(name) < NAME_LENGTH - TAGS.length &&
-    !/[\0-\x20\x7f~^:?*[\\]|\.\.|@\{|\/\/|^[/-]|\/$|\.$/.test(name) &&
-    name.split('/').every((part) => !part.startsWith('.') && !part.endsWith('.lock'))
+    !name.startsWith('-') &&
+    !name.includes('*') &&
+    flawOfRefName(name) === null
   )
 }
 

@@ -3,7 +3,7 @@ import {
   type BranchRule,
   checkPatternTotal,
   requiredBy,
-  rulesFor,
+  rulesOfRef,
   validateRule,
 } from '../../domain/branch-rules.ts'
 import { nameKey } from '../../domain/names.ts'
@@ -25,8 +25,8 @@ export interface Bypass extends RefUpdate {
 }
 
 /**
- * Returns functions that manage the required checks of branches. All rules whose pattern matches a
- * branch apply together, so their order does not matter.
+ * Returns functions that manage the required checks of branches and tags. All rules whose pattern
+ * matches a ref apply together, so their order does not matter.
  */
 export function createRuleStore(engine: Engine, audit: Audit) {
   const { kysely } = engine
@@ -48,13 +48,13 @@ export function createRuleStore(engine: Engine, audit: Audit) {
     remove: removeRule,
 
     /**
-     * Returns the patterns of all contexts that the branch requires, without duplicates, ordered by
-     * the patterns of their rules. Empty if no rule applies.
+     * Returns the patterns of all contexts that the rules of a branch or tag require, without
+     * duplicates, ordered by the patterns of their rules. Empty if no rule applies.
      *
-     * @param branch its name without `refs/heads/`
+     * @param ref its full name
      */
-    async requiredPatterns(repositoryId: number, branch: string): Promise<string[]> {
-      return requiredBy(rulesFor(await load(repositoryId), branch))
+    async requiredPatterns(repositoryId: number, ref: string): Promise<string[]> {
+      return requiredBy(rulesOfRef(await load(repositoryId), ref))
     },
 
     /** Records updates that a user may make although rules refuse them. */

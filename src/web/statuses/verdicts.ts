@@ -1,4 +1,5 @@
-import { type BranchRule, requiredBy, ruleMatcher } from '../../domain/branch-rules.ts'
+import { type BranchRule, refRuleMatcher, requiredBy } from '../../domain/branch-rules.ts'
+import { BRANCHES, TAGS } from '../../domain/ref-names.ts'
 import { type ExplainedVerdict, explainVerdict, type ReportedContext } from '../../domain/verdict.ts'
 import type { RefLists } from '../../git/history/ref-lists.ts'
 import type { RepositoryFiles } from '../../git/opened-repository.ts'
@@ -11,40 +12,50 @@ import { shownText } from '../parts/text.ts'
 const SHOWN = 5
 const NAMES = 20
 
-/** Whether a commit may be pushed to a branch with rules. */
+/** Whether a branch or tag with rules may name a commit. */
 export interface BranchVerdict extends ExplainedVerdict {
+  /** A tag is named in full. */
   branch: string
 }
 
 /**
  * Decides, as for a push, whether a commit may be the tip of its own branches and of the default
- * branch. Branches without rules have no verdict. Nor have those that contain the commit and have
- * moved on: a rule says nothing about what was pushed before.
+ * branch, and whether its tags may be created. Refs without rules have no verdict. Nor have branches
+ * that contain the commit and have moved on: a rule says nothing about what was pushed before.
  *
- * @param branches that contain the commit, the most important first
+ * @param refs branches that contain the commit and tags that name it, the most important first
  * @param reported of the commit, ordered by the code points of `context`
  */
 export function verdictsOn(
   sha: string,
   rules: readonly BranchRule[],
-  branches: readonly Ref[],
+  refs: readonly Ref[],
   { defaultBranch }: Pick<Refs, 'defaultBranch'>,
   reported: readonly ReportedContext[],
 ): BranchVerdict[] {
-  const rulesOf = ruleMatcher(rules)
-  const isPast = (name: string) => branches.some((branch) => branch.name === name && branch.sha !== sha)
+  const rulesOf = refRuleMatcher(rules)
+  const fullName = ({ kind, name }: Pick<Ref, 'kind' | 'name'>) => (kind === 'tag' ? TAGS : BRANCHES) + name
+  const isPast = (ref: string) => refs.some((other) => other.sha !== sha && fullName(other) === ref)
+  const [branches, tags] = [
+    refs.filter(({ kind }) => kind === 'branch').slice(0, NAMES),
+    refs.filter(({ kind }) => kind === 'tag').slice(0, NAMES),
+  ]
   const names = [
-    ...branches.slice(0, NAMES).map(({ name }) => name),
-    ...(defaultBranch ? [defaultBranch] : []),
+    ...branches.map(fullName),
+    ...(defaultBranch ? [`${BRANCHES}${defaultBranch}`] : []),
+    ...tags.map(fullName),
   ]
   return [...new Set(names)]
-    .filter((name) => rulesOf(name).length > 0 && !isPast(name))
+    .filter((ref) => rulesOf(ref).length > 0 && !isPast(ref))
     .slice(0, SHOWN)
-    .map((branch) => ({ branch, ...explainVerdict(reported, requiredBy(rulesOf(branch))) }))
+    .map((ref) => ({
+      branch: ref.startsWith(BRANCHES) ? ref.slice(BRANCHES.length) : ref,
+      ...explainVerdict(reported, requiredBy(rulesOf(ref))),
+    }))
 }
 
 /**
- * Decides about the newest commit of a branch. Tags have no verdict: what they name is past.
+ * Decides about the newest commit of a branch, or about the commit of a tag.
  *
  * @param lists says without asking git whether the default branch contains the commit
  */
@@ -56,6 +67,7 @@ export function tipVerdicts(
   rules: readonly BranchRule[],
   reported: readonly ReportedContext[],
 ): BranchVerdict[] {
+  if (ref?.kind === 'tag') return verdictsOn(ref.sha, rules, [ref], { defaultBranch: null }, reported)
   if (ref === null || branchOf(ref) === null) return []
   const isDefault = ({ name }: Ref) => name === refs.defaultBranch
   const contained = lists.contained(repository, refs, ref.sha).filter(isDefault)
@@ -71,10 +83,10 @@ export function requiredContexts(verdicts: readonly BranchVerdict[]) {
   }
 }
 
-/** Renders whether a commit meets the rules of branches: a line for each. */
+/** Renders whether a commit meets the rules of branches and tags: a line for each. */
 export function verdictLines(verdicts: readonly BranchVerdict[]): Html | string {
   if (verdicts.length === 0) return ''
-  return html`<ul class="verdicts" aria-label="Rules of branches">${verdicts.map(
+  return html`<ul class="verdicts" aria-label="Required checks">${verdicts.map(
     (verdict) => html`<li>${verdictWords(verdict)}</li>`,
   )}</ul>`
 }

@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 
 const BRANCHES = 'refs/heads/'
+const TAGS = 'refs/tags/'
 
 /**
  * Returns the commit that HEAD names in the checkout around a folder, and OWNER/NAME from its
@@ -62,12 +63,12 @@ export function anyTip(): string | undefined {
 }
 
 /**
- * Returns the names of the branches that an update of a ref changes, in the repository that a hook
- * runs in; undefined if git fails. git follows symbolic refs, so these are the branch at the end
- * and all branches that lead to it.
+ * Returns the full names of the branches and tags that an update of a ref changes, in the repository
+ * that a hook runs in; undefined if git fails. git follows symbolic refs, so these are the ref at the
+ * end and all that lead to it.
  */
-export function changedBranches(ref: string): string[] | undefined {
-  const listed = git('.', 'for-each-ref', '--format=%(if)%(symref)%(then)%(refname)%(end)', BRANCHES)
+export function changedRefs(ref: string): string[] | undefined {
+  const listed = git('.', 'for-each-ref', '--format=%(if)%(symref)%(then)%(refname)%(end)', BRANCHES, TAGS)
   if (listed === undefined) return undefined
   const endOf = (name: string) => git('.', 'symbolic-ref', '--quiet', name) ?? name
   const end = endOf(ref)
@@ -76,14 +77,26 @@ export function changedBranches(ref: string): string[] | undefined {
     (name) => `refs/${name.replaceAll('\\', '/')}`,
   )
   const names = new Set([end, ...listed.split('\n'), ...files.filter(isSymbolic)])
-  return [...names]
-    .filter((name) => name.startsWith(BRANCHES) && endOf(name) === end)
-    .map((name) => name.slice(BRANCHES.length))
+  return [...names].filter((name) => hasRules(name) && endOf(name) === end)
+}
+
+/** Returns what the server calls a ref: a branch by its name, a tag by its full name. */
+export function ruledName(ref: string): string {
+  return ref.startsWith(BRANCHES) ? ref.slice(BRANCHES.length) : ref
+}
+
+/** Returns whether a ref is a tag, by its full name. */
+export function isTag(ref: string): boolean {
+  return ref.startsWith(TAGS)
+}
+
+function hasRules(ref: string): boolean {
+  return ref.startsWith(BRANCHES) || isTag(ref)
 }
 
 function isSymbolic(file: string): boolean {
   try {
-    return file.startsWith(BRANCHES) && readFileSync(file, 'latin1').startsWith('ref:')
+    return hasRules(file) && readFileSync(file, 'latin1').startsWith('ref:')
   } catch {
     return false
   }

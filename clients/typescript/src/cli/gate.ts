@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { parse } from './arguments.ts'
-import { anyTip, changedBranches, isAncestor } from './checkout.ts'
+import { anyTip, changedRefs, isAncestor, isTag, resolveCommit, ruledName } from './checkout.ts'
 import { unmetChecks } from './describe-verdict.ts'
 import { exitCodes } from './exit-codes.ts'
 import { findTarget, targetOptions } from './target.ts'
@@ -14,7 +14,7 @@ const NOTHING = /^0+$/
 const UNREADABLE = 'its repository cannot be read'
 
 /**
- * Runs `commit-status gate`: refuses updates that the branch rules do not allow, as a `pre-receive`
+ * Runs `commit-status gate`: refuses updates that the rules of branches and tags do not allow, as a `pre-receive`
  * or `update` hook.
  */
 export async function gate(args: string[], env: NodeJS.ProcessEnv): Promise<number> {
@@ -22,11 +22,11 @@ export async function gate(args: string[], env: NodeJS.ProcessEnv): Promise<numb
   if (!values['branch-rules']) throw new UsageError('gate needs --branch-rules')
   let exitCode: number = exitCodes.success
   for (const [ref, old, tip] of updates(positionals)) {
-    const branches = changedBranches(ref)
-    if (!branches) refuse(ref, UNREADABLE)
-    for (const branch of branches ?? []) {
-      const reason = await reasonAgainst(branch, old, tip)
-      if (reason) refuse(branch, reason)
+    const refs = changedRefs(ref)
+    if (!refs) refuse(ref, UNREADABLE)
+    for (const ref of refs ?? []) {
+      const reason = await reasonAgainst(ref, old, tip)
+      if (reason) refuse(ruledName(ref), reason)
     }
   }
   return exitCode
@@ -36,8 +36,13 @@ export async function gate(args: string[], env: NodeJS.ProcessEnv): Promise<numb
     exitCode = exitCodes.failure
   }
 
-  async function reasonAgainst(branch: string, old: string, tip: string): Promise<string | undefined> {
-    const sha = NOTHING.test(tip) ? old : tip
+  async function reasonAgainst(ref: string, old: string, tip: string): Promise<string | undefined> {
+    const branch = ruledName(ref)
+    const [what, isDeletion] = [isTag(ref) ? 'a tag' : 'a branch', NOTHING.test(tip)]
+    const id = isDeletion ? old : tip
+    // A tag may be an object of its own, and need not lead to a commit.
+    const peeled = isTag(ref) ? resolveCommit('.', id) : id
+    const sha = peeled ?? id
     const {
       client,
       targetUrl: _link,
@@ -56,8 +61,10 @@ export async function gate(args: string[], env: NodeJS.ProcessEnv): Promise<numb
     if (answer.status !== 200) return `cannot read its rules: ${answer.body?.error ?? answer.status}`
     const { required } = answer.body
     if (required.length === 0) return undefined
-    if (sha !== tip) return 'a branch with required checks cannot be deleted'
-    if (!NOTHING.test(old) && !isAncestor(old, tip))
+    if (isDeletion) return `${what} with required checks cannot be deleted`
+    if (isTag(ref) && !NOTHING.test(old)) return 'a tag with required checks cannot be moved'
+    if (peeled === undefined) return 'a tag with required checks must name a commit'
+    if (!isTag(ref) && !NOTHING.test(old) && !isAncestor(old, tip))
       return 'a branch with required checks cannot be pushed to by force'
     return unmetChecks(isUnknown ? required.map((known) => ({ ...known, state: null })) : required).join(', ')
   }

@@ -65,7 +65,9 @@ export async function commitPage(pages: Pages, options: PageContext): Promise<vo
 
     return pageQueue.render(request, async () => {
       const statuses = await store.statuses.listWithReporters({ repositoryId: repository.id, sha })
-      const verdicts = places ? verdictsOn(sha, rules, places.branches, places.all, statuses) : []
+      const verdicts = places
+        ? verdictsOn(sha, rules, [...places.branches, ...places.tags], places.all, statuses)
+        : []
       const list: StatusList = {
         verdicts,
         required: requiredContexts(verdicts),

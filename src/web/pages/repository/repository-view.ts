@@ -1,6 +1,7 @@
-import { type BranchRule, isMetByFirstMatch } from '../../../domain/branch-rules.ts'
+import type { BranchRule } from '../../../domain/branch-rules.ts'
 import { shortId } from '../../../domain/commit-id.ts'
 import { allows } from '../../../domain/permissions.ts'
+import { isTagPattern } from '../../../domain/rule-patterns.ts'
 import { combinedCounts } from '../../../domain/states.ts'
 import type { Ref, Refs } from '../../../git/refs/read-refs.ts'
 import type { ReadableRepository } from '../../../store/access/access.ts'
@@ -19,6 +20,7 @@ import {
   stateOfSummary,
   subjectOf,
 } from '../../statuses/commit-row.ts'
+import { ruleMarks } from '../../statuses/rule-marks.ts'
 import { stateBadge } from '../../statuses/state-summary.ts'
 import { type BranchVerdict, verdictLines } from '../../statuses/verdicts.ts'
 
@@ -154,14 +156,27 @@ function pager({ repository, refs, ref, older, isFirstPage }: RepositoryView): H
   </p>`
 }
 
-/** Renders which checks a commit must have passed before a push moves a branch to it. */
+/**
+ * Renders which checks a commit must have passed before a push moves a branch to it, or creates a tag
+ * of it.
+ */
 function rulesView(rules: readonly BranchRule[]): Html | string {
   if (rules.length === 0) return ''
-  const item = ({ branchPattern, required }: BranchRule) => html`<div><dt>${shownText(branchPattern)}</dt>
-      <dd>${enumerate(required.map(shownText))}${isMetByFirstMatch(required) ? html` <span class="faint">(met by the first match)</span>` : ''}</dd></div>`
-  const [shown, folded] = [rules.slice(0, UNFOLDED), rules.slice(UNFOLDED)]
+  const [tags, branches] = [
+    rules.filter(({ branchPattern }) => isTagPattern(branchPattern)),
+    rules.filter(({ branchPattern }) => !isTagPattern(branchPattern)),
+  ]
   return html`<h2 id="rules">Required checks</h2>
-    <p class="hint">A push to these branches is accepted when these checks have passed.</p>
+    ${ruleGroup('A push to these branches is accepted when these checks have passed.', branches)}
+    ${ruleGroup('These tags are created on commits whose checks have passed, and are never moved or deleted.', tags)}`
+}
+
+function ruleGroup(hint: string, rules: readonly BranchRule[]): Html | string {
+  if (rules.length === 0) return ''
+  const item = (rule: BranchRule) => html`<div><dt>${shownText(rule.branchPattern)}</dt>
+      <dd>${enumerate(rule.required.map(shownText))}${ruleMarks(rule)}</dd></div>`
+  const [shown, folded] = [rules.slice(0, UNFOLDED), rules.slice(UNFOLDED)]
+  return html`<p class="hint">${hint}</p>
     <dl class="rules">${shown.map(item)}</dl>
     ${
       folded.length > 0

@@ -1,8 +1,10 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { requiredBy, rulesFor, validateRule } from '../../../domain/branch-rules.ts'
-import { patternMatcher } from '../../../domain/patterns.ts'
+import { requiredBy, rulesOfRef, validateRule } from '../../../domain/branch-rules.ts'
+import { BRANCHES, TAGS } from '../../../domain/ref-names.ts'
+import { isTagPattern, noteOnPattern, refMatcher } from '../../../domain/rule-patterns.ts'
 import { explainVerdict } from '../../../domain/verdict.ts'
 import { insteadOf, Unavailable } from '../../../errors.ts'
+import type { Ref, Refs } from '../../../git/refs/read-refs.ts'
 import type { ReadableRepository } from '../../../store/access/access.ts'
 import { ruleState } from '../../../store/repositories/rules.ts'
 import { linesOf, problemOf } from '../../forms/form.ts'
@@ -14,7 +16,9 @@ import type { PageContext } from '../../parts/page-context.ts'
 import type { Pages } from '../../parts/pages.ts'
 import { firstOf, type Query } from '../../parts/query.ts'
 import { headOf } from '../../parts/ref-chooser.ts'
+import { shownText } from '../../parts/text.ts'
 import { sessionOf, userOf } from '../../session/session-auth.ts'
+import { subjectOf } from '../../statuses/commit-row.ts'
 import { type Preview, type RuleForm, requiredChecksView } from './required-checks-view.ts'
 
 interface Route extends RepositoryRoute {
@@ -40,15 +44,19 @@ export async function requiredChecksPage(pages: Pages, context: PageContext): Pr
     const refs = await context.refs.list(repository, gitClient(request)).catch(insteadOf(Unavailable, null))
     const branches = refs?.branches ?? []
     const rules = await store.rules.load(repository.id)
+    const matches = refMatcher(form.branch)
     // The preview is of the branch that the pattern names, the first that matches, or the default.
-    const matches = patternMatcher(form.branch)
-    const isNamed = ({ name }: { name: string }) => name === form.branch
+    const isNamed = ({ name }: Ref) => name === form.branch
     const ref =
-      branches.find(isNamed) ?? branches.find(({ name }) => matches(name)) ?? (refs ? headOf(refs) : null)
-    // Other rules of a branch that matches apply as well.
-    const name = ref?.name ?? ''
-    const others = rules.filter(({ branchPattern }) => branchPattern !== form.branch && matches(name))
-    const required = requiredBy([...rulesFor(others, name), form])
+      branches.find(isNamed) ??
+      branches.find(({ name }) => matches(`${BRANCHES}${name}`)) ??
+      (refs ? headOf(refs) : null)
+    /** Returns what is required of a ref: other rules apply as well if this one does. */
+    const requiredOf = (name: string) => {
+      const others = rules.filter(({ branchPattern }) => branchPattern !== form.branch && matches(name))
+      return requiredBy([...rulesOfRef(others, name), form])
+    }
+    const tags = (refs?.tags ?? []).filter(({ name }) => matches(`${TAGS}${name}`))
     const history =
       ref &&
       (await commitLog
@@ -56,10 +64,17 @@ export async function requiredChecksPage(pages: Pages, context: PageContext): Pr
         .catch(insteadOf(Unavailable, null)))
     const commits = history?.commits ?? []
     return pageQueue.render(request, async () => {
+      const previewed = isTagPattern(form.branch)
+        ? tags.map(({ name, sha }) => ({ subject: shownText(name), sha, ref: `${TAGS}${name}` }))
+        : commits.map((commit) => ({
+            subject: subjectOf(commit),
+            sha: commit.sha,
+            ref: `${BRANCHES}${ref?.name ?? ''}`,
+          }))
       const preview: Preview[] = []
-      for (const commit of form.isPreview ? commits.slice(0, PREVIEWED) : []) {
-        const contexts = await store.summaries.listStates({ repositoryId: repository.id, sha: commit.sha })
-        preview.push({ commit, reason: explainVerdict(contexts, required).reason })
+      for (const { ref, ...row } of form.isPreview ? previewed.slice(0, PREVIEWED) : []) {
+        const contexts = await store.summaries.listStates({ repositoryId: repository.id, sha: row.sha })
+        preview.push({ ...row, reason: explainVerdict(contexts, requiredOf(ref)).reason })
       }
       const content = requiredChecksView({
         session: sessionOf(request),
@@ -68,6 +83,7 @@ export async function requiredChecksPage(pages: Pages, context: PageContext): Pr
         recent: await recentContexts(store.matrix, repository.id, commits),
         branch: ref?.name ?? null,
         preview,
+        note: noteOnPattern(form.branch, refs && fullNames(refs)),
         form,
       })
       return sendPage(reply, { title: `Required checks · ${repository.owner}/${repository.name}` }, content)
@@ -113,7 +129,9 @@ export async function requiredChecksPage(pages: Pages, context: PageContext): Pr
         return { shown: { ...form, isPreview: true } }
       }
       await transact((change) => store.rules.set(change, repository, rule, form.seen))
-      return { path, text: `Saved the rule for ${form.branch}.` }
+      const refs = await context.refs.list(repository, gitClient(request)).catch(insteadOf(Unavailable, null))
+      const note = noteOnPattern(form.branch, refs && fullNames(refs))
+      return { path, text: `Saved the rule for ${form.branch}${note === null ? '' : ` (${note})`}.` }
     },
   })
 }
@@ -126,4 +144,10 @@ function readRule(fields: URLSearchParams): RuleForm {
     seen: fields.get('seen') ?? '',
     isPreview: false,
   }
+}
+
+/** Returns the full names of all refs; null if there are more. */
+function fullNames({ branches, tags, more }: Refs): string[] | null {
+  if (more) return null
+  return [...branches.map(({ name }) => `${BRANCHES}${name}`), ...tags.map(({ name }) => `${TAGS}${name}`)]
 }

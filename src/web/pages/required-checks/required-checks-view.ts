@@ -1,7 +1,8 @@
 import type { Session } from '../../../auth/session.ts'
-import { type BranchRule, isMetByFirstMatch } from '../../../domain/branch-rules.ts'
+import type { BranchRule } from '../../../domain/branch-rules.ts'
 import { shortId } from '../../../domain/commit-id.ts'
-import type { Commit } from '../../../git/history/log-reader.ts'
+import { TAGS } from '../../../domain/ref-names.ts'
+import { isTagPattern } from '../../../domain/rule-patterns.ts'
 import type { ReadableRepository } from '../../../store/access/access.ts'
 import { ruleState } from '../../../store/repositories/rules.ts'
 import { field } from '../../forms/form.ts'
@@ -10,7 +11,7 @@ import { settingsHead, settingsPath } from '../../parts/administration.ts'
 import { type Html, html } from '../../parts/html.ts'
 import { csrfField } from '../../parts/layout.ts'
 import { enumerate, shownText } from '../../parts/text.ts'
-import { subjectOf } from '../../statuses/commit-row.ts'
+import { ruleMarks } from '../../statuses/rule-marks.ts'
 
 /** The form for a rule as filled in, and what is wrong with it. */
 export interface RuleForm {
@@ -25,9 +26,13 @@ export interface RuleForm {
   bypassError?: string
 }
 
-/** What a commit would have got. `reason`: why it would not have passed; null if it would. */
+/**
+ * What a commit of a branch, or a tag, would have got. `reason`: why it would not have passed; null
+ * if it would.
+ */
 export interface Preview {
-  commit: Commit
+  subject: Html | string
+  sha: string
   reason: string | null
 }
 
@@ -36,9 +41,11 @@ interface RequiredChecksView {
   repository: ReadableRepository
   rules: readonly BranchRule[]
   recent: readonly RecentContext[]
-  /** The branch whose commits `recent` and `preview` are of; null if there are none. */
+  /** The branch whose commits `recent` is of, and `preview` of a rule of branches; null if none. */
   branch: string | null
   preview: readonly Preview[]
+  /** What to say about the pattern of the form; null if nothing. */
+  note: string | null
   form: RuleForm
 }
 
@@ -52,14 +59,28 @@ export function requiredChecksView(view: RequiredChecksView): Html {
   ${
     rules.length === 0
       ? html`<p class="empty">There are no rules: every push is accepted.</p>`
-      : html`<div class="scroll" tabindex="0" role="group" aria-labelledby="rules"><table>
-    <thead><tr><th scope="col">Branches</th><th scope="col">Required checks</th><th scope="col">May bypass</th><th scope="col"><span class="sr">Actions</span></th></tr></thead>
-    <tbody>${rules.map((rule) => ruleRow(view, rule))}</tbody>
-  </table></div>`
+      : html`${ruleTable(
+          view,
+          'Branches',
+          rules.filter(({ branchPattern }) => !isTagPattern(branchPattern)),
+        )}
+  ${ruleTable(
+    view,
+    'Tags',
+    rules.filter(({ branchPattern }) => isTagPattern(branchPattern)),
+  )}`
   }
 </section>
 ${view.form.isPreview ? previewView(view) : ''}
 ${ruleForm(view)}`
+}
+
+function ruleTable(view: RequiredChecksView, label: string, rules: readonly BranchRule[]): Html | string {
+  if (rules.length === 0) return ''
+  return html`<div class="scroll" tabindex="0" role="group" aria-label="${label}"><table>
+    <thead><tr><th scope="col">${label}</th><th scope="col">Required checks</th><th scope="col">May bypass</th><th scope="col"><span class="sr">Actions</span></th></tr></thead>
+    <tbody>${rules.map((rule) => ruleRow(view, rule))}</tbody>
+  </table></div>`
 }
 
 function ruleRow({ session, repository }: RequiredChecksView, rule: BranchRule): Html {
@@ -67,7 +88,7 @@ function ruleRow({ session, repository }: RequiredChecksView, rule: BranchRule):
   const path = settingsPath(repository, PAGE)
   return html`<tr>
   <th scope="row">${shownText(branchPattern)}</th>
-  <td data-column="Required checks">${enumerate(required.map(shownText))}${isMetByFirstMatch(required) ? html` <span class="faint">(met by the first match)</span>` : ''}</td>
+  <td data-column="Required checks">${enumerate(required.map(shownText))}${ruleMarks(rule)}</td>
   <td data-column="May bypass">${bypass.length === 0 ? html`<span class="faint">nobody</span>` : bypass.map(({ name }) => name).join(', ')}</td>
   <td class="action"><form class="row" method="post" action="${path}">
     ${csrfField(session)}<input type="hidden" name="branch" value="${branchPattern}"><input type="hidden" name="seen" value="${ruleState(rule)}">
@@ -77,14 +98,17 @@ function ruleRow({ session, repository }: RequiredChecksView, rule: BranchRule):
 </tr>`
 }
 
-function previewView({ branch, preview, form }: RequiredChecksView): Html {
-  const item = ({ commit, reason }: Preview) => html`<li class="commit">
+function previewView({ branch, preview, form, note }: RequiredChecksView): Html {
+  const item = ({ subject, sha, reason }: Preview) => html`<li class="commit">
   <span class="badge ${reason === null ? 'success' : 'failure'}">${reason === null ? 'accepted' : 'refused'}</span>
-  <span class="subject">${subjectOf(commit)}</span>
-  <span class="faint"><code>${shortId(commit.sha)}</code>${reason === null ? '' : html` · ${shownText(reason)}`}</span></li>`
+  <span class="subject">${subject}</span>
+  <span class="faint"><code>${shortId(sha)}</code>${reason === null ? '' : html` · ${shownText(reason)}`}</span></li>`
+  const isOfTags = isTagPattern(form.branch)
+  const what = isOfTags ? 'tags that match' : html`commits of ${shownText(branch ?? form.branch)}`
   return html`<section aria-labelledby="preview">
-  <h2 id="preview">What the newest commits of ${shownText(branch ?? form.branch)} would have got</h2>
-  ${preview.length === 0 ? html`<p class="empty">There are no commits.</p>` : html`<ul class="list">${preview.map(item)}</ul>`}
+  <h2 id="preview">What the newest ${what} would have got</h2>
+  ${preview.length === 0 ? html`<p class="empty">There are no ${isOfTags ? 'tags that match' : 'commits'}.</p>` : html`<ul class="list">${preview.map(item)}</ul>`}
+  ${note === null ? '' : html`<p class="hint">${shownText(form.branch)}: ${shownText(note)}.</p>`}
   <p class="hint">Nothing is saved yet.</p>
 </section>`
 }
@@ -102,8 +126,9 @@ function ruleForm({ session, repository, recent, form, rules }: RequiredChecksVi
     ${field(
       {
         name: 'branch',
-        label: 'Branches',
-        hint: html`A name, or a pattern: <code>*</code> stands for any characters.`,
+        label: 'Branches or tags',
+        hint: html`A name, or a pattern: <code>*</code> stands for any characters. One that begins with <code>${TAGS}</code> is
+          about tags. Upper and lower case differ.`,
         error: isOfBranch ? error : undefined,
       },
       (attributes) =>
