@@ -1,5 +1,4 @@
 import { operations } from '../../generated/operations.ts'
-import type { completionOptions } from '../completion/completion.ts'
 import type { gateOptions } from '../gate.ts'
 import type { getOptions } from '../get.ts'
 import type { landOptions } from '../land/land.ts'
@@ -123,7 +122,7 @@ export const commandHelp = {
   completion: {
     usage: 'completion SHELL',
     summary: 'print a script by which bash, zsh or fish completes commands and options',
-    options: {} satisfies Record<keyof typeof completionOptions, OptionHelp>,
+    options: {},
     example: 'completion bash > /etc/bash_completion.d/commit-status',
     words: ['bash', 'zsh', 'fish'],
   },
