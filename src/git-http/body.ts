@@ -6,9 +6,9 @@ import { isSystemError, ServiceError } from '../errors.ts'
 import { tooLarge } from '../http/body.ts'
 import { abortBody, BODY_ABORTED, hasBody, isBodyAborted } from '../http/lingering-close.ts'
 import { SharedBudget } from '../util/shared-budget.ts'
-import type { GitService } from './backend.ts'
 import type { GitLimits } from './limits.ts'
-import { readCommands } from './push/commands.ts'
+import { type PushRequest, readCommands } from './push/commands.ts'
+import type { GitService } from './service.ts'
 import type { Spool } from './spool.ts'
 import { SpooledStream } from './spooled-stream.ts'
 
@@ -17,6 +17,10 @@ const FETCH_BYTES = 10 * 1024 * 1024
 /** Bytes that are decompressed at once: each time takes a turn of the event loop. */
 const GUNZIP_AT_ONCE = 32 * 1024
 const MB = 1_000_000
+/** Characters of commands that are kept while a push waits. */
+const KEPT_COMMANDS = 16 * 1024
+/** The body of a fetch that asks for nothing: git tries so whether it may send a large one. */
+const FLUSH = '0000'
 /** Bytes of a push that are written at once: fewer make one of 100 MB a fifth slower. */
 const WRITE_BATCH = 1024 * 1024
 
@@ -24,6 +28,10 @@ const WRITE_BATCH = 1024 * 1024
 export interface Body {
   /** What git reads: a stream, or a file from its start. */
   content: Readable | FileHandle
+  /** What a push begins with. null for a fetch, and for a large one, which is read again: many may wait. */
+  request: PushRequest | null
+  /** Whether it asks for nothing: git would answer nothing. */
+  isEmpty: boolean
   /** Milliseconds that git may work on it. */
   timeout: number
   /** Aborts when the body gives way to another client's. */
@@ -107,16 +115,25 @@ export function createBodyReceiver(
       onYield()
       return () => {}
     })
+    let start = ''
     await readBody(request.raw, reply.raw, {
       sink: content,
       maxBytes: bodyLimit('git-upload-pack', limits.maxBytes),
       pace: { bytes: Number.POSITIVE_INFINITY, window: bodyTimeout },
-      take: () => {},
+      take: (chunk) => {
+        if (start.length <= FLUSH.length) start += chunk.toString('latin1', 0, FLUSH.length + 1)
+      },
       signal: displaced.signal,
     })
-    const close = () => void content.destroy()
-    const keep = () => content.keep()
-    return { content, timeout: limits.timeout, displaced: displaced.signal, keep, close }
+    return {
+      content,
+      request: null,
+      isEmpty: start === FLUSH,
+      timeout: limits.timeout,
+      displaced: displaced.signal,
+      keep: () => content.keep(),
+      close: () => void content.destroy(),
+    }
   }
 
   /** Receives a push into a file. */
@@ -137,19 +154,25 @@ export function createBodyReceiver(
         sink,
         maxBytes: limits.maxBytes,
         pace: limits.pace,
-        take: (length) => {
+        take: ({ length }) => {
           if (!holder.take(length)) throw new ServiceError('no_room')
         },
         signal: displaced.signal,
       })
 
-      // They are not kept: many pushes may wait.
-      const { commands } = await readCommands(content)
+      const pushRequest = await readCommands(content)
+      const refs = pushRequest.commands.length
       const { any, megabyte, ref } = limits.pushTime
-      const time = any + (megabyte * holder.held) / MB + ref * commands.length
-      const close = () => void sink.destroy()
-      const timeout = Math.min(time, limits.timeout)
-      return { content, timeout, displaced: displaced.signal, keep: holder.keep, close }
+      const time = any + (megabyte * holder.held) / MB + ref * refs
+      return {
+        content,
+        request: lengthOf(pushRequest) <= KEPT_COMMANDS ? pushRequest : null,
+        isEmpty: refs === 0,
+        timeout: Math.min(time, limits.timeout),
+        displaced: displaced.signal,
+        keep: holder.keep,
+        close: () => void sink.destroy(),
+      }
     } catch (error) {
       sink.destroy()
       throw error
@@ -181,8 +204,8 @@ interface BodyOptions {
   /** Size of the largest body, counted while reading and after decompression. */
   maxBytes: number
   pace: GitLimits['pace']
-  /** Receives the length of each part, and throws if there is no room for it. */
-  take(length: number): void
+  /** Receives each part, and throws if there is no room for it. */
+  take(chunk: Buffer): void
   /** Ends the reading with its reason. */
   signal: AbortSignal
 }
@@ -217,7 +240,7 @@ export async function readBody(
     length += chunk.length
     try {
       if (length > maxBytes) throw tooLarge(maxBytes)
-      take(chunk.length)
+      take(chunk)
     } catch (error) {
       reject(error)
     }
@@ -250,6 +273,10 @@ export async function readBody(
     clearInterval(timer)
     signal.removeEventListener('abort', end)
   }
+}
+
+function lengthOf({ commands, capabilities }: PushRequest): number {
+  return commands.reduce((sum, { ref, old }) => sum + ref.length + 2 * old.length, capabilities.length)
 }
 
 /** Returns null for an encoding that is not supported. */

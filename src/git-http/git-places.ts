@@ -1,5 +1,5 @@
 import { FairQueue } from '../util/fair-queue.ts'
-import type { GitService } from './backend.ts'
+import type { GitService } from './service.ts'
 
 /**
  * Requests that may wait for a place, in total and from one client. The total is many times the

@@ -1,4 +1,4 @@
-import type { GitService } from './backend.ts'
+import type { GitService } from './service.ts'
 
 export interface GitLimits {
   /** Largest push in bytes. */

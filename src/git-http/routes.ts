@@ -11,11 +11,11 @@ import { sendError } from '../replies/error-replies.ts'
 import { recheckAccess } from '../replies/recheck-access.ts'
 import type { Pusher } from '../store/audit/audit.ts'
 import type { Store } from '../store/store.ts'
-import type { GitService } from './backend.ts'
 import { bodyLimit, checkGitBodyHeaders } from './body.ts'
 import { Presence } from './push/presence.ts'
 import { PushRecorder } from './push/record.ts'
 import { createGitServer, type GitRequest, type GitServerOptions, openServable } from './run.ts'
+import type { GitService } from './service.ts'
 
 export interface GitHttpOptions extends Omit<GitServerOptions, 'pushes' | 'garbage'> {
   authorizer: Authorizer
@@ -67,14 +67,19 @@ export async function gitHttp(app: FastifyInstance, options: GitHttpOptions): Pr
   const limits = { ...rest.limits, maxBytes: Math.min(rest.limits.maxBytes, rest.spool.bytes) }
   const presence = new Presence(rest.spool.folder)
   const onUnsettled = (error: unknown) => app.log.error({ err: error }, 'cannot settle a push yet')
-  const recorder = new PushRecorder(store.pushes, limits.timeout + GIT_ENDING, onUnsettled, presence)
+  const recorder = new PushRecorder({
+    pushes: store.pushes,
+    overdue: limits.timeout + GIT_ENDING,
+    presence,
+    onError: onUnsettled,
+  })
   const garbage = new GarbageCollector(limits.timeout)
   app.addHook('onClose', async () => {
     await Promise.all([recorder.close(), garbage.close()])
     await presence.close()
   })
   const onError = (error: unknown) => app.log.error({ err: error }, 'cannot check a push')
-  const runGit = createGitServer({ ...rest, limits, garbage, pushes: { store, recorder, onError } })
+  const runGit = createGitServer({ ...rest, limits, garbage, pushes: { store, recorder, presence, onError } })
   app.setErrorHandler(async (error, _request, reply) => {
     // That a client disconnects before the answer begins is no error of the server.
     const isDisconnect = hasCode(error, 'ERR_STREAM_PREMATURE_CLOSE')

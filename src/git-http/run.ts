@@ -13,11 +13,12 @@ import { QueueFull } from '../util/fair-queue.ts'
 import type { AddGauge } from '../util/gauge.ts'
 import { limitConcurrency } from '../util/limit-concurrency.ts'
 import { SharedBudget } from '../util/shared-budget.ts'
-import { type GitCall, startBackend } from './backend.ts'
 import { type Body, createBodyReceiver } from './body.ts'
 import { createGitPlaces } from './git-places.ts'
 import type { GitLimits } from './limits.ts'
-import { beginPush, type Push, type PushServices } from './push/push.ts'
+import { readCommands } from './push/commands.ts'
+import { Push, type PushOptions } from './push/push.ts'
+import { type GitCall, startService } from './service.ts'
 import type { Spool } from './spool.ts'
 import { SpooledStream } from './spooled-stream.ts'
 
@@ -45,7 +46,7 @@ export interface GitServerOptions {
   spool: Spool
   /** Milliseconds in which the body of a fetch must arrive. */
   bodyTimeout: number
-  pushes: PushServices
+  pushes: Pick<PushOptions, 'store' | 'recorder' | 'presence' | 'onError'>
   garbage: GarbageCollector
   addGauge?: AddGauge | undefined
 }
@@ -127,17 +128,17 @@ export function createGitServer(options: GitServerOptions) {
         // It may have been arriving or waiting for minutes.
         const { authorizeAgain } = call
         await authorizeAgain()
-        const target = { repository, opened, authorizeAgain }
-        const pushOrRefusal = await beginPush(pushes, pusher, target, content, signal)
-        if (Buffer.isBuffer(pushOrRefusal)) {
+        const pushRequest = body?.request ?? (await readCommands(content))
+        push = new Push({ ...pushes, pusher, repository, request: pushRequest, authorizeAgain })
+        const refusal = await push.begin(opened, signal)
+        if (refusal !== null) {
           await end()
-          return pushOrRefusal
+          return push.refuse(refusal)
         }
-        push = pushOrRefusal
       }
       await inTurn(() => setImmediate())
       signal.throwIfAborted()
-      begun = startBackend(opened, call, { body: content, push, answer, signal, timeout, onEnd })
+      begun = startService(opened, call, { body: content, push, answer, signal, timeout, onEnd })
     } catch (error) {
       await end()
       throw error
@@ -149,6 +150,11 @@ export function createGitServer(options: GitServerOptions) {
   return async (call: GitRequest): Promise<Readable | Buffer> => {
     const body = call.step === 'rpc' ? await receive(call) : null
     try {
+      if (body?.isEmpty) {
+        await openServable(call.repository)
+        body.close()
+        return Buffer.alloc(0)
+      }
       return await runInPlace(call, body)
     } catch (error) {
       body?.close()

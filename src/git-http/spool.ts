@@ -72,9 +72,9 @@ export async function openSpool(dataDir: string, bytes: number): Promise<Spool> 
   await chmod(folder, 0o700)
   await access(folder, constants.W_OK | constants.X_OK)
   // Network file systems keep removed files that another process has open under hidden names.
-  // FIFOs tell whether servers have ended: see `Presence`.
-  for (const entry of await readdir(folder, { withFileTypes: true }))
-    if (!entry.name.startsWith('.') && !entry.isFIFO()) await rm(join(folder, entry.name), { force: true })
+  // The locks of `Presence` are hidden too.
+  for (const name of await readdir(folder))
+    if (!name.startsWith('.')) await rm(join(folder, name), { force: true })
   if (bytes > 0) return new Spool(folder, bytes)
   const { bavail, bsize } = await statfs(folder)
   return new Spool(folder, Math.min(MAX_BYTES, Math.floor(bavail * bsize * SHARE)))

@@ -1,6 +1,6 @@
-import { readdir, rm, stat } from 'node:fs/promises'
+import { readdir, readFile, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { nullOnSystemError } from '../errors.ts'
+import { emptyWhenMissing, nullOnSystemError } from '../errors.ts'
 import { limitConcurrency } from '../util/limit-concurrency.ts'
 import { gitEnvironment } from './environment.ts'
 import type { OpenedRepository } from './opened-repository.ts'
@@ -16,9 +16,17 @@ const SETTINGS = { 'pack.threads': '1', 'core.bigFileThreshold': '16m' }
 /** Milliseconds by which the time of a new file may be behind the clock: it is of the last tick. */
 const TICK = 20
 
+/** More than this git collects by default: `gc.autoPackLimit`, and a 256th of `gc.auto`. */
+const PACKS = 50
+const LOOSE_IN_FOLDER = 26
+/** The folder of loose objects of which git counts the files. */
+const COUNTED_FOLDER = '17'
+/** A configuration that may set other numbers. */
+const OTHER_NUMBERS = /^[ \t]*\[[ \t]*(?:gc|include)/im
+
 /**
  * Combines the packs of repositories when git considers it worthwhile (`git gc --auto`): one
- * repository after the other, beside the requests.
+ * repository after the other, beside the requests. git is asked only where it may do so.
  */
 export class GarbageCollector {
   readonly #timeout: number
@@ -39,7 +47,7 @@ export class GarbageCollector {
     this.#waiting.add(path)
     await this.#inTurn(async () => {
       this.#waiting.delete(path)
-      if (this.#closing.signal.aborted) return
+      if (this.#closing.signal.aborted || !(await mayHaveGarbage(path))) return
       const stop = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(this.#timeout)])
       if (await runAuto(repository, stop, this.#timeout)) this.#pausedUntil.delete(path)
       else this.#pausedUntil.set(path, performance.now() + PAUSE)
@@ -50,6 +58,23 @@ export class GarbageCollector {
   async close(): Promise<void> {
     this.#closing.abort()
     await this.#inTurn(async () => {})
+  }
+}
+
+/** Returns false only if git would do nothing. */
+async function mayHaveGarbage(path: string): Promise<boolean> {
+  const namesIn = async (folder: string) =>
+    new Set(await readdir(join(path, 'objects', folder)).catch(emptyWhenMissing))
+  try {
+    const names = await namesIn('pack')
+    // A pack with such a file is not combined with others.
+    const isPack = (name: string) => name.endsWith('.pack') && !names.has(name.replace(/pack$/, 'keep'))
+    if ([...names].filter(isPack).length > PACKS) return true
+    if ((await namesIn(COUNTED_FOLDER)).size > LOOSE_IN_FOLDER) return true
+    return OTHER_NUMBERS.test(await readFile(join(path, 'config'), 'utf8'))
+  } catch {
+    // git says why.
+    return true
   }
 }
 

@@ -46,8 +46,6 @@ export const FIXED_SETTINGS: Readonly<Record<string, string>> = {
   // push would fail.
   'core.alternateRefsCommand': 'exit 0;',
 
-  // Only git's smart protocol is served.
-  'http.getanyfile': 'false',
   // Pushed objects are always checked, since they are passed on to other users of the repository:
   // for example a tree that contains `.git`. Histories of earlier tools have what is ignored, which
   // harms nobody and could only be mended by new ids.

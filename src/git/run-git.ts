@@ -185,8 +185,8 @@ export function terminateGroup(pid: number | undefined): () => void {
 
 /** Returns the options of git that name the repository of a command. */
 function placeOf({ path }: OpenedRepository, command: string | undefined): string[] {
-  // Its environment names the repository.
-  if (command === 'http-backend') return []
+  // They get it as an argument, and would take a bare repository with a work tree for a checkout.
+  if (command === 'upload-pack' || command === 'receive-pack') return []
   // git refuses to create a bare repository with a work tree, and otherwise fails if the configured
   // one does not exist.
   return command === 'init' ? [`--git-dir=${path}`] : [`--git-dir=${path}`, '--work-tree=/']

@@ -3,6 +3,7 @@ import t from 'tap'
 import { asAdministrator } from '../helpers/changes.ts'
 import { startServer, type TestServer } from '../helpers/server.ts'
 import { basic, createCheckout, git, tryGit, workFolder } from './client.ts'
+import { WHOLE } from './git-server.ts'
 import { beginRpc } from './raw.ts'
 
 const FETCH = '/info/refs?service=git-upload-pack'
@@ -129,7 +130,7 @@ t.test('access to a push is checked again when it has arrived', async (t) => {
     request.flushHeaders()
     await once(request, 'continue')
     await between()
-    request.end('0000')
+    request.end(WHOLE.push, 'latin1')
     return (await answer).status
   }
   t.equal(await push(async () => {}), 200)

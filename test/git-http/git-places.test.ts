@@ -11,8 +11,8 @@ import { asAdministrator } from '../helpers/changes.ts'
 import { startInstance } from '../helpers/instance.ts'
 import { until } from '../helpers/until.ts'
 import { basic, tryGit, workFolder } from './client.ts'
-import { blockGit, EVERYTHING, finish, HALF_OPEN, startGitServer, watchBackends } from './git-server.ts'
-import { backendsOf, beginRpc, pushBody, spooledFiles } from './raw.ts'
+import { blockGit, finish, HALF_OPEN, startGitServer, WHOLE, watchServices } from './git-server.ts'
+import { beginRpc, pushBody, servicesOf, spooledFiles } from './raw.ts'
 
 const ZERO = '0'.repeat(40)
 const ONE = '1'.repeat(40)
@@ -23,7 +23,7 @@ t.test('thirty clones of one client at once all succeed', async (t) => {
   const instance = await startInstance(t, server.options)
   const url = `${instance.url}/owner/demo.git`
   const folder = workFolder(t)
-  const watched = watchBackends(instance.child.pid)
+  const watched = watchServices(instance.child.pid)
   const results = await Promise.all(
     Array.from({ length: 30 }, (_, index) => tryGit(folder, ['clone', '--quiet', url, `clone-${index}`])),
   )
@@ -68,16 +68,16 @@ t.test('a request holds no place before all of it has arrived', async (t) => {
   }
   await clone()
   await push()
-  await until(() => backendsOf().length === 0)
+  await until(() => servicesOf().length === 0)
 })
 
 t.test('fetches cannot use the places for pushes', async (t) => {
   const { push, refs } = await startGitServer(t, { maxChildren: 4 })
   const release = blockGit(t, 'git-upload-pack')
   const held = ['127.0.0.2', '127.0.0.3', '127.0.0.4', '127.0.0.5'].map((address) => refs(address))
-  await until(() => backendsOf().length === 3)
+  await until(() => servicesOf().length === 3)
   await push()
-  t.equal(backendsOf().length, 3, 'no place is left for another fetch')
+  t.equal(servicesOf().length, 3, 'no place is left for another fetch')
   release()
   for (const { answer } of held) t.equal((await answer).status, 200)
 })
@@ -87,7 +87,7 @@ t.test('a push leaves the processors to others first, and ends also without its 
   const groupOf = (process: number | 'self') => readFileSync(`/proc/${process}/autogroup`, 'utf8')
   const own = groupOf('self')
   const held = await hold()
-  const [pid = 0] = backendsOf()
+  const [pid = 0] = servicesOf()
   t.equal(getPriority(pid), Math.min(19, getPriority() + 5))
   t.equal(groupOf('self'), own)
   const limits = readFileSync(`/proc/${pid}/limits`, 'utf8')
@@ -101,7 +101,7 @@ t.test('a push leaves the processors to others first, and ends also without its 
 
 t.test('one place serves fetches and pushes in turn', async (t) => {
   const { url, hold, clone, push } = await startGitServer(t, { maxChildren: 1 })
-  const watched = watchBackends()
+  const watched = watchServices()
   const held = await hold()
   const others = [clone(), push()]
   const anonymous = await fetch(`${url}/info/refs?service=git-receive-pack`)
@@ -142,15 +142,16 @@ t.test(
       )
     for (const [limits, stopped, kept] of [
       [{ pushTime: { ...pushTime, megabyte: 1_000_000 } }, refs(1), refs(500)],
-      [{ pushTime: { ...pushTime, ref: 60_000 } }, EVERYTHING, refs(1)],
-      [{ pushTime: { ...pushTime, any: 9_999_999 }, timeout: 1_000 }, EVERYTHING, null],
+      [{ pushTime: { ...pushTime, ref: 60_000 } }, WHOLE.push, refs(2)],
+      [{ pushTime: { ...pushTime, any: 9_999_999 }, timeout: 1_000 }, WHOLE.push, null],
     ] as const) {
       const { begin } = await startGitServer(t, limits)
       const release = blockGit(t)
       const requests = [stopped, kept].map((body) => {
-        const raw = body && begin('push', '127.0.0.2', '')
-        raw?.request.end(body)
-        return raw?.answer
+        if (body === null) return null
+        const raw = begin('push', '127.0.0.2', '')
+        raw.request.end(body, 'latin1')
+        return raw.answer
       })
       t.equal((await requests[0])?.status, 503)
       release()
@@ -160,7 +161,7 @@ t.test(
 )
 
 t.test('pushes that may take long leave half of the places to short ones', async (t) => {
-  const pushTime = { any: 60_000, megabyte: 0, ref: 1, short: 60_000 }
+  const pushTime = { any: 60_000, megabyte: 0, ref: 1, short: 60_001 }
   const { server, url } = await startGitServer(t, { maxChildren: 8, pushTime })
   const users: string[] = []
   for (const name of ['first', 'second', 'third']) {
@@ -174,17 +175,20 @@ t.test('pushes that may take long leave half of the places to short ones', async
   const release = blockGit(t)
   const push = (user: string, body: string | Buffer) => {
     const raw = beginRpc(url, 'git-receive-pack', user)
-    raw.request.end(body)
+    raw.request.end(body, 'latin1')
     return raw.answer
   }
-  const long = pushBody([`${ZERO} ${ONE} refs/heads/long`], 'report-status')
+  const long = pushBody(
+    [1, 2].map((ref) => `${ZERO} ${ONE} refs/heads/long-${ref}`),
+    'report-status',
+  )
   const answers = users.slice(0, 2).map((user) => push(user, long))
   await until(() => spooledFiles().length === 2)
-  await until(() => backendsOf().length === 1)
-  answers.push(push(users[2] ?? '', EVERYTHING))
-  await until(() => backendsOf().length === 2)
+  await until(() => servicesOf().length === 1)
+  answers.push(push(users[2] ?? '', WHOLE.push))
+  await until(() => servicesOf().length === 2)
   await until(() => spooledFiles().length === 3)
-  t.equal(backendsOf().length, 2)
+  t.equal(servicesOf().length, 2)
   release()
   for (const answer of answers) t.equal((await answer).status, 200)
 })

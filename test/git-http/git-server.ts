@@ -3,17 +3,21 @@ import type { Socket } from 'node:net'
 import { join } from 'node:path'
 import type { Test } from 'tap'
 import type { AppOptions } from '../../src/app.ts'
-import type { GitService } from '../../src/git-http/backend.ts'
+import type { GitService } from '../../src/git-http/service.ts'
 import { parseCidr } from '../../src/http/address.ts'
 import { replaceGit } from '../helpers/git.ts'
 import { type ServerOptions, startServer } from '../helpers/server.ts'
 import { until } from '../helpers/until.ts'
 import { basic, createCheckout, git, workFolder } from './client.ts'
-import { backendsOf, beginRefs, beginRpc, type RawAnswer, type RawRequest } from './raw.ts'
+import { beginRefs, beginRpc, pushBody, type RawAnswer, type RawRequest, servicesOf } from './raw.ts'
 
 /** The first byte of any request to git. */
 export const HALF_OPEN = '0'
-export const EVERYTHING = '0000'
+/** The smallest whole requests on which git works: a fetch of nothing, and a push that it refuses. */
+export const WHOLE = {
+  fetch: '00000000',
+  push: pushBody([`${'0'.repeat(40)} ${'1'.repeat(40)} refs/heads/main`], 'report-status').toString('latin1'),
+}
 
 /** Starts a server with one repository, for clients of several addresses. */
 export async function startGitServer(t: Test, limits: AppOptions['git'] = {}, options: ServerOptions = {}) {
@@ -38,7 +42,7 @@ export async function startGitServer(t: Test, limits: AppOptions['git'] = {}, op
     })
     begun.push(raw)
     if (part === '') raw.request.flushHeaders()
-    else raw.request.write(part)
+    else raw.request.write(part, 'latin1')
     return raw
   }
 
@@ -60,10 +64,10 @@ export async function startGitServer(t: Test, limits: AppOptions['git'] = {}, op
     /** Begins a push that takes a place and holds it until `finish` is called. */
     async hold(): Promise<Held> {
       const release = blockGit(t)
-      const before = backendsOf().length
-      const raw = begin('push', '127.0.0.2', EVERYTHING)
+      const before = servicesOf().length
+      const raw = begin('push', '127.0.0.2', WHOLE.push)
       raw.request.end()
-      await until(() => backendsOf().length > before)
+      await until(() => servicesOf().length > before)
       return { ...raw, release }
     },
     /** Requests the list of refs that a fetch begins with. */
@@ -98,7 +102,7 @@ export function blockGit(t: Test, service: GitService | '' = ''): () => void {
   writeFileSync(block, '')
   replaceGit(
     t,
-    `case "$1 $PATH_TRANSLATED $QUERY_STRING" in http-backend*${service}*) while [ -e ${block} ]; do sleep 0.02; done;; esac
+    `case "git-$1 $2" in "${service || 'git-'}"*" --stateless-rpc") while [ -e ${block} ]; do sleep 0.02; done;; esac
 exec "$git" "$@"`,
   )
   return () => rmSync(block, { force: true })
@@ -113,13 +117,13 @@ export function checkBusy(t: Test, { status, headers, body }: RawAnswer): void {
 }
 
 /** Counts the git processes that handle requests, until the returned function is called. */
-export function watchBackends(server?: number): () => { most: number; started: number } {
+export function watchServices(server?: number): () => { most: number; started: number } {
   const seen = new Set<number>()
   let most = 0
   const timer = setInterval(() => {
-    const backends = backendsOf(server)
-    most = Math.max(most, backends.length)
-    for (const pid of backends) seen.add(pid)
+    const services = servicesOf(server)
+    most = Math.max(most, services.length)
+    for (const pid of services) seen.add(pid)
   }, 5)
   return () => {
     clearInterval(timer)

@@ -92,11 +92,8 @@ t.test('an answer whose git fails half-way does not end as if it were complete',
   }
   const missing = await ask(`0032want ${'1'.repeat(40)}\n00000009done\n`)
   t.match(missing.body.toString(), /^[0-9a-f]{4}ERR .*not our ref/, 'an error that git explains is complete')
-  const head = String.raw`printf 'Content-Type: x\r\n\r\n0008NAK\nPACK'`
-  replaceGit(t, `[ "$1" = http-backend ] && { ${head}; exit 1; }; exec "$git" "$@"`)
-  await t.rejects(
-    ask(`0032want ${commits[0]}\n00000009done\n`).then(({ status }) => status === 503 && Promise.reject()),
-  )
+  replaceGit(t, `[ "$1" = upload-pack ] && { printf '0008NAK\\nPACK'; exit 1; }; exec "$git" "$@"`)
+  await t.rejects(ask(`0032want ${commits[0]}\n00000009done\n`))
 })
 
 t.test('a malformed fetch of a stranger writes no line above debug', async (t) => {
@@ -262,7 +259,7 @@ t.test('a request that takes too long is stopped', async (t) => {
     request.end(bytes)
     t.equal((await answer).status, 503)
   }
-  t.ok(performance.now() - since < 10_000, 'git that runs before the push is stopped too')
+  t.ok(performance.now() - since < 10_000)
   rmSync(slow)
   await checkUnharmed(t, path, url, authorization)
 })

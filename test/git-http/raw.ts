@@ -122,14 +122,14 @@ export function workersIn(path: string): number[] {
 }
 
 /**
- * Returns the `git http-backend` processes of a server, by default of this process: one for each
- * request.
+ * Returns the git processes of a server, by default of this process, that serve requests: one for
+ * each. A shell that is about to become git is none yet.
  */
-export function backendsOf(server = process.pid): number[] {
+export function servicesOf(server = process.pid): number[] {
   return readFileSync(`/proc/${server}/task/${server}/children`, 'utf8')
     .split(' ')
     .map(Number)
-    .filter((pid) => isRunning(pid) && commandLine(pid).includes('http-backend'))
+    .filter((pid) => isRunning(pid) && /^(?!.*ulimit).*--stateless-rpc/s.test(commandLine(pid)))
 }
 
 function linkOf(link: string): string {

@@ -5,7 +5,7 @@ import { startInstance } from '../helpers/instance.ts'
 import { startServer } from '../helpers/server.ts'
 import { until } from '../helpers/until.ts'
 import { basic, commit, createCheckout, git, workFolder } from './client.ts'
-import { backendsOf, rpcText, spooledFiles } from './raw.ts'
+import { rpcText, servicesOf, spooledFiles } from './raw.ts'
 import { readSlowly, sendSlowly } from './slow-clients.ts'
 
 /** Milliseconds in which others are served. */
@@ -59,7 +59,7 @@ t.test('a stranger clones beside many slow readers', async (t) => {
   const readers = readSlowly(clients, fetchRequest)
   t.teardown(readers.stop)
   await until(() => readers.received().every((text) => text.includes('200 OK')))
-  await until(() => backendsOf(pid).length === 0)
+  await until(() => servicesOf(pid).length === 0)
   t.ok((await clone()) < PROMISE)
   t.equal(readers.open(), 16, 'slow readers keep their connections')
   t.ok(spooledFiles(pid).length > 0)
@@ -79,7 +79,7 @@ t.test('others push beside slow pushes of a user', async (t) => {
   t.ok((await push(tokens.alice)) < PROMISE)
   t.ok((await clone()) < PROMISE)
   t.equal(pushes.open(), 8)
-  t.same(backendsOf(pid), [])
+  t.same(servicesOf(pid), [])
   pushes.stop()
   await until(() => spooledFiles(pid).length === 0)
 })
@@ -93,14 +93,14 @@ t.test(
     const clients = { url, addresses, connections: 3, bytesPerSecond: 2_000 }
     const readers = readSlowly(clients, fetchRequest)
     t.teardown(readers.stop)
-    await until(() => backendsOf(pid).length === 3)
+    await until(() => servicesOf(pid).length === 3)
     await setTimeout(1_000)
-    t.equal(backendsOf(pid).length, 3, 'git is waiting in every place')
+    t.equal(servicesOf(pid).length, 3, 'git is waiting in every place')
     t.equal(readers.open(), 3)
     t.ok((await push(tokens.alice)) < PROMISE, 'places for pushes are others')
     t.equal(readers.open(), 3)
     t.ok((await clone()) < PROMISE, 'the clone itself is larger than what is left')
-    await until(() => backendsOf(pid).length < 3)
+    await until(() => servicesOf(pid).length < 3)
     await readers.drain()
     const ended = readers.received().filter((text) => text.endsWith('\r\n0\r\n\r\n'))
     t.ok(ended.length < 3, 'an answer that was cut does not end as if it were complete')

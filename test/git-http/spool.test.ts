@@ -17,7 +17,7 @@ import { until } from '../helpers/until.ts'
 import { basic, commit, createCheckout, git, packedPush, tryGit } from './client.ts'
 import { packOfDeltas } from './delta-pack.ts'
 import { blockGit, startGitServer } from './git-server.ts'
-import { backendsOf, beginRpc, pushBody, spooledBytes, spooledFiles } from './raw.ts'
+import { beginRpc, pushBody, servicesOf, spooledBytes, spooledFiles } from './raw.ts'
 
 const MB = 1_000_000
 
@@ -202,7 +202,7 @@ t.test('a push on which git works does not give way', async (t) => {
   const release = blockGit(t)
   const { request, answer } = beginRpc(url, 'git-receive-pack', authorization)
   request.end(bytes)
-  await until(() => backendsOf().length === 1)
+  await until(() => servicesOf().length === 1)
   const late = beginRpc(url, 'git-receive-pack', other)
   late.request.on('error', () => {}).end(randomBytes(5 * MB))
   t.equal((await late.answer).status, 503)

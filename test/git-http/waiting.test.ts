@@ -8,13 +8,13 @@ import t from 'tap'
 import { stopServing } from '../../src/ops/stop.ts'
 import { turnsOf } from '../helpers/turns.ts'
 import { until } from '../helpers/until.ts'
-import { checkBusy, EVERYTHING, finish, HALF_OPEN, startGitServer, watchBackends } from './git-server.ts'
+import { checkBusy, finish, HALF_OPEN, startGitServer, WHOLE, watchServices } from './git-server.ts'
 import {
-  backendsOf,
   beginRpc,
   packet,
   type RawAnswer,
   rpcText,
+  servicesOf,
   spooledBytes,
   spooledFiles,
   workersIn,
@@ -54,7 +54,7 @@ t.test('a request that waits too long gets 503', async (t) => {
   const { begin, hold } = await startGitServer(t, { maxChildren: 1, maxWait: 200 })
   const held = await hold()
   for (const service of ['fetch', 'push'] as const) {
-    const waiting = begin(service, '127.0.0.3', EVERYTHING)
+    const waiting = begin(service, '127.0.0.3', WHOLE[service])
     waiting.request.end()
     checkBusy(t, await waiting.answer)
   }
@@ -63,13 +63,13 @@ t.test('a request that waits too long gets 503', async (t) => {
 
 t.test('git does not run for clients that disconnect while they wait', async (t) => {
   const { server, authorization, begin, refs, hold, clone } = await startGitServer(t, { maxChildren: 1 })
-  const watched = watchBackends()
+  const watched = watchServices()
   const held = await hold()
   const port = Number(new URL(server.url).port)
   const push = rpcText('owner/demo', 'git-receive-pack', { authorization, length: 4 })
   const ended = connect(port, '127.0.0.1', () => ended.end(`${push}00`))
   const whole = (['fetch', 'push'] as const).map((service) => {
-    const { request } = begin(service, '127.0.0.3', EVERYTHING)
+    const { request } = begin(service, '127.0.0.3', WHOLE[service])
     return request.end()
   })
   const list = refs('127.0.0.3')
@@ -80,13 +80,13 @@ t.test('git does not run for clients that disconnect while they wait', async (t)
   await setTimeout(200)
   ended.destroy()
   t.equal(watched().started, 1)
-  await until(() => backendsOf().length === 0)
+  await until(() => servicesOf().length === 0)
   await clone()
 })
 
 t.test('git runs for at most the first pipelined request of a disconnected client', async (t) => {
   const { server, hold, clone } = await startGitServer(t, { maxChildren: 1 })
-  const watched = watchBackends()
+  const watched = watchServices()
   const held = await hold()
   const refs = 'GET /owner/demo.git/info/refs?service=git-upload-pack HTTP/1.1\r\nHost: x\r\n\r\n'
   const socket = connect(Number(new URL(server.url).port), '127.0.0.1', () => socket.write(refs.repeat(20)))
@@ -98,7 +98,7 @@ t.test('git runs for at most the first pipelined request of a disconnected clien
   // The server reads no more from a client with pipelined requests, so it does not see the
   // disconnect.
   t.ok(watched().started <= 2)
-  await until(() => backendsOf().length === 0)
+  await until(() => servicesOf().length === 0)
   await clone()
 })
 
@@ -183,18 +183,18 @@ t.test('few bodies arrive at a time, and those of who sends most give way', asyn
 t.test('room for the body of a fetch is released when git has read it', async (t) => {
   // Enough for two bodies in memory and one on disk.
   const limits = { bodyMemory: { each: 1_200, all: 1_200 } }
-  const { begin } = await startGitServer(t, limits, { spoolBytes: EVERYTHING.length })
+  const { begin } = await startGitServer(t, limits, { spoolBytes: WHOLE.fetch.length })
   for (let count = 0; count < 4; count++) {
-    const { request, answer } = begin('fetch', '127.0.0.2', EVERYTHING)
+    const { request, answer } = begin('fetch', '127.0.0.2', WHOLE.fetch)
     request.end()
     t.equal((await answer).status, 200)
   }
 })
 
 t.test('room for a push is released when it ends', async (t) => {
-  const { begin } = await startGitServer(t, {}, { spoolBytes: EVERYTHING.length })
+  const { begin } = await startGitServer(t, {}, { spoolBytes: WHOLE.push.length })
   for (let count = 0; count < 3; count++) {
-    const { request, answer } = begin('push', '127.0.0.2', EVERYTHING)
+    const { request, answer } = begin('push', '127.0.0.2', WHOLE.push)
     request.end()
     t.not((await answer).status, 503)
   }

@@ -6,12 +6,12 @@ import { ServiceError } from '../../errors.ts'
 import type { OpenedRepository } from '../../git/opened-repository.ts'
 import { readSymbolicRefs } from '../../git/refs/symbolic-refs.ts'
 import { decodeLatin1 } from '../../git/run-git.ts'
-import type { Pusher, RefUpdate } from '../../store/audit/audit.ts'
+import type { RefUpdate } from '../../store/audit/audit.ts'
 import type { Bypass } from '../../store/repositories/rules.ts'
-import type { Store } from '../../store/store.ts'
 import { NO_OBJECT } from './commands.ts'
 import type { PushedRefs } from './proc-receive.ts'
-import { findCommits, isAncestor } from './ref-graph.ts'
+import type { Push, PushOptions } from './push.ts'
+import { compareTips, type Move } from './ref-graph.ts'
 
 /** An update of branches with rules. */
 interface RuledUpdate {
@@ -32,34 +32,13 @@ const NO_ACCESS = 'you may not push here any more'
 const DELETED = 'a branch with required checks cannot be deleted'
 const FORCED = 'a branch with required checks cannot be pushed to by force'
 const ATOMIC = 'the push is atomic, and another ref was refused'
-
-/** A push to a repository with branch rules. */
-interface GatedPush {
-  store: Pick<Store, 'rules' | 'statuses'>
-  pusher: Pusher
-  repository: OpenedRepository
-  /** The rules before git started. */
-  rules: readonly BranchRule[]
-  /** Throws if the user may not push any more. */
-  authorizeAgain(): Promise<void>
-  /** Receives the error for which all refs are refused. */
-  onError(error: unknown): void
-}
-
-/**
- * Returns why a push has too many refs for its branches with rules, so that git need not run; null
- * if it has not.
- */
-export async function findLimit(
-  { repository, pusher, rules }: GatedPush,
-  updates: readonly RefUpdate[],
-  signal: AbortSignal,
-): Promise<string | null> {
-  if (updates.length <= MAX_RULED_REFS) return null
-  const ruled = ruledUpdates(rules, updates, await findBranches(repository, signal))
-  const { id } = pusher.by.user
-  if (ruled.every(({ branches }) => branches.every((rules) => isBypassedBy(rules, id)))) return null
-  return `${updates.length} refs in one push with a branch that has required checks; at most ${MAX_RULED_REFS} are allowed: push fewer at a time`
+/** Why a move of a branch is refused whatever has been reported. */
+const REASONS: Record<Move, string | null> = {
+  created: null,
+  forward: null,
+  forced: FORCED,
+  'not from a commit': CHANGED,
+  'not to a commit': NOT_A_COMMIT,
 }
 
 /**
@@ -72,39 +51,53 @@ export async function findLimit(
  *
  * @returns a reason for each ref that is not updated
  */
-export async function decide(push: GatedPush, pushed: PushedRefs): Promise<Map<string, string>> {
+export async function decide(
+  push: Push,
+  pushed: PushedRefs,
+  { authorizeAgain, onError }: Pick<PushOptions, 'authorizeAgain' | 'onError'>,
+): Promise<Map<string, string>> {
   try {
-    return await decideRefs(push, pushed)
+    return await decideRefs(push, pushed, authorizeAgain)
   } catch (error) {
     // Others at a blocked address may have spent its budget.
     if (error instanceof ServiceError && !(error instanceof Blocked))
       return refuseAll(pushed.updates, NO_ACCESS)
-    push.onError(error)
+    onError(error)
     return refuseAll(pushed.updates, FAILED)
   }
 }
 
 async function decideRefs(
-  { store, pusher, repository, rules, authorizeAgain }: GatedPush,
+  { store, pusher, opened, rules: rulesBefore }: Push,
   { updates, atomic, signal }: PushedRefs,
+  authorizeAgain: () => Promise<void>,
 ): Promise<Map<string, string>> {
-  const branchesOf = await findBranches(repository, signal)
+  const { repositoryId, by } = pusher
+  const branchesOf = await findBranches(opened, signal)
   /** Why an update is refused whatever has been reported; null: it depends on the reports. */
   const reasons = new Map<RefUpdate, string | null>()
   const compare = async (rules: readonly BranchRule[]) => {
     const ruled = ruledUpdates(rules, updates, branchesOf)
-    const newUpdates = ruled.filter(({ update }) => !reasons.has(update))
-    const ids = newUpdates.flatMap(({ update }) => [update.old, update.new])
-    const commits = await findCommits(repository, ids, signal)
-    for (const { update } of newUpdates)
-      reasons.set(update, await compareTips(repository, update, commits, signal))
+    const newUpdates = ruled.map(({ update }) => update).filter((update) => !reasons.has(update))
+    const [deletions, others] = [
+      newUpdates.filter(({ new: tip }) => NO_OBJECT.test(tip)),
+      newUpdates.filter(({ new: tip }) => !NO_OBJECT.test(tip)),
+    ]
+    for (const update of deletions) reasons.set(update, DELETED)
+    for (const [update, move] of await compareTips(opened, others, signal)) reasons.set(update, REASONS[move])
     return ruled
   }
+  const isBypassed = ({ branches }: RuledUpdate) => branches.every((rules) => isBypassedBy(rules, by.user.id))
 
-  await compare(rules)
+  if (updates.length > MAX_RULED_REFS) {
+    // Not all of them are compared, which takes long.
+    const ruled = ruledUpdates(rulesBefore, updates, branchesOf)
+    if (!ruled.every(isBypassed)) return refuseAll(updates, tooMany(updates.length))
+  }
+  await compare(rulesBefore)
   await authorizeAgain()
   // A rule may have been added meanwhile. What has been compared already is not compared again.
-  const ruled = await compare(await store.rules.load(pusher.repositoryId))
+  const ruled = await compare(await store.rules.load(repositoryId))
 
   const refusals = new Map<string, string>()
   const bypasses: Bypass[] = []
@@ -112,10 +105,10 @@ async function decideRefs(
     for (const rules of branches) {
       const reason =
         reasons.get(update) ??
-        explainVerdict(await store.statuses.list(pusher.repositoryId, update.new), requiredBy(rules)).reason
+        explainVerdict(await store.statuses.list(repositoryId, update.new), requiredBy(rules)).reason
       if (reason === null) continue
       // git refuses these too, whoever pushes them.
-      if (reason !== NOT_A_COMMIT && reason !== CHANGED && isBypassedBy(rules, pusher.by.user.id))
+      if (reason !== NOT_A_COMMIT && reason !== CHANGED && isBypassedBy(rules, by.user.id))
         bypasses.push({ ...update, reason })
       else refusals.set(update.ref, reason)
     }
@@ -128,26 +121,8 @@ async function decideRefs(
 }
 
 /**
- * Compares an update with the graph of commits. Returns why it is refused, or null.
- *
- * @param commits those of the ids that are commits
- */
-async function compareTips(
-  repository: OpenedRepository,
-  { old, new: tip }: RefUpdate,
-  commits: ReadonlySet<string>,
-  signal: AbortSignal,
-): Promise<string | null> {
-  if (NO_OBJECT.test(tip)) return DELETED
-  if (!commits.has(tip)) return NOT_A_COMMIT
-  if (NO_OBJECT.test(old)) return null
-  if (!commits.has(old)) return CHANGED
-  return (await isAncestor(repository, old, tip, signal)) ? null : FORCED
-}
-
-/**
- * Returns a function that finds the full names of the branches that an update of a ref changes. git follows symbolic refs, so these are the branch at the end and all branches
- * that lead to it.
+ * Returns a function that finds the full names of the branches that an update of a ref changes. git
+ * follows symbolic refs, so these are the branch at the end and all branches that lead to it.
  */
 async function findBranches(
   repository: OpenedRepository,
@@ -176,6 +151,10 @@ function ruledUpdates(
       .filter((branchRules) => branchRules.length > 0)
     return branches.length > 0 ? [{ update, branches }] : []
   })
+}
+
+function tooMany(count: number): string {
+  return `${count} refs in one push with a branch that has required checks; at most ${MAX_RULED_REFS} are allowed: push fewer at a time`
 }
 
 function refuseAll(updates: readonly RefUpdate[], reason: string): Map<string, string> {

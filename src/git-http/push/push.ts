@@ -1,108 +1,203 @@
-import type { FileHandle } from 'node:fs/promises'
-import { rulesOfRef } from '../../domain/branch-rules.ts'
+import { type BranchRule, rulesOfRef } from '../../domain/branch-rules.ts'
 import { BRANCHES } from '../../domain/ref-names.ts'
 import type { OpenedRepository } from '../../git/opened-repository.ts'
 import { followFirstBranch } from '../../git/refs/default-branch.ts'
-import { type RefIds, readRefIds } from '../../git/refs/list-refs.ts'
+import { type RefIds, readRefIds } from '../../git/refs/ref-ids.ts'
 import type { ReadableRepository } from '../../store/access/access.ts'
 import type { Pusher, RefUpdate } from '../../store/audit/audit.ts'
+import type { PushOutcome } from '../../store/repositories/pushes.ts'
 import type { Store } from '../../store/store.ts'
-import { NO_OBJECT, readCommands, refsOf } from './commands.ts'
+import { persist } from '../../util/persist.ts'
+import { NO_OBJECT, type PushRequest, refsOf } from './commands.ts'
 import { syncFolders } from './folder-sync.ts'
-import { decide, findLimit } from './gate.ts'
-import type { Decide } from './proc-receive.ts'
+import { decide } from './gate.ts'
+import { compareRefs, isMove, nothingKnown } from './outcome.ts'
+import type { Presence } from './presence.ts'
+import type { PushedRefs } from './proc-receive.ts'
 import type { PushRecorder } from './record.ts'
 import { PushReport, reportRefusal } from './report.ts'
 
-/** What pushes need of the server. */
-export interface PushServices {
-  store: Pick<Store, 'rules' | 'statuses'>
+export interface PushOptions {
+  store: Pick<Store, 'rules' | 'statuses' | 'pushes'>
   recorder: PushRecorder
+  /** null: this server leaves nothing that tells whether its git has ended. */
+  presence: Presence | null
   /** Receives the error for which a push was refused. */
   onError(error: unknown): void
-}
-
-/** A push on which git may work. */
-export interface Push {
-  /** What git inherits: see `Presence`. null where there is none. */
-  descriptor: number | null
-  /** Decides which refs git updates; null: git updates all. */
-  decide: Decide | null
-  report: PushReport
-  /**
-   * Waits until what git has updated is on disk. Called before git's report is sent.
-   *
-   * @throws RepositoryUnavailable
-   */
-  sync(): Promise<void>
-  /**
-   * Records what the push updated. Call it when git has ended, or could not be started. Never
-   * rejects.
-   */
-  end(): Promise<void>
+  pusher: Pusher
+  repository: ReadableRepository
+  /** It has commands. */
+  request: PushRequest
+  /** Throws if the user may not push any more. */
+  authorizeAgain(): Promise<void>
 }
 
 /** Maximum number of refs of one push. */
 export const MAX_REFS = 10_000
 
-/**
- * Begins a push, and records that git may work on it from now on:
- *
- * ```
- *   commands read ── rules loaded ── stored ──▶ git runs ── gate (only with rules) ──▶ git updates refs
- *     │                                                                                  │
- *     └──▶ refused before git runs                 end: settled ◀── sync ◀── git's report┘
- * ```
- *
- * @returns the push, whose `end` must be called; or an answer that refuses it
- */
-export async function beginPush(
-  { store, recorder, onError }: PushServices,
-  pusher: Pusher,
-  {
-    repository,
-    opened,
-    authorizeAgain,
-  }: { repository: ReadableRepository; opened: OpenedRepository; authorizeAgain(): Promise<void> },
-  body: FileHandle,
-  signal: AbortSignal,
-): Promise<Push | Buffer> {
-  const request = await readCommands(body)
-  const { commands } = request
-  await recorder.settleKilled(pusher.repositoryId)
-  const before = await readRefIds(opened, refsOf(commands), { signal })
-  const rules = await store.rules.load(pusher.repositoryId)
-  const gated =
-    rules.length > 0 ? { store, pusher, repository: opened, rules, authorizeAgain, onError } : null
-  const reason = findReason(commands, before) ?? (gated && (await findLimit(gated, commands, signal)))
-  if (reason !== null) return reportRefusal(request, reason)
-  signal.throwIfAborted()
-  // Without commands, git has nothing to update.
-  const begunPush = commands.length > 0 ? await recorder.begin(pusher, repository, commands, before) : null
-  const report = new PushReport(commands)
-  let synced: Promise<void> | undefined
+type State = 'received' | 'beginning' | 'refused' | 'open' | 'deciding' | 'ended' | 'settled'
 
-  const sync = () => {
-    synced ??= (async () => {
-      const mayMove = (branch: string) => rulesOfRef(rules, `${BRANCHES}${branch}`).length === 0
-      // HEAD of an imported repository belongs to its owner.
-      if (repository.managed) await followFirstBranch(opened, mayMove)
-      await syncFolders(opened.path)
-    })()
-    return synced
+/** The transitions of a push. */
+const NEXT: Record<State, readonly State[]> = {
+  received: ['beginning'],
+  beginning: ['refused', 'open'],
+  refused: [],
+  open: ['deciding', 'ended'],
+  deciding: ['open', 'ended'],
+  ended: ['settled'],
+  settled: [],
+}
+
+/**
+ * A push, from its commands to its event.
+ *
+ * ```
+ *   received ──▶ beginning ── stored ──▶ open ──────── git has ended ────────▶ ended ──▶ settled
+ *                    │                   │  ▲          or never started        ▲    its event replaces
+ *                    │ git must not      │  │ a reason for each              │    what was stored
+ *                    │ decide   the hook │  │ refused ref                    │
+ *                    ▼              asks ▼  │                                │
+ *                 refused             deciding ──────────────────────────────┘
+ * ```
+ *
+ * Nothing is stored until it is open. From then on no end of a process loses what git updates: what is stored is settled by this
+ * object, or by `PushRecorder` if the server is killed. Only pushes to repositories with rules are
+ * decided.
+ */
+export class Push {
+  readonly pusher: Pusher
+  readonly repository: ReadableRepository
+  readonly request: PushRequest
+  readonly report: PushReport
+  /** The rules before git started. */
+  rules: readonly BranchRule[] = []
+  readonly #options: PushOptions
+  #state: State = 'received'
+  #opened: OpenedRepository | null = null
+  #descriptor: number | null = null
+  #synced: Promise<void> | undefined
+  /** Resolves with the updates that git reported; null if it did not report all. */
+  readonly #ended = Promise.withResolvers<readonly RefUpdate[] | null>()
+  #settled: Promise<void> | undefined
+
+  constructor(options: PushOptions) {
+    const { pusher, repository, request } = options
+    this.#options = options
+    this.pusher = pusher
+    this.repository = repository
+    this.request = request
+    this.report = new PushReport(request.commands)
   }
 
-  return {
-    descriptor: begunPush?.descriptor ?? null,
-    decide: gated && ((pushed) => decide(gated, pushed)),
-    report,
-    sync,
-    async end() {
-      if (!begunPush) return
-      // A power cut must not undo what the event says. Who sends the report learns why this fails.
-      await sync().catch(() => {})
-      await begunPush.settle(report.updated)
-    },
+  get store(): PushOptions['store'] {
+    return this.#options.store
+  }
+
+  /** What git inherits: see `Presence`. null where there is none. */
+  get descriptor(): number | null {
+    return this.#descriptor
+  }
+
+  /** Whether git asks which refs it may update. */
+  get isGated(): boolean {
+    return this.rules.length > 0
+  }
+
+  /** @throws Error before `begin` has returned null */
+  get opened(): OpenedRepository {
+    if (!this.#opened) throw new Error('the push has not begun')
+    return this.#opened
+  }
+
+  /**
+   * Records that git may work on the push from now on, unless git must not decide about it. `end`
+   * must be called then.
+   *
+   * @returns why the push was refused; null if it is open
+   */
+  async begin(opened: OpenedRepository, signal: AbortSignal): Promise<string | null> {
+    this.#enter('beginning')
+    const { store, recorder, presence, pusher, request } = this.#options
+    const { commands } = request
+    await recorder.settleKilled(pusher.repositoryId)
+    const before = await readRefIds(opened, refsOf(commands), { signal })
+    this.rules = await store.rules.load(pusher.repositoryId)
+    const reason = findReason(commands, before)
+    if (reason !== null) {
+      this.#enter('refused')
+      return reason
+    }
+
+    signal.throwIfAborted()
+    const own = await presence?.own()
+    const id = await store.pushes.begin(pusher, commands, own?.server)
+    this.#enter('open')
+    this.#opened = opened
+    this.#descriptor = own?.git.fd ?? null
+    this.#settled = recorder.leave(id, this.#settle(id, before))
+    return null
+  }
+
+  /** Decides which refs git does not update: see `decide`. */
+  async decide(pushed: PushedRefs): Promise<ReadonlyMap<string, string>> {
+    this.#enter('deciding')
+    const refusals = await decide(this, pushed, this.#options)
+    // git may have been stopped meanwhile.
+    if (this.#state === 'deciding') this.#enter('open')
+    return refusals
+  }
+
+  /** Returns the answer that git would give if it refused all commands. */
+  refuse(reason: string): Buffer {
+    return reportRefusal(this.request, reason)
+  }
+
+  /**
+   * Waits until what git has updated is on disk. Called before git's report is sent.
+   *
+   * @throws RepositoryUnavailable
+   */
+  sync(): Promise<void> {
+    this.#synced ??= (async () => {
+      const mayMove = (branch: string) => rulesOfRef(this.rules, `${BRANCHES}${branch}`).length === 0
+      // HEAD of an imported repository belongs to its owner.
+      if (this.repository.managed) await followFirstBranch(this.opened, mayMove)
+      await syncFolders(this.opened.path)
+    })()
+    return this.#synced
+  }
+
+  /**
+   * Records what the push updated, if it is open. Call it when git has ended, or could not be
+   * started. Never rejects.
+   */
+  async end(): Promise<void> {
+    if (this.#state !== 'open' && this.#state !== 'deciding') return
+    this.#enter('ended')
+    // A power cut must not undo what the event says. Who sends the report learns why this fails.
+    await this.sync().catch(() => {})
+    this.#ended.resolve(this.report.updated)
+    await this.#settled
+    this.#enter('settled')
+  }
+
+  /** Waits until git has ended, and replaces the record of the push by its event. */
+  async #settle(id: number, before: RefIds): Promise<void> {
+    const { commands } = this.request
+    const updated = await this.#ended.promise
+    const outcome: PushOutcome = updated
+      ? { updates: updated.filter(isMove) }
+      : {
+          ...((await compareRefs(this.repository, commands, before)) ?? nothingKnown(commands)),
+          unreported: true,
+        }
+    await persist(() => this.store.pushes.settle(id, this.pusher, outcome))
+  }
+
+  #enter(state: State): void {
+    if (!NEXT[this.#state].includes(state))
+      throw new Error(`a push that is ${this.#state} cannot be ${state}`)
+    this.#state = state
   }
 }
 

@@ -68,34 +68,3 @@ export async function listRefs(
   if (failure) throw failure
   return { isCut: output.isFull, warnings }
 }
-
-/** Object ids by the names of refs, decoded as Latin-1. */
-export type RefIds = ReadonlyMap<string, string>
-
-/** Refs that git is asked for by name: how many, and the bytes of their names. */
-const MAX_PATTERNS = 100
-const MAX_LENGTH = 100_000
-
-/**
- * Returns the object ids of refs by name, without those that do not exist.
- *
- * @param names without characters that make them patterns
- * @throws GitFailed; the signal's reason
- */
-export async function readRefIds(
-  repository: OpenedRepository,
-  names: readonly string[],
-  limits: RunLimits,
-): Promise<RefIds> {
-  const [wantedNames, ids] = [new Set(names), new Map<string, string>()]
-  if (names.length === 0) return ids
-  const patterns = names.map((name) => Buffer.from(name, 'latin1').toString())
-  // Without patterns git lists all refs. Names that are not UTF-8 cannot be arguments.
-  const text = patterns.length > MAX_PATTERNS ? null : patterns.join()
-  const isAsked = text !== null && text.length <= MAX_LENGTH && !text.includes('\ufffd')
-  const options = { ...limits, args: isAsked ? ['--', ...patterns] : [] }
-  await listRefs(repository, ['refname', 'objectname'], options, ([ref = '', id = '']) => {
-    if (wantedNames.has(ref)) ids.set(ref, id)
-  })
-  return ids
-}

@@ -7,7 +7,7 @@ import type { OpenedRepository } from '../opened-repository.ts'
 import { listRefs, type RunLimits } from './list-refs.ts'
 
 /** Number of refs of a chain that git follows. It neither reads nor updates the first of a longer one. */
-const MAX_CHAIN = 5
+export const MAX_CHAIN = 5
 /** Maximum number of bytes read of a symbolic ref. */
 const REF_LENGTH = 8 * 1024
 
@@ -67,14 +67,24 @@ export async function followSymbolic(
 export async function symbolicTarget(file: string): Promise<string | undefined> {
   const link = await readlink(file, 'latin1').catch(nullOnSystemError)
   const text = link?.startsWith('refs/') ? `ref: ${link}` : await readStart(file).catch(nullOnSystemError)
-  const target = /^ref:[ \t]*(refs\/[!-~\x80-\xff]+)[ \t\r\n]*$/.exec(text ?? '')?.[1]
+  return text === null ? undefined : targetIn(text)
+}
+
+/** Returns the ref that the text of a symbolic ref names; undefined if it is none. */
+export function targetIn(text: string): string | undefined {
+  const target = /^ref:[ \t]*(refs\/[!-~\x80-\xff]+)[ \t\r\n]*$/.exec(text)?.[1]
   // git rejects such a name too. It could lead out of the repository.
   return target?.includes('..') ? undefined : target
 }
 
-/** Returns the beginning of a file. Does not block on a pipe. @throws the system's error */
-export async function readStart(file: string): Promise<string> {
-  await using handle = await open(file, constants.O_RDONLY | constants.O_NONBLOCK)
+/**
+ * Returns the beginning of a file. Does not block on a pipe.
+ *
+ * @param flags of open(2), beside those for reading
+ * @throws the system's error
+ */
+export async function readStart(file: string | Buffer, flags = 0): Promise<string> {
+  await using handle = await open(file, constants.O_RDONLY | constants.O_NONBLOCK | flags)
   const { buffer, bytesRead } = await handle.read({ buffer: Buffer.alloc(REF_LENGTH) })
   return buffer.toString('latin1', 0, bytesRead)
 }

@@ -1,12 +1,12 @@
 import t from 'tap'
 import { openRepository } from '../../../src/git/opened-repository.ts'
 import { readSymbolicRefs } from '../../../src/git/refs/symbolic-refs.ts'
-import { decide } from '../../../src/git-http/push/gate.ts'
 import { asAdministrator } from '../../helpers/changes.ts'
 import { openTestStore, sqlite } from '../../helpers/databases.ts'
 import { listEvents } from '../../helpers/events.ts'
 import { createCommits, git } from '../../helpers/git.ts'
 import { addReport, addRepository } from '../../helpers/records.ts'
+import { beginPush, startRecorder } from './begin-push.ts'
 
 t.test('a force push is refused by the rule of any name of its branch', async (t) => {
   const { store } = await openTestStore(t, sqlite)
@@ -21,16 +21,15 @@ t.test('a force push is refused by the rule of any name of its branch', async (t
   await asAdministrator(store).rules.set(repository, { ...rule, branchPattern: 'trunk', bypass: [] })
   await addReport({ store, repositoryId, sha: tip }, 'ci')
 
-  const by = { kind: 'user', user, address: '192.0.2.1' } as const
-  const pusher = { by, repositoryId, repositoryName: 'owner/demo' }
+  const recorder = startRecorder(t, store)
+  t.teardown(() => recorder.close())
   const decideOn = async (ref: string) => {
-    const rules = await store.rules.load(repositoryId)
-    const opened = await openRepository(repository)
-    const authorizeAgain = async () => {}
-    const onError = (error: unknown) => t.error(error)
-    const push = { store, pusher, repository: opened, rules, authorizeAgain, onError }
+    const updates = [{ ref, old, new: tip }]
+    const push = await beginPush(t, store, recorder, repository, updates)
     const { signal } = new AbortController()
-    return [...(await decide(push, { updates: [{ ref, old, new: tip }], atomic: false, signal }))]
+    const refusals = [...(await push.decide({ updates, atomic: false, signal }))]
+    await push.end()
+    return refusals
   }
   const bypasses = async () => (await listEvents(store)).filter(({ action }) => action === 'rule.bypassed')
   for (const ref of ['refs/heads/main', 'refs/heads/trunk'])

@@ -8,7 +8,7 @@ import { type ServerOptions, startServer } from '../../helpers/server.ts'
 import { until } from '../../helpers/until.ts'
 import { basic, commit, createCheckout, git, tryGit } from '../client.ts'
 import { blockGit } from '../git-server.ts'
-import { backendsOf, beginRpc, EMPTY_PACK, packet, pushBody } from '../raw.ts'
+import { beginRpc, EMPTY_PACK, packet, pushBody, servicesOf } from '../raw.ts'
 
 const NONE = '0'.repeat(40)
 const CERTIFICATE_END = 'push-cert-end\n'
@@ -128,10 +128,10 @@ t.test('events do not depend on what the client asks git to report', async (t) =
   const before = (await pushes()).length
   const release = blockGit(t, 'git-receive-pack')
   gone.request.end(pushBody([commandOf(deleted('two'))], 'report-status'))
-  await until(() => backendsOf().length > 0)
+  await until(() => servicesOf().length > 0)
   gone.request.destroy()
   release()
-  await until(() => backendsOf().length === 0)
+  await until(() => servicesOf().length === 0)
   await until(
     async () => (await pushes()).length > before || gitSync(path, 'for-each-ref', 'refs/heads/two') !== '',
   )
@@ -221,7 +221,7 @@ t.test(
     const release = blockGit(t, 'git-receive-pack')
     const { request, answer } = beginRpc(url, 'git-receive-pack', authorization)
     request.end(branch('late'))
-    await until(() => backendsOf().length > 0)
+    await until(() => servicesOf().length > 0)
     lock.exec('begin immediate')
     release()
     await until(() => gitSync(path, 'for-each-ref', 'refs/heads/late') !== '')

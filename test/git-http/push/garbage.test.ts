@@ -1,6 +1,15 @@
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { existsSync, readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { GarbageCollector } from '../../../src/git/collect-garbage.ts'
@@ -47,6 +56,32 @@ t.test('a push does not wait for a collection', async (t) => {
     await git(checkout, ['push', '--quiet', 'origin', 'HEAD:topic'], { authorization })
     t.equal(packs().length, before + 1)
   }
+})
+
+t.test('git is asked about garbage only where it may find some', async (t) => {
+  const { path } = await createSample(t)
+  replaceGit(t, `touch ${path}/asked`)
+  const isAsked = async () => {
+    rmSync(join(path, 'asked'), { force: true })
+    await new GarbageCollector(60_000).collect(openUnchecked(path))
+    return existsSync(join(path, 'asked'))
+  }
+  const pack = (index: number, kind = 'pack') =>
+    writeFileSync(join(path, `objects/pack/pack-${`${index}`.padStart(40, '0')}.${kind}`), '')
+  for (let index = 0; index < 50; index++) pack(index)
+  t.notOk(await isAsked())
+  pack(50)
+  t.ok(await isAsked(), 'more packs than git leaves')
+  pack(50, 'keep')
+  t.notOk(await isAsked(), 'which are not all combined')
+  const folder = join(path, 'objects/17')
+  mkdirSync(folder, { recursive: true })
+  for (let index = 0; index < 27; index++) writeFileSync(join(folder, `${index}`.padStart(38, '0')), '')
+  t.ok(await isAsked(), 'loose objects')
+  rmSync(folder, { recursive: true })
+  t.notOk(await isAsked())
+  writeFileSync(join(path, 'config'), '[core]\n\tbare = true\n[include]\n\tpath = other\n')
+  t.ok(await isAsked(), 'its owner may have set other numbers')
 })
 
 t.test('a fetch sends large files as they are stored', async (t) => {
@@ -102,6 +137,7 @@ t.test('a collection compares files with each other, but no large ones', async (
 
 t.test('a collection that takes too long is stopped with its children, and not tried again', async (t) => {
   const { path } = await createSample(t)
+  await git(path, ['config', 'gc.autoPackLimit', '1'])
   const folder = workFolder(t)
   const log = join(folder, 'log')
   writeFileSync(log, '')

@@ -7,7 +7,7 @@ import { addReport } from '../../helpers/records.ts'
 import { startServer } from '../../helpers/server.ts'
 import { until } from '../../helpers/until.ts'
 import { basic, commit, createCheckout, git, spawnGit, tryGit, workFolder } from '../client.ts'
-import { backendsOf, beginRpc, pushBody } from '../raw.ts'
+import { beginRpc, pushBody, servicesOf } from '../raw.ts'
 
 const UNREPORTED = /! \[remote rejected\] \S+ -> main \(ci\/test has not reported\)/
 
@@ -426,9 +426,9 @@ t.test('git and its hook end with the client', async (t) => {
   }
   const client = spawnGit(checkout, ['push', 'origin', 'HEAD:main'], { authorization, detached: true })
   await asked.promise
-  t.not(backendsOf().length, 0)
+  t.not(servicesOf().length, 0)
   process.kill(-(client.pid ?? 0), 'SIGKILL')
-  await until(() => backendsOf().length === 0)
+  await until(() => servicesOf().length === 0)
   t.equal(tip('main'), '')
   store.statuses.list = list
   t.equal((await push('HEAD:main')).code, 0)

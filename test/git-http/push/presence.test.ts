@@ -1,16 +1,16 @@
 import assert from 'node:assert/strict'
-import { existsSync, mkdirSync, readdirSync, utimesSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, renameSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { createBareRepository } from '../../../src/git/repository.ts'
 import { Presence } from '../../../src/git-http/push/presence.ts'
-import { PushRecorder } from '../../../src/git-http/push/record.ts'
 import type { Pusher } from '../../../src/store/audit/audit.ts'
 import { asAdministrator } from '../../helpers/changes.ts'
 import { openTestStore, sqlite, temporaryFolder } from '../../helpers/databases.ts'
 import { listPushes } from '../../helpers/events.ts'
-import { createCommits, git, replaceGit } from '../../helpers/git.ts'
+import { createCommits, git } from '../../helpers/git.ts'
 import { addRepository } from '../../helpers/records.ts'
+import { startRecorder } from './begin-push.ts'
 
 const NONE = '0'.repeat(40)
 const LONG = 3_600_000
@@ -50,7 +50,7 @@ t.test('a server and its git are seen to end', async (t) => {
   const young = await startServer(folder)
   await Promise.all([young.kill(), young.killGit()])
   const of = ({ name }: { name: string }) =>
-    readdirSync(folder).filter((file) => file.startsWith(`fifo-${name.split('/')[1]}`))
+    readdirSync(folder).filter((file) => file.startsWith(`.lock-${name.split('/')[1]}`))
   age([...of(server), ...of(another)])
   await presence.removeEnded()
   t.same([of(server).length, of(another).length, of(young).length], [0, 2, 2], 'that may not be open yet')
@@ -63,7 +63,7 @@ async function prepare(t: Test) {
   const server = await startServer(folder)
   const presence = new Presence(folder)
   // What it finds at once is settled before the test begins a push.
-  const recorder = new PushRecorder(store.pushes, LONG, (error) => t.error(error), presence)
+  const recorder = startRecorder(t, store, { overdue: LONG, presence })
   await recorder.close()
   const push = async (repositoryId: number, ref: string, id: string, by: string | null) => {
     const pusher: Pusher = {
@@ -94,11 +94,10 @@ t.test('pushes of a killed server hold up only pushes to the same repository', a
   await server.killGit()
   await recorder.settleKilled(other.id)
   t.same(await events(), [], 'of another repository')
-  const { PATH } = process.env
-  replaceGit(t, 'exit 128')
+  renameSync(join(path, 'HEAD'), join(path, 'gone'))
   await recorder.settleKilled(id)
   t.same(await events(), [], 'the refs may be readable later')
-  process.env.PATH = PATH
+  renameSync(join(path, 'gone'), join(path, 'HEAD'))
   await recorder.settleKilled(id)
   const update = { ref: 'refs/heads/new', old: NONE, new: commit }
   t.same(await events(), [{ updates: [update], interrupted: true }])
@@ -108,15 +107,14 @@ t.test('pushes of a killed server hold up only pushes to the same repository', a
   await recorder.settleKilled(id)
   t.equal((await store.pushes.listOpen(0)).length, 2, 'whose end cannot be seen')
   t.equal((await events()).length, 1)
-  const fifos = () => readdirSync(folder)
-  for (const file of fifos()) utimesSync(join(folder, file), 1, 1)
-  const search = () =>
-    new PushRecorder(store.pushes, 0, (error) => t.error(error), new Presence(folder)).close()
+  const locks = () => readdirSync(folder)
+  for (const file of locks()) utimesSync(join(folder, file), 1, 1)
+  const search = () => startRecorder(t, store, { overdue: 0, presence: new Presence(folder) }).close()
   await search()
   t.equal((await events()).length, 3)
-  t.equal(fifos().length, 2, 'while a push is open')
+  t.equal(locks().length, 2, 'while a push is open')
   await search()
-  t.same(fifos(), [], 'not needed any more')
+  t.same(locks(), [], 'not needed any more')
 })
 
 t.test('locks are removed that only a killed git can have left', async (t) => {

@@ -1,42 +1,68 @@
 import t from 'tap'
 import { openRepository } from '../../../src/git/opened-repository.ts'
-import { beginPush } from '../../../src/git-http/push/push.ts'
-import { PushRecorder } from '../../../src/git-http/push/record.ts'
-import { openSpool } from '../../../src/git-http/spool.ts'
-import { openTestStore, sqlite, temporaryFolder } from '../../helpers/databases.ts'
+import { openTestStore, sqlite } from '../../helpers/databases.ts'
 import { listPushes } from '../../helpers/events.ts'
 import { createCommits, git } from '../../helpers/git.ts'
 import { addRepository } from '../../helpers/records.ts'
-import { pushBody } from '../raw.ts'
+import { beginPush, createPush, report, startRecorder } from './begin-push.ts'
+
+const NONE = '0'.repeat(40)
+const ref = 'refs/heads/first'
 
 t.test('a push whose report nobody reads is synced all the same, before it is recorded', async (t) => {
   const { store } = await openTestStore(t, sqlite)
   const repository = await addRepository(store, 'owner/demo', { commits: 0 })
-  const { id, path } = repository
-  const recorder = new PushRecorder(store.pushes, 60_000, (error) => t.error(error))
+  const { path } = repository
+  const recorder = startRecorder(t, store)
   t.teardown(() => recorder.close())
-  const by = { kind: 'user', user: { id: 1, name: 'ann' }, address: '192.0.2.1' } as const
-  const ref = 'refs/heads/first'
   const [tip = ''] = createCommits(path, 1, 'first')
   git(path, 'update-ref', '-d', ref)
-  const none = '0'.repeat(40)
-  const body = await (await openSpool(temporaryFolder(t), 1)).createFile()
-  t.teardown(() => body.close())
-  await body.write(pushBody([`${none} ${tip} ${ref}`], 'report-status'), 0, null, 0)
-  const push = await beginPush(
-    { store, recorder, onError: (error) => t.error(error) },
-    { by, repositoryId: id, repositoryName: 'owner/demo' },
-    {
-      repository: { ...repository, permission: 'write' },
-      opened: await openRepository(repository),
-      authorizeAgain: async () => {},
-    },
-    body,
-    new AbortController().signal,
-  )
-  if (Buffer.isBuffer(push)) return t.fail('the push was refused')
+  const push = await beginPush(t, store, recorder, repository, [{ ref, old: NONE, new: tip }])
   git(path, 'update-ref', ref, tip)
   await push.end()
   t.equal(git(path, 'symbolic-ref', 'HEAD'), ref, 'HEAD follows as a part of the sync')
-  t.match(await listPushes(store), [{ details: { updates: [{ ref, old: none, new: tip }] } }])
+  t.match(await listPushes(store), [{ details: { updates: [{ ref, old: NONE, new: tip }] } }])
+})
+
+t.test('a push goes only from one state to the next', async (t) => {
+  const { store } = await openTestStore(t, sqlite)
+  const repository = await addRepository(store, 'owner/demo')
+  const [tip = ''] = repository.commits
+  const recorder = startRecorder(t, store)
+  t.teardown(() => recorder.close())
+  const opened = await openRepository(repository)
+  const { signal } = new AbortController()
+  const command = { ref, old: NONE, new: tip }
+  const create = (commands = [command]) => createPush(t, store, recorder, repository, commands)
+  const asked = { updates: [command], atomic: false, signal }
+  const isOpen = async () => (await store.pushes.listOpen(0)).length > 0
+
+  const refused = create([command, command])
+  t.throws(() => refused.opened, /has not begun/)
+  await t.rejects(refused.decide(asked), /received cannot be deciding/)
+  t.equal(await refused.begin(opened, signal), 'a ref was pushed more than once')
+  await t.rejects(refused.begin(opened, signal), /refused cannot be beginning/)
+  await refused.end()
+  t.notOk(await isOpen(), 'nothing was stored')
+
+  const stopped = AbortSignal.abort(new Error('gone'))
+  const gone = create()
+  await t.rejects(gone.begin(opened, stopped), /gone/)
+  await gone.end()
+  t.notOk(await isOpen())
+
+  const push = create()
+  await push.begin(opened, signal)
+  await t.rejects(push.begin(opened, signal), /open cannot be beginning/)
+  t.equal((await push.decide(asked)).size, 0)
+  const [first, second] = [push.decide(asked), push.decide(asked)]
+  await t.rejects(second, /deciding cannot be deciding/)
+  const ended = push.end()
+  await first
+  report(push, [command])
+  await ended
+  await t.rejects(push.decide(asked), /settled cannot be deciding/)
+  await push.end()
+  t.equal((await listPushes(store)).length, 1, 'one event')
+  t.notOk(await isOpen())
 })

@@ -7,7 +7,6 @@ import Sqlite from 'better-sqlite3'
 import t, { type Test } from 'tap'
 import { draftPath } from '../../../src/git/leftovers.ts'
 import { createBareRepository } from '../../../src/git/repository.ts'
-import { PushRecorder } from '../../../src/git-http/push/record.ts'
 import type { Pusher } from '../../../src/store/audit/audit.ts'
 import { settleAsUnknown } from '../../../src/store/repositories/pushes.ts'
 import { openStore, type Store } from '../../../src/store/store.ts'
@@ -21,12 +20,13 @@ import { startServer } from '../../helpers/server.ts'
 import { until } from '../../helpers/until.ts'
 import { basic } from '../client.ts'
 import { beginRpc, pushBody, spooledBytes, spooledFiles, workersIn } from '../raw.ts'
+import { beginPush, report, startRecorder } from './begin-push.ts'
 
 const NONE = '0'.repeat(40)
 
 /** Settles what is open, as an instance does that finds it overdue. */
 async function settle(t: Test, ...stores: Store[]): Promise<void> {
-  const recorders = stores.map(({ pushes }) => new PushRecorder(pushes, 0, (error) => t.error(error)))
+  const recorders = stores.map((store) => startRecorder(t, store, { overdue: 0 }))
   await Promise.all(recorders.map((recorder) => recorder.close()))
 }
 
@@ -138,28 +138,24 @@ t.test('a server settles its own pushes, however long they take', async (t) => {
   const { setTimeout: wait } = globalThis
   t.capture(globalThis, 'setTimeout', (work: () => void, delay: number) => wait(work, delay / 100))
   const { store } = await openTestStore(t, sqlite)
-  const { path, id: repositoryId, commits } = await addRepository(store, 'owner/demo', { commits: 3 })
-  const [first = '', second = '', third = ''] = commits
-  git(path, 'update-ref', 'refs/heads/main', third)
-  const user = { id: 1, name: 'ann' }
-  const by = { kind: 'user', user, address: '192.0.2.1' } as const
-  const pusher: Pusher = { by, repositoryId, repositoryName: 'owner/demo' }
-  const recorder = new PushRecorder(store.pushes, 50, (error) => t.error(error))
+  const repository = await addRepository(store, 'owner/demo', { commits: 3 })
+  const [first = '', second = '', third = ''] = repository.commits
+  git(repository.path, 'update-ref', 'refs/heads/main', third)
+  const recorder = startRecorder(t, store, { overdue: 50 })
   t.teardown(() => recorder.close())
-  const before = new Map([['refs/heads/main', third]])
   const update = { ref: 'refs/heads/main', old: first, new: second }
 
-  const slow = await recorder.begin(pusher, { path, ownerTrust: 'trusted' }, [update], before)
+  const slow = await beginPush(t, store, recorder, repository, [update])
   await new Promise((resolve) => wait(resolve, 500))
   t.same(await listPushes(store), [], 'overdue, but not for its own server')
-  await slow.settle([update])
+  report(slow, [update])
+  await slow.end()
   t.same(
     (await listPushes(store)).map(({ details }) => details),
     [{ updates: [update] }],
   )
 
-  const refused = await recorder.begin(pusher, { path, ownerTrust: 'trusted' }, [update], before)
-  await refused.settle(null)
+  await (await beginPush(t, store, recorder, repository, [update])).end()
   t.equal((await listPushes(store)).length, 1, 'a ref that is as it was before was not moved')
 })
 
@@ -207,7 +203,7 @@ t.test('a server that is killed in the middle of a push loses no event and leave
     else t.same(event?.details, { updates, interrupted: true }, name)
     const spooled = readdirSync(join(dataDir, 'spool'))
     t.same(
-      spooled.filter((file) => !file.startsWith('fifo-')),
+      spooled.filter((file) => !file.startsWith('.lock-')),
       [],
     )
     if (!crash) t.same(left(), [], name)
@@ -258,7 +254,7 @@ t.test('the next server settles at once what a killed one has left open', async 
     request.end(pushBody([`${old} ${id} refs/heads/${name}`], 'report-status'))
     return answer
   }
-  const fifos = () => readdirSync(join(dataDir, 'spool')).filter((name) => name.startsWith('fifo-'))
+  const locks = () => readdirSync(join(dataDir, 'spool')).filter((name) => name.startsWith('.lock-'))
   const details = async () => (await listPushes(store)).map(({ details }) => details)
   /** Kills a server while git works on its push to a branch. */
   const kill = async (name: string) => {
@@ -289,8 +285,8 @@ t.test('the next server settles at once what a killed one has left open', async 
   await kill('cut')
   workersIn(path).forEach(endProcess)
   await until(() => workersIn(path).length === 0)
-  const locks = ['refs/heads/cut.lock', 'packed-refs.lock', 'HEAD.lock'].map((name) => join(path, name))
-  for (const lock of locks) writeFileSync(lock, '')
+  const left = ['refs/heads/cut.lock', 'packed-refs.lock', 'HEAD.lock'].map((name) => join(path, name))
+  for (const lock of left) writeFileSync(lock, '')
   stops.at('')
   t.match((await push(next.url, 'cut', second)).body.toString(), 'ok refs/heads/cut')
   t.same(
@@ -301,7 +297,7 @@ t.test('the next server settles at once what a killed one has left open', async 
   t.same((await details())[2], { updates: [], interrupted: true })
 
   await kill('other')
-  t.equal(fifos().length, 8, 'of a server that runs, and of three that have ended')
+  t.equal(locks().length, 8, 'of a server that runs, and of three that have ended')
   await until(() => workersIn(path).length > 0)
   writeFileSync(join(path, 'refs/heads/other.lock'), '')
   writeFileSync(join(path, 'gc.pid'), '')
@@ -311,7 +307,7 @@ t.test('the next server settles at once what a killed one has left open', async 
   t.match((await push(next.url, 'other', second)).body.toString(), 'ng refs/heads/other', 'gc may lock refs')
   next.child.kill('SIGTERM')
   await once(next.child, 'exit')
-  t.equal(fifos().length, 6, 'a server that stops removes its own')
+  t.equal(locks().length, 6, 'a server that stops removes its own')
 })
 
 t.test('a server that stops waits for git on the push of a client that has gone', async (t) => {
@@ -338,16 +334,20 @@ t.test('a server that stops waits for git on the push of a client that has gone'
 
 t.test('a git that does not answer holds up neither other events nor the stop of the server', async (t) => {
   const { store } = await openTestStore(t, sqlite)
-  const { path, id: repositoryId, commits } = await addRepository(store, 'owner/demo')
+  const repository = await addRepository(store, 'owner/demo')
+  const { path, id: repositoryId, commits } = repository
   const by = { kind: 'user', user: { id: 1, name: 'ann' }, address: '192.0.2.1' } as const
   const pusher: Pusher = { by, repositoryId, repositoryName: 'owner/demo' }
   const update = { ref: 'refs/heads/main', old: NONE, new: commits[0] ?? '' }
   const { timeout } = AbortSignal
   t.capture(AbortSignal, 'timeout', (delay: number) => timeout.call(AbortSignal, Math.ceil(delay / 100)))
-  const recorder = new PushRecorder(store.pushes, 60_000, (error) => t.error(error))
-  const unreported = await recorder.begin(pusher, { path, ownerTrust: 'trusted' }, [update], new Map())
+  const recorder = startRecorder(t, store)
+  git(path, 'update-ref', '-d', 'refs/heads/main')
+  const unreported = await beginPush(t, store, recorder, repository, [update])
+  // Only git reads a list of packed refs that is not sorted.
+  writeFileSync(join(path, 'packed-refs'), `# pack-refs with: peeled\n${commits[0]} refs/heads/other\n`)
   replaceGit(t, 'exec sleep 10')
-  const settled = unreported.settle(null)
+  const settled = unreported.end()
   await recorder.close()
   await settled
   t.match((await listPushes(store))[0]?.details, { updates: [], unknown: [update] })

@@ -172,9 +172,12 @@ async function attempt(what: string, problems: string[], work: () => Promise<unk
  * Returns the events of all.
  */
 async function settlePushes(store: Store, problems: string[]): Promise<PushEvent[]> {
-  const recorder = new PushRecorder(store.pushes, 0, (error) =>
-    problems.push(`a push is not settled: ${error}`),
-  )
+  const recorder = new PushRecorder({
+    pushes: store.pushes,
+    overdue: 0,
+    presence: null,
+    onError: (error) => problems.push(`a push is not settled: ${error}`),
+  })
   await recorder.close()
   if ((await store.pushes.listOpen(0)).length > 0) problems.push('a push is still open')
   return await listPushes(store)

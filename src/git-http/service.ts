@@ -7,6 +7,7 @@ import { removeStaleLocks } from '../git/leftovers.ts'
 import type { OpenedRepository } from '../git/opened-repository.ts'
 import { type GitEnd, startGit, terminateGroup } from '../git/run-git.ts'
 import { syncFolders } from './push/folder-sync.ts'
+import { packet } from './push/pkt-line.ts'
 import { HOOK_CHANNEL, HOOKS, serveProcReceive } from './push/proc-receive.ts'
 import type { Push } from './push/push.ts'
 import { syncBeforeEnd, syncBeforeReport } from './push/report.ts'
@@ -23,10 +24,10 @@ export interface GitCall {
   protocol: string | undefined
 }
 
-export interface BackendOptions {
+export interface ServiceOptions {
   /** The whole request body; null if there is none. */
   body: Readable | FileHandle | null
-  /** null unless this is the `rpc` of a push. */
+  /** null unless this is the `rpc` of a push with commands. */
   push: Push | null
   /** For the body of git's answer; destroyed if that is incomplete. git waits while it is full. */
   answer: Writable
@@ -58,46 +59,48 @@ const FETCH_SETTINGS = { 'core.bigFileThreshold': '1m' }
 const FETCH_BLOCK = '2g'
 /** Milliseconds in which git removes the received objects of a push whose input was emptied. */
 const INPUT_GRACE = 2_000
-const HEAD_LENGTH = 8 * 1024
 /** Of the length of a packet. */
 const LENGTH_DIGITS = 4
 /** Bytes at the end of an answer that are kept; longer than git's last words. */
 const TAIL_LENGTH = 2000
 
+/** Who moves refs, in a reflog, which only imported repositories have. The audit log has the user. */
+const COMMITTER = { GIT_COMMITTER_NAME: 'anonymous', GIT_COMMITTER_EMAIL: 'anonymous@http.(none)' }
+
 /**
- * Starts `git http-backend` (git-http-backend(1)) and its children, which end together; also soon
- * after the server died, since their output has no reader. A push may be completed then.
+ * Starts `git upload-pack` or `git receive-pack`, whose children end with it; also soon after the
+ * server died, since their output has no reader. A push may be completed then.
  *
  * ```
- *   started ── git's head ──▶ begun ──────────────┐
- *     │  │                      │                 │  all processes
- *     │  └── git refuses ───────│──▶ rejected ────┼── have ended ──▶ onEnd ──▶ end of the answer
- *     │                         │                 │
- *     └───────── signal ────────┴──▶ stopping ────┘
+ *   started ── list of refs: first byte; otherwise at once ──▶ begun ──┐
+ *     │  │                                                       │     │  all processes
+ *     │  └── git fails before it lists refs ──▶ rejected ────────│─────┼── have ended ──▶ onEnd ──▶ end of the answer
+ *     │                                                          │     │
+ *     └────────────────────────── signal ────────────────────────┴──▶ stopping
  * ```
  *
  * While git is stopping, its output is still read, and then discarded.
  *
  * @returns a promise that resolves when git has begun its answer. It rejects with
- * RepositoryUnavailable if git refuses to serve the repository, or the reason of `signal`
+ * RepositoryUnavailable if git cannot be started or cannot list the refs, or the reason of `signal`
  */
-export function startBackend(
+export function startService(
   repository: OpenedRepository,
   call: GitCall,
-  options: BackendOptions,
+  options: ServiceOptions,
 ): Promise<void> {
   const { body, push, answer, signal, timeout, onEnd } = options
   const { promise: begun, resolve: begin, reject } = Promise.withResolvers<void>()
   const { child, ended } = startGit(
     repository,
-    ['http-backend'],
+    commandOf(repository, call),
     {
-      env: backendEnvironment(repository, call, push),
+      env: serviceEnvironment(call, push),
       stdio: [
         body instanceof Readable ? 'pipe' : (body?.fd ?? 'ignore'),
         'pipe',
         'pipe',
-        ...(push ? ([push.decide ? 'pipe' : 'ignore', push.descriptor ?? 'ignore'] as const) : []),
+        ...(push ? ([push.isGated ? 'pipe' : 'ignore', push.descriptor ?? 'ignore'] as const) : []),
       ],
       // Makes git the leader of a process group, so that a signal reaches all its children.
       detached: true,
@@ -105,9 +108,11 @@ export function startBackend(
     push ? timeout : undefined,
   )
   const { pid, stdin, stdout, stdio } = child
-  const cgi = new CgiReader()
+  const tail = new AnswerTail()
   const output = outputTo(answer, repository, call.service, push)
+  let preface = prefaceOf(call)
   let forget = () => {}
+  if (call.step === 'rpc' && pid !== undefined) begin()
 
   const stop = () => {
     reject(signal.reason)
@@ -119,11 +124,12 @@ export function startBackend(
     // To the end, also if nobody takes it: it comes when the last process has closed its output.
     const chunks: AsyncIterable<Buffer> | [] = stdout ?? []
     for await (const chunk of chunks) {
-      const bytes = cgi.read(chunk)
-      if (cgi.state !== 'body') continue
-      push?.report.read(bytes)
+      tail.read(chunk)
+      push?.report.read(chunk)
       if (output.writableNeedDrain) await drained(output, answer)
-      if (!answer.destroyed) output.write(bytes)
+      if (!answer.destroyed)
+        output.write(preface === '' ? chunk : Buffer.concat([Buffer.from(preface), chunk]))
+      preface = ''
       begin()
     }
   }
@@ -133,10 +139,10 @@ export function startBackend(
     const end = await ended
     signal.removeEventListener('abort', stop)
     forget()
-    const reason = cannotOpen(repository.path, cgi.refusal + end.reason)
+    const reason = cannotOpen(repository.path, end.reason)
     // No effect if git has begun.
     reject(reason)
-    if (end.code !== 0 && (end.code === null || cgi.isCut)) answer.destroy(reason)
+    if (end.code !== 0 && (end.code === null || tail.isCut)) answer.destroy(reason)
     await onEnd(end)
     output.end()
   }
@@ -146,7 +152,8 @@ export function startBackend(
   if (body instanceof Readable && stdin) pipeline(body, stdin, () => {})
   // Without free file descriptors there are no streams.
   const channel = stdout && stdio[HOOK_CHANNEL]
-  if (push?.decide && channel instanceof Duplex) serveProcReceive(channel, push.decide)
+  if (push?.isGated && channel instanceof Duplex)
+    serveProcReceive(channel, (pushedRefs) => push.decide(pushedRefs))
   void finish()
   return begun
 }
@@ -190,43 +197,21 @@ async function drained(output: Writable, answer: Writable): Promise<void> {
   answer.off('close', resolve)
 }
 
-/**
- * Reads what git prints (CGI, RFC 3875).
- *
- * ```
- *   head ── status 200 ──▶ body
- *     └──── otherwise ───▶ refused: the rest contains paths and advice for Apache
- * ```
- */
-class CgiReader {
-  state: 'head' | 'body' | 'refused' = 'head'
-  /** The beginning of a message that says why git has refused. */
-  refusal = ''
-  #head: Buffer = Buffer.alloc(0)
-  #tail: Buffer = Buffer.alloc(0)
+/** The end of an answer, which tells whether git has said all that it had to say. */
+class AnswerTail {
+  #bytes: Buffer = Buffer.alloc(0)
 
-  /** Takes the next bytes. Returns those that belong to the body. */
-  read(chunk: Buffer): Buffer {
-    const bytes = this.state === 'head' ? this.#readHead(chunk) : chunk
-    if (this.state !== 'body') return bytes
-    const last = bytes.subarray(-TAIL_LENGTH)
-    this.#tail = last.length < TAIL_LENGTH ? Buffer.concat([this.#tail, last]).subarray(-TAIL_LENGTH) : last
-    return bytes
+  read(chunk: Buffer): void {
+    const last = chunk.subarray(-TAIL_LENGTH)
+    this.#bytes =
+      last.length < TAIL_LENGTH
+        ? Buffer.concat([this.#bytes, last]).subarray(-TAIL_LENGTH)
+        : Buffer.from(last)
   }
 
-  #readHead(chunk: Buffer): Buffer {
-    this.#head = Buffer.concat([this.#head, chunk])
-    const end = this.#head.indexOf('\r\n\r\n')
-    if (end === -1 && this.#head.length < HEAD_LENGTH) return Buffer.alloc(0)
-    const [, status = '200'] = /^status: *(\d+)/im.exec(this.#head.toString('latin1', 0, end)) ?? []
-    this.state = end !== -1 && status === '200' ? 'body' : 'refused'
-    if (this.state === 'refused') this.refusal = `git answered ${end === -1 ? 'without a header' : status}: `
-    return this.#head.subarray(end + 4)
-  }
-
-  /** Whether the body of a git that failed ends neither with a flush packet nor with the reason. */
+  /** Whether the answer of a git that failed ends neither with a flush packet nor with the reason. */
   get isCut(): boolean {
-    const tail = this.#tail.toString('latin1')
+    const tail = this.#bytes.toString('latin1')
     const reason = tail.lastIndexOf('ERR ')
     const digits = tail.slice(Math.max(0, reason - LENGTH_DIGITS), Math.max(0, reason))
     const isReason = Number.parseInt(digits, 16) === tail.length - reason + LENGTH_DIGITS
@@ -243,7 +228,7 @@ function outputTo(
 ): Writable {
   if (service === 'git-upload-pack') return answer
   const sync = push
-    ? syncBeforeReport(push.report, push.sync)
+    ? syncBeforeReport(push.report, () => push.sync())
     : syncBeforeEnd(async () => {
         // Otherwise the push that follows would fail.
         await removeStaleLocks(repository.path)
@@ -253,28 +238,32 @@ function outputTo(
   return sync
 }
 
-function backendEnvironment(
-  repository: OpenedRepository,
-  { service, step, protocol }: GitCall,
-  push: Push | null,
-): Record<string, string> {
+/** Returns the arguments of git. `--http-backend-info-refs` lists the refs. */
+function commandOf({ path }: OpenedRepository, { service, step }: GitCall): string[] {
+  const list = step === 'refs' ? ['--http-backend-info-refs'] : []
+  return [service.slice('git-'.length), '--stateless-rpc', ...list, path]
+}
+
+/**
+ * Returns what precedes the list of refs (gitprotocol-http(5), "Smart Clients"): nothing in version 2
+ * of the protocol (gitprotocol-v2(5), "HTTP Transport").
+ */
+function prefaceOf({ service, step, protocol }: GitCall): string {
+  const isVersion2 = protocol?.split(':').includes('version=2')
+  return step === 'refs' && !isVersion2 ? `${packet(`# service=${service}\n`)}0000` : ''
+}
+
+function serviceEnvironment({ service, protocol }: GitCall, push: Push | null): Record<string, string> {
   const settings = {
     ...(push && PUSH_SETTINGS),
     ...(service === 'git-upload-pack' && FETCH_SETTINGS),
-    'http.uploadpack': String(service === 'git-upload-pack'),
-    'http.receivepack': String(service === 'git-receive-pack'),
     // A repository's own values can only add refs: git asks the hook about a ref when any value
     // matches it.
-    ...(push?.decide && { 'core.hooksPath': HOOKS, 'receive.procReceiveRefs': 'refs' }),
+    ...(push?.isGated && { 'core.hooksPath': HOOKS, 'receive.procReceiveRefs': 'refs' }),
   }
-  const isRpc = step === 'rpc'
   return {
     ...gitEnvironment(settings, service === 'git-upload-pack' ? FETCH_BLOCK : undefined),
-    GIT_HTTP_EXPORT_ALL: '1',
-    PATH_TRANSLATED: `${repository.path}/${isRpc ? service : 'info/refs'}`,
-    REQUEST_METHOD: isRpc ? 'POST' : 'GET',
-    QUERY_STRING: isRpc ? '' : `service=${service}`,
-    ...(isRpc && { CONTENT_TYPE: `application/x-${service}-request` }),
+    ...(push && COMMITTER),
     ...(protocol !== undefined && { GIT_PROTOCOL: protocol }),
   }
 }

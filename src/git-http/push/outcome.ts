@@ -1,0 +1,61 @@
+import { GitFailed, RepositoryUnavailable } from '../../git/errors.ts'
+import { openRepository, type RepositoryFiles } from '../../git/opened-repository.ts'
+import { type RefIds, readRefIds } from '../../git/refs/ref-ids.ts'
+import type { RefUpdate } from '../../store/audit/audit.ts'
+import type { PushOutcome } from '../../store/repositories/pushes.ts'
+import { NO_OBJECT, refsOf } from './commands.ts'
+import { syncFolders } from './folder-sync.ts'
+
+/**
+ * Milliseconds after which git is stopped while refs are compared: other events wait for it, and so
+ * does a server that stops.
+ */
+export const COMPARE_TIMEOUT = 30_000
+
+/** Returns the outcome of a push whose refs cannot be read. */
+export function nothingKnown(commands: readonly RefUpdate[]): PushOutcome {
+  return { updates: [], unknown: commands.filter(isMove) }
+}
+
+/**
+ * Returns which updates were made, as far as the refs tell. git moves a ref only from its old
+ * value. So a ref that still has its old value was not moved, and one that has neither value was
+ * moved by another push, before or after this one. Returns null if they cannot be read.
+ *
+ * @param repository null if it is gone
+ * @param before the refs before git started, if they are known
+ */
+export async function compareRefs(
+  repository: RepositoryFiles | null,
+  commands: readonly RefUpdate[],
+  before?: RefIds,
+): Promise<PushOutcome | null> {
+  const moves = commands.filter(isMove)
+  if (repository === null) return nothingKnown(commands)
+  const refs = await readOwnRefs(repository, moves)
+  if (refs === null) return null
+  const isAt = (ref: string, id: string) => (NO_OBJECT.test(id) ? !refs.has(ref) : refs.get(ref) === id)
+  const isKept = ({ ref, old }: RefUpdate) => isAt(ref, old) || (before && before.get(ref) === refs.get(ref))
+  const [updates, unknown]: [RefUpdate[], RefUpdate[]] = [[], []]
+  for (const move of moves) if (!isKept(move)) (isAt(move.ref, move.new) ? updates : unknown).push(move)
+  return { updates, unknown }
+}
+
+/** Returns whether a command changes its ref. */
+export function isMove(command: RefUpdate): boolean {
+  return command.old !== command.new
+}
+
+/** Returns null if the refs cannot be read now. */
+async function readOwnRefs(repository: RepositoryFiles, moves: readonly RefUpdate[]): Promise<RefIds | null> {
+  const timeout = AbortSignal.timeout(COMPARE_TIMEOUT)
+  try {
+    const opened = await openRepository(repository)
+    // A power cut must not undo what the event says.
+    await syncFolders(opened.path)
+    return await readRefIds(opened, refsOf(moves), { signal: timeout })
+  } catch (error) {
+    if (timeout.aborted || error instanceof RepositoryUnavailable || error instanceof GitFailed) return null
+    throw error
+  }
+}

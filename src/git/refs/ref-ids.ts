@@ -1,0 +1,129 @@
+import { constants } from 'node:fs'
+import { readlink } from 'node:fs/promises'
+import { join } from 'node:path'
+import { hasCode } from '../../errors.ts'
+import { unavailable } from '../errors.ts'
+import { statIfExists } from '../file-state.ts'
+import type { OpenedRepository } from '../opened-repository.ts'
+import { listRefs, type RunLimits } from './list-refs.ts'
+import { PackedRefs } from './packed-refs.ts'
+import { MAX_CHAIN, readStart, targetIn } from './symbolic-refs.ts'
+
+/** Object ids by the names of refs, decoded as Latin-1. */
+export type RefIds = ReadonlyMap<string, string>
+
+const { O_NOFOLLOW } = constants
+/** Errors for a name that is that of no file. */
+const NO_FILE = ['ENOENT', 'ENOTDIR', 'EISDIR', 'ENAMETOOLONG']
+/** No ref has such a name (git-check-ref-format(1)). Its file may be a lock, or of another folder. */
+const NO_REF = /(?:^|\/)(?:\.|$)|\/\/|\.\.|\.lock(?:\/|$)/
+const ID = /^([0-9a-f]{40}(?:[0-9a-f]{24})?)(?:\s|$)/
+/** Refs that git is asked for by name: how many, and the bytes of their names. */
+const MAX_PATTERNS = 100
+const MAX_LENGTH = 100_000
+
+/**
+ * Returns the object ids of refs by name, without those that do not exist. Reads git's files, which
+ * takes a tenth of the time in which git starts; only a reftable, and a list of packed refs that is
+ * not sorted, are left to git.
+ *
+ * @param names below `refs/`, without characters that make them patterns
+ * @throws RepositoryUnavailable, GitFailed; the signal's reason
+ */
+export async function readRefIds(
+  repository: OpenedRepository,
+  names: readonly string[],
+  limits: RunLimits,
+): Promise<RefIds> {
+  const wantedNames = new Set(names)
+  try {
+    const ids = await readFiles(repository.path, wantedNames, limits.signal)
+    return ids ?? (await askGit(repository, wantedNames, limits))
+  } catch (error) {
+    throw unavailable(repository.path, error)
+  }
+}
+
+/** Returns null if only git can tell. @throws the system's error; the signal's reason */
+async function readFiles(
+  path: string,
+  names: ReadonlySet<string>,
+  signal: AbortSignal | undefined,
+): Promise<RefIds | null> {
+  if (names.size === 0) return new Map()
+  if ((await statIfExists(join(path, 'reftable'))) !== null) return null
+  const ids = new Map<string, string>()
+  /** By the ref at the end of its chain. */
+  const packedNames = new Map<string, string[]>()
+  for (const name of names) {
+    signal?.throwIfAborted()
+    const { ref, id } = await readLoose(path, name)
+    if (id) ids.set(name, id)
+    else if (id === undefined) packedNames.set(ref, [...(packedNames.get(ref) ?? []), name])
+  }
+  if (packedNames.size === 0) return ids
+
+  // After the loose refs: git removes those that it has packed.
+  await using packed = await PackedRefs.open(path)
+  for (const ref of [...packedNames.keys()].sort()) {
+    signal?.throwIfAborted()
+    const id = await packed.find(ref)
+    if (id === null) return null
+    if (id) for (const name of packedNames.get(ref) ?? []) ids.set(name, id)
+  }
+  return ids
+}
+
+/**
+ * Follows a ref through files of their own.
+ *
+ * @returns the last ref of its chain, and its object id; undefined if it has no file, null if its
+ * file is broken
+ */
+async function readLoose(
+  path: string,
+  name: string,
+): Promise<{ ref: string; id: string | null | undefined }> {
+  let ref = name
+  for (let depth = 0; depth < MAX_CHAIN && !NO_REF.test(ref); depth++) {
+    const text = await readRefFile(Buffer.concat([Buffer.from(`${path}/`), Buffer.from(ref, 'latin1')]))
+    if (text === undefined) return { ref, id: undefined }
+    const target = targetIn(text)
+    if (target === undefined) return { ref, id: ID.exec(text)?.[1] ?? null }
+    ref = target
+  }
+  return { ref, id: null }
+}
+
+/** Returns the text of a ref's file, as git reads it; undefined if there is none. */
+async function readRefFile(file: Buffer): Promise<string | undefined> {
+  try {
+    return await readStart(file, O_NOFOLLOW)
+  } catch (error) {
+    if (hasCode(error, ...NO_FILE)) return undefined
+    if (!hasCode(error, 'ELOOP')) throw error
+  }
+  const link = await readlink(file, 'latin1')
+  if (link.startsWith('refs/')) return `ref: ${link}`
+  return readStart(file).catch((error: unknown) => {
+    if (hasCode(error, 'ELOOP', ...NO_FILE)) return undefined
+    throw error
+  })
+}
+
+async function askGit(
+  repository: OpenedRepository,
+  names: ReadonlySet<string>,
+  limits: RunLimits,
+): Promise<RefIds> {
+  const ids = new Map<string, string>()
+  const patterns = [...names].map((name) => Buffer.from(name, 'latin1').toString())
+  // Without patterns git lists all refs. Names that are not UTF-8 cannot be arguments.
+  const text = patterns.length > MAX_PATTERNS ? null : patterns.join()
+  const isAsked = text !== null && text.length <= MAX_LENGTH && !text.includes('\ufffd')
+  const options = { ...limits, args: isAsked ? ['--', ...patterns] : [] }
+  await listRefs(repository, ['refname', 'objectname'], options, ([ref = '', id = '']) => {
+    if (names.has(ref)) ids.set(ref, id)
+  })
+  return ids
+}

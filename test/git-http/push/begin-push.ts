@@ -1,0 +1,60 @@
+import assert from 'node:assert/strict'
+import type { Test } from 'tap'
+import { openRepository } from '../../../src/git/opened-repository.ts'
+import { packet } from '../../../src/git-http/push/pkt-line.ts'
+import { Push } from '../../../src/git-http/push/push.ts'
+import { PushRecorder, type PushRecorderOptions } from '../../../src/git-http/push/record.ts'
+import type { Pusher, RefUpdate } from '../../../src/store/audit/audit.ts'
+import type { Repository } from '../../../src/store/repositories/repositories.ts'
+import type { Store } from '../../../src/store/store.ts'
+
+/** Returns a recorder whose errors fail the test. By default no push is overdue. */
+export function startRecorder(
+  t: Test,
+  store: Store,
+  options: Partial<PushRecorderOptions> = {},
+): PushRecorder {
+  return new PushRecorder({
+    pushes: store.pushes,
+    overdue: 60_000,
+    presence: null,
+    onError: (error) => t.error(error),
+    ...options,
+  })
+}
+
+/** Returns a push to `owner/demo` that has not begun. */
+export function createPush(
+  t: Test,
+  store: Store,
+  recorder: PushRecorder,
+  repository: Repository,
+  commands: RefUpdate[],
+): Push {
+  const by = { kind: 'user', user: { id: 1, name: 'ann' }, address: '192.0.2.1' } as const
+  const pusher: Pusher = { by, repositoryId: repository.id, repositoryName: 'owner/demo' }
+  return new Push({
+    store,
+    recorder,
+    presence: null,
+    onError: (error) => t.error(error),
+    pusher,
+    repository: { ...repository, permission: 'write' },
+    request: { commands, capabilities: 'report-status' },
+    authorizeAgain: async () => {},
+  })
+}
+
+/** As `createPush`, and begins it. */
+export async function beginPush(...args: Parameters<typeof createPush>): Promise<Push> {
+  const push = createPush(...args)
+  const [, , , repository] = args
+  assert.equal(await push.begin(await openRepository(repository), new AbortController().signal), null)
+  return push
+}
+
+/** Lets a push read the report of a git that has made its updates. */
+export function report(push: Push, commands: readonly RefUpdate[]): void {
+  const lines = ['unpack ok', ...commands.map(({ ref }) => `ok ${ref}`)]
+  push.report.read(Buffer.from(`${lines.map(packet).join('')}0000`, 'latin1'))
+}
