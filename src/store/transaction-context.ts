@@ -13,8 +13,9 @@ export async function runInTransaction<T>(work: () => Promise<T>): Promise<T> {
 }
 
 /**
- * Throws if the caller is the work of a transaction: a query on the only connection would wait for
- * the end of the transaction, and the transaction for the query.
+ * Throws if the caller is the work of a transaction. A query on another connection would not see
+ * what the transaction has done. On SQLite there is no other: the query would wait for the end of
+ * the transaction, and the transaction for the query.
  */
 export function checkOutsideTransaction(): void {
   if (running.getStore()?.isOpen)

@@ -20,12 +20,13 @@ t.test('the compiler finds every mismatch between the contract and the code', as
     server: join(copy, 'parcels/server'),
     client: join(copy, 'parcels/client/generated'),
   })
-  await cp(join(fixtures, 'parcels'), join(copy, 'parcels'), { recursive: true })
-  // One run for everything: the renamed operation and a typo in the copy, and handlers of the small
-  // contract. The contract's types reach all other files only through what those that import them
+  for (const more of ['parcels', 'writes'])
+    await cp(join(fixtures, more), join(copy, more), { recursive: true })
+  // One run for everything: the renamed operation and a typo in the copy, handlers of the small
+  // contract, and writes. The contract's types reach all other files only through what those that import them
   // declare.
-  const findings = compile(copy, ['parcels'], (file) => {
-    const isChecked = /\/generated\/[^/]+$|\/parcels\//.test(file.fileName)
+  const findings = compile(copy, ['parcels', 'writes'], (file) => {
+    const isChecked = /\/generated\/[^/]+$|\/(parcels|writes)\//.test(file.fileName)
     return !file.fileName.includes('/node_modules/') && (isChecked || file.text.includes('/generated/'))
   })
 
@@ -80,5 +81,20 @@ t.test('the compiler finds every mismatch between the contract and the code', as
     ['optional-query', /TS18048 .*'to' is possibly 'undefined'/],
   ] as const) {
     t.match(ofParcels(name).join('\n'), expected, `${name} does not compile`)
+  }
+
+  for (const [name, expected] of [
+    ['no-actor', /TS2554 Expected 2-3 arguments/],
+    ['no-actor-of-transaction', /TS2554 Expected 2 arguments/],
+    ['connection-as-change', /TS2345 .*'Kysely<Tables>' is not assignable to parameter of type 'Change'/],
+    ['forged-change', /TS2345 .*'#lines' is missing|TS2345 .*missing .*#lines/],
+    ['connection-as-transaction', /TS2345 .*'Kysely<Tables>' is not assignable to .* 'Transaction<Tables>'/],
+    ['write-of-a-reader', /TS2551 .*'deleteFrom' does not exist on type 'Queries'/],
+    ['form-outside', /TS2339 .*'post' does not exist on type 'Pages'/],
+    ['page-with-audit', /TS2339 .*'audit' does not exist/],
+    ['page-with-transact', /TS2339 .*'transact' does not exist/],
+  ] as const) {
+    const ofWrites = findings.filter((finding) => finding.startsWith(`writes/${name}.ts: `))
+    t.match(ofWrites.join('\n'), expected, `${name} does not compile`)
   }
 })

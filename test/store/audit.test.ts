@@ -130,6 +130,14 @@ for (const database of databases) {
       t.same([await listEvents(store), logged], [[], []])
     })
 
+    t.test('a query beside the transaction that it belongs to fails, and does not wait for it', async (t) => {
+      const { store } = await openTestStore(t, database)
+      const find = store.audit.transaction(ADMINISTRATOR, () => store.users.find('alice'))
+      await t.rejects(find, { message: /must run in it/ })
+      await store.audit.transaction(ADMINISTRATOR, (change) => change.record(locked))
+      t.equal((await listEvents(store)).length, 1, 'later ones go on')
+    })
+
     t.test('finds events by time, user and repository', async (t) => {
       const { store } = await openTestStore(t, database)
       let now = 1_000

@@ -385,6 +385,28 @@ for (const database of databases) {
       ])
     })
 
+    t.test('many grants do not keep others from writing', async (t) => {
+      const { store: opened } = await openTestStore(t, database)
+      const { store, statements } = watchTransactions(opened)
+      const { alice, bob } = await createUsers(opened, 'alice', 'bob')
+      await asAdministrator(opened).repositories.create({ ...one, ...kind })
+      const grants = Array.from({ length: 250 }, (_, index) => ({
+        subject: one,
+        userId: (index % 2 ? alice : bob).user.id,
+        permission: index % 4 < 2 ? ('read' as const) : ('write' as const),
+      }))
+      statements.length = 0
+      t.equal(await asAdministrator(store).collaborators.setAll(grants), 250)
+      t.equal(statements.length, 3, 'at most 100 in a transaction')
+      t.equal((await listEvents(opened)).filter(({ action }) => action === 'repository.access').length, 250)
+
+      const missing = { ...one, name: 'missing' }
+      const failing = [...grants, { subject: missing, userId: bob.user.id, permission: null }]
+      statements.length = 0
+      await t.rejects(asAdministrator(store).collaborators.setAll(failing), { message: /no repository/ })
+      t.equal(statements.length, 0, 'nothing was changed')
+    })
+
     t.test('a deletion does not keep others from writing, however much it deletes', async (t) => {
       const { store: opened } = await openTestStore(t, database)
       const { kysely } = opened.engine

@@ -41,8 +41,8 @@ export interface Grant<Subject> {
   permission: Permission | null
 }
 
-/** Milliseconds after which `setAll` lets others write to the database. */
-const HELD = 30
+/** Grants that one transaction stores, which keeps others from writing to the database. */
+const STEP = 100
 
 /** Returns functions that set what users are granted. */
 export function createGrants<Subject>(db: Queries, kind: GrantKind<Subject>) {
@@ -63,7 +63,8 @@ export function createGrants<Subject>(db: Queries, kind: GrantKind<Subject>) {
       expected?: string,
     ): Promise<void> {
       const opened = await kind.open(change, subject)
-      await grant(kind, change, opened, userId, permission, expected)
+      const event = await grant(kind, change, opened, userId, permission, expected)
+      if (event) await change.record(event)
       if (change.by.kind !== 'administrator') await kind.check?.(change, opened)
     },
 
@@ -79,31 +80,26 @@ export function createGrants<Subject>(db: Queries, kind: GrantKind<Subject>) {
       const subjects = new Map(grants.map(({ subject }) => [kind.keyOf(subject), subject]))
       for (const subject of subjects.values()) await kind.find(db, subject)
       let changes = 0
-      for (let next = 0; next < grants.length; ) {
-        const [done, changed] = await transact(async (change) => {
-          const began = performance.now()
+      for (let start = 0; start < grants.length; start += STEP)
+        changes += await transact(async (change) => {
           const opened = new Map<string, Opened>()
-          let changed = 0
-          let index = next
-          do {
-            const one = grants[index++]
-            if (!one) break
-            const key = kind.keyOf(one.subject)
-            const subject = opened.get(key) ?? (await kind.open(change, one.subject))
-            opened.set(key, subject)
-            if (await grant(kind, change, subject, one.userId, one.permission)) changed++
-          } while (performance.now() - began < HELD)
-          return [index, changed] as const
+          const events: AuditEvent[] = []
+          for (const { subject, userId, permission } of grants.slice(start, start + STEP)) {
+            const key = kind.keyOf(subject)
+            const found = opened.get(key) ?? (await kind.open(change, subject))
+            opened.set(key, found)
+            const event = await grant(kind, change, found, userId, permission)
+            if (event) events.push(event)
+          }
+          await change.record(...events)
+          return events.length
         })
-        next = done
-        changes += changed
-      }
       return changes
     },
   }
 }
 
-/** Stores a grant and its event. Returns false, and does nothing, if it is stored already. */
+/** Stores a grant. Returns its event, or null, and does nothing, if it is stored already. */
 async function grant<Subject>(
   kind: GrantKind<Subject>,
   change: Change,
@@ -111,13 +107,12 @@ async function grant<Subject>(
   userId: number,
   permission: Permission | null,
   expected?: string,
-): Promise<boolean> {
+): Promise<AuditEvent | null> {
   const from = await kind.read(change.db, opened.id, userId)
-  if (from === permission) return false
+  if (from === permission) return null
   const user = await getUserById(change.db, userId)
   checkUnchanged(`the access of ${user.name}`, from ?? 'none', expected)
   await kind.write(change.db, opened.id, user.id, permission)
   const details = { user: user.name, access: permission ?? 'none', from: from ?? 'none' }
-  await change.record(kind.event(opened, user, details))
-  return true
+  return kind.event(opened, user, details)
 }

@@ -12,6 +12,7 @@ import {
 } from 'pg'
 import { FairQueue, QueueFull } from '../../util/fair-queue.ts'
 import { type PoolFigures, StoreUnavailable } from '../engine.ts'
+import { checkOutsideTransaction } from '../transaction-context.ts'
 import { isLost, isTimeout, translateError } from './driver-errors.ts'
 
 /** Milliseconds to wait for a free connection, and to open a new one. */
@@ -150,7 +151,11 @@ export class Connections {
 
   /** The pool that Kysely uses. */
   get queryPool(): PostgresPool {
-    return { options: {}, connect: () => this.connect('query'), end: () => this.end() }
+    const connect = async () => {
+      checkOutsideTransaction()
+      return this.connect('query')
+    }
+    return { options: {}, connect, end: () => this.end() }
   }
 
   get figures(): PoolFigures {

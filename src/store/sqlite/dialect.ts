@@ -21,16 +21,26 @@ import { retryWhileBusy } from './driver-errors.ts'
  */
 export function retryingSqliteDialect(connection: Connection, afterCommit: () => void): Dialect {
   return {
-    createAdapter: () => new SqliteAdapter(),
+    createAdapter: () => new OwnTurnsAdapter(),
     createDriver: () => new RetryingDriver(connection, afterCommit),
     createIntrospector: (db) => new SqliteIntrospector(db),
     createQueryCompiler: () => new SqliteQueryCompiler(),
   }
 }
 
+/** Leaves it to the driver that users of the only connection take turns. */
+class OwnTurnsAdapter extends SqliteAdapter {
+  override get supportsMultipleConnections(): boolean {
+    return true
+  }
+}
+
 class RetryingDriver extends SqliteDriver {
   readonly #connection: Connection
   readonly #afterCommit: () => void
+  /** When the last one that waits for the connection has released it. */
+  #free = Promise.resolve()
+  #release = () => {}
 
   constructor(connection: Connection, afterCommit: () => void) {
     // better-sqlite3's statements have all methods that Kysely needs.
@@ -43,6 +53,11 @@ class RetryingDriver extends SqliteDriver {
 
   override async acquireConnection(): Promise<DatabaseConnection> {
     checkOutsideTransaction()
+    const free = this.#free
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.#free = promise
+    await free
+    this.#release = resolve
     const inner = await super.acquireConnection()
     return {
       executeQuery: async <Row>(query: CompiledQuery) => {
@@ -52,6 +67,10 @@ class RetryingDriver extends SqliteDriver {
       },
       streamQuery: <Row>(query: CompiledQuery, chunkSize: number) => inner.streamQuery<Row>(query, chunkSize),
     }
+  }
+
+  override async releaseConnection(): Promise<void> {
+    this.#release()
   }
 
   /**
