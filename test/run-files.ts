@@ -17,6 +17,9 @@ const SLOWEST = [
  * longer to start git.
  */
 const MOST = 3
+/** Where few tests start programs. */
+const MOST_WITHOUT_PROGRAMS = 6
+const WITHOUT_PROGRAMS = /^test\/(api|checks|codegen|domain|store|util)\//
 /**
  * MiB of new objects, as in the server: most of what a test creates is garbage when they are full.
  */
@@ -35,7 +38,10 @@ const options = [
 const together = `${import.meta.dirname}/run-together.ts`
 const groups = SLOWEST.filter((file) => files.includes(file)).map((file) => [file])
 const others = files.filter((file) => !SLOWEST.includes(file))
-while (others.length > 0) groups.push(others.splice(0, MOST))
+const plain = others.filter((file) => WITHOUT_PROGRAMS.test(file))
+const rest = others.filter((file) => !WITHOUT_PROGRAMS.test(file))
+while (plain.length > 0) groups.push(plain.splice(0, MOST_WITHOUT_PROGRAMS))
+while (rest.length > 0) groups.push(rest.splice(0, MOST))
 for (const group of groups) {
   const program = [process.execPath, ...options, together, ...group]
   t.spawn('env', [environment, ...program], { buffered: true }, group.join(' '))

@@ -1,8 +1,10 @@
-import { execFile, execFileSync, spawn } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { globSync, rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { createFastFolder } from './helpers/fast-folder.ts'
 import { prepareDatabases } from './helpers/prepare-databases.ts'
+import { minimalEnvironment } from './helpers/process.ts'
 import { failuresOf } from './helpers/tap-failures.ts'
 
 /**
@@ -25,8 +27,7 @@ process.on('exit', () => rmSync(folder, { recursive: true, force: true }))
 process.env.TMPDIR = folder
 // Compiles each module once for all test files and the programs that they start.
 process.env.NODE_COMPILE_CACHE = join(folder, 'compile-cache')
-// Servers under test are killed before they write the cache; one that ends by itself fills it.
-execFileSync(process.execPath, [join(root, 'src/server.ts'), '--help'])
+await fillCompileCache()
 const databases = await prepareDatabases()
 const tap = spawn(process.execPath, [join(import.meta.dirname, 'run-files.ts'), ...files], {
   cwd: root,
@@ -62,6 +63,20 @@ tap.on('close', async (code) => {
   process.exitCode = isGood ? 0 : 1
   await databases.remove()
 })
+
+/**
+ * Starts and stops a server. Servers under test are killed before they write the cache; what this
+ * one has run is there for all, and not only what it has imported.
+ */
+async function fillCompileCache(): Promise<void> {
+  const environment = { DATA_DIR: join(folder, 'data'), PORT: '0', LOG_LEVEL: 'silent' }
+  const server = spawn(process.execPath, [join(root, 'src/server.ts')], {
+    env: { ...minimalEnvironment(), ...environment },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  server.stdout.once('data', () => server.kill('SIGTERM'))
+  await once(server, 'exit')
+}
 
 /**
  * Returns what the compiler finds; "" if all types compile. Run after failures are printed: it

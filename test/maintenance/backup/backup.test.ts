@@ -249,6 +249,12 @@ t.test('rejects files that are not complete backups, and leaves the database emp
     ['cut off', packed.subarray(0, -100), /damaged/],
     ['without its end', pack(lines.slice(0, -1)), /damaged/],
     ['without a line', pack(lines.toSpliced(2, 1)), /damaged/],
+    // The digest is that of the lines before it.
+    [
+      'with fewer rows than its end says',
+      pack([...lines.slice(0, -1), (lines.at(-1) ?? '').replace('"counts":{', '"counts":{"none":1,')]),
+      /damaged/,
+    ],
     [
       'with a changed letter',
       pack(lines.map((line) => line.replace('context 77"', 'context 78"'))),
