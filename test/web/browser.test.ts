@@ -224,7 +224,7 @@ t.test('a group is administered with and without JavaScript', async (t) => {
     await page.click('text=Preview')
     t.match(await page.textContent('[aria-labelledby=preview]'), 'There are no commits.')
     await page.click('text=Save rule')
-    await says(`/${group}/rocket/settings/checks`, 'Saved the rule for main.')
+    await says(`/${group}/rocket/settings/checks`, 'Saved the rule for main (no branch matches yet).')
     await page.click('nav >> text=Events')
     t.equal(await page.locator('tbody tr').count(), 5)
     await page.click('nav >> text=General')

@@ -36,7 +36,7 @@ export async function followFirstBranch(
   repository: OpenedRepository,
   mayMove: (from: string) => boolean,
 ): Promise<void> {
-  // The usual case costs two calls of `stat` and no process.
+  // Usually HEAD names a branch with a file of its own: two small files are read, and no process starts.
   if (await isLooseRef(repository.path)) return
 
   const wantedBranch = async () => {

@@ -156,7 +156,8 @@ export function createAuditLog({ kysely }: Engine) {
 
     /**
      * Returns a user's latest events, newest first, without what is not for users: accounts of the
-     * server's machine, and the tokens and addresses of others.
+     * server's machine, the tokens and addresses of others, and names that repositories got during
+     * a push.
      *
      * @param before from an earlier page: the position of its last event
      */
@@ -166,7 +167,7 @@ export function createAuditLog({ kysely }: Engine) {
       before?: Position,
     ): Promise<AuditLine[]> {
       const rows = await read({ user: name, userId: id }, 'desc', count, before)
-      return rows.map((row) => lineForUsers(row, id))
+      return rows.map((row) => withNameOfPush(lineForUsers(row, id)))
     },
 
     /**
@@ -246,4 +247,10 @@ function lineForUsers(row: Row, userId: number): AuditLine {
   const isOthers = row.actor === 'user' && row.user_id !== userId
   const hidden = isOthers && { token_id: null, token_name: null, address: null }
   return { ...line, ...hidden, details: shown }
+}
+
+/** Returns an event of a push, like others, without a name that the repository got meanwhile. */
+function withNameOfPush({ details, ...line }: AuditLine): AuditLine {
+  const { as: used, ...shown } = details
+  return typeof used === 'string' ? { ...line, object: used, details: shown } : { ...line, details }
 }

@@ -130,8 +130,8 @@ interface RepositoryActions {
   /** `from`: the rule before; null if it is new. */
   'rule.set': RuleDetails & { branches: string; from: RuleDetails | null }
   'rule.removed': { branches: string; from: RuleDetails }
-  /** `reason`: why it would have been refused. */
-  'rule.bypassed': RefUpdate & { reason: string }
+  /** `reason`: why it would have been refused. `as`: see `PushedAs`. */
+  'rule.bypassed': RefUpdate & { reason: string } & PushedAs
   'status.deleted': { sha: string; context: string }
   /**
    * The first updates that git made; those of which it is unknown, because the ref has another
@@ -144,7 +144,15 @@ interface RepositoryActions {
     more?: number
     unreported?: true
     interrupted?: true
-  }
+  } & PushedAs
+}
+
+/**
+ * The name that the client of a push used, if the repository has got another one meanwhile. The
+ * client sees the event under this name: it may not be allowed to read the repository any more.
+ */
+interface PushedAs {
+  as?: string
 }
 
 interface RuleDetails {
@@ -295,6 +303,18 @@ export async function repositoryNameOf(db: Queries, id: number): Promise<string 
     .where('id', '=', id)
     .executeTakeFirst()
   return row && `${row.owner}/${row.name}`
+}
+
+/**
+ * Returns the repository of a push as its events name it: by its present name, or by the name that
+ * the client used if it has been deleted.
+ */
+export async function pushedRepository(
+  db: Queries,
+  { repositoryId: id, repositoryName: used }: Pusher,
+): Promise<{ repository: NamedRepository; pushedAs: PushedAs }> {
+  const name = (await repositoryNameOf(db, id)) ?? used
+  return { repository: { id, name }, pushedAs: nameKey(name) === nameKey(used) ? {} : { as: used } }
 }
 
 function objectOf(event: AuditEvent): string {

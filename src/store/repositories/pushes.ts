@@ -6,10 +6,10 @@ import {
   type NamedRepository,
   type PushDetails,
   type Pusher,
+  pushedRepository,
   type RefUpdate,
   readDetails,
   recordEvents,
-  repositoryNameOf,
 } from '../audit/audit.ts'
 import type { Audit } from '../audit/change.ts'
 import type { Engine } from '../engine.ts'
@@ -94,12 +94,12 @@ export function createPushStore(engine: Engine, repositories: string, audit: Aud
       const wasOpen = open !== undefined
       if (!isEvent(outcome) || (outcome.interrupted && !wasOpen)) return wasOpen
 
-      const repository = await repositoryOf(db, pusher)
+      const pushed = await pushedRepository(db, pusher)
       const own =
         outcome.interrupted && open
-          ? await withoutRecorded(db, repository, open.started_at, outcome)
+          ? await withoutRecorded(db, pushed.repository, open.started_at, outcome)
           : outcome
-      await change.recordOf(pusher.by, eventOf(repository, own))
+      await change.recordOf(pusher.by, eventOf(pushed, own))
       return wasOpen
     })
   }
@@ -193,7 +193,7 @@ export async function settleAsUnknown(db: Transaction<Tables>): Promise<void> {
   const rows = await db.deleteFrom('push_intents').returning(['pusher', 'commands']).execute()
   for (const { pusher, commands } of rows.map(readIntent)) {
     const outcome: PushOutcome = { updates: [], unknown: commands, interrupted: true }
-    await recordEvents(db, pusher.by, [eventOf(await repositoryOf(db, pusher), outcome)])
+    await recordEvents(db, pusher.by, [eventOf(await pushedRepository(db, pusher), outcome)])
   }
 }
 
@@ -205,11 +205,6 @@ function readIntent(row: { pusher: string; commands: string }): Pick<OpenPush, '
 /** Returns whether an outcome gets into the audit log. An interrupted push does in any case. */
 function isEvent({ updates, unknown = [], interrupted }: PushOutcome): boolean {
   return interrupted === true || updates.length > 0 || unknown.length > 0
-}
-
-/** Returns a repository by its present name, or by the name it had if it has been deleted. */
-async function repositoryOf(db: Queries, { repositoryId, repositoryName }: Pusher): Promise<NamedRepository> {
-  return { id: repositoryId, name: (await repositoryNameOf(db, repositoryId)) ?? repositoryName }
 }
 
 /**
@@ -249,7 +244,7 @@ function textOf({ ref, old, new: id }: RefUpdate): string {
 }
 
 function eventOf(
-  repository: NamedRepository,
+  { repository, pushedAs }: Awaited<ReturnType<typeof pushedRepository>>,
   { updates, unknown = [], unreported, interrupted }: PushOutcome,
 ): AuditEvent {
   const listedUpdates = updates.slice(0, MAX_UPDATES).map(decodeName)
@@ -261,6 +256,7 @@ function eventOf(
     ...(more > 0 && { more }),
     ...(unreported && { unreported }),
     ...(interrupted && { interrupted }),
+    ...pushedAs,
   }
   return { action: 'push', repository, details }
 }

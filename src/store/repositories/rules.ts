@@ -11,7 +11,7 @@ import { checkPattern, readPatterns } from '../../domain/patterns.ts'
 import { Refusal } from '../../domain/refusal.ts'
 import { memoizeByObject } from '../../util/memoize.ts'
 import { administeredRepository, namedAs, type RepositoryName } from '../access/administration.ts'
-import { type Pusher, type RefUpdate, repositoryNameOf } from '../audit/audit.ts'
+import { type Pusher, pushedRepository, type RefUpdate } from '../audit/audit.ts'
 import type { Audit, Change } from '../audit/change.ts'
 import type { Engine } from '../engine.ts'
 import { prepare } from '../prepared.ts'
@@ -58,12 +58,11 @@ export function createRuleStore(engine: Engine, audit: Audit) {
     },
 
     /** Records updates that a user may make although rules refuse them. */
-    recordBypasses: ({ by, repositoryId, repositoryName }: Pusher, bypasses: readonly Bypass[]) =>
-      audit.transaction(by, async (change) => {
-        const name = (await repositoryNameOf(change.db, repositoryId)) ?? repositoryName
-        const repository = { id: repositoryId, name }
+    recordBypasses: (pusher: Pusher, bypasses: readonly Bypass[]) =>
+      audit.transaction(pusher.by, async (change) => {
+        const { repository, pushedAs } = await pushedRepository(change.db, pusher)
         const event = { action: 'rule.bypassed', repository } as const
-        await change.record(...bypasses.map((details) => ({ ...event, details })))
+        await change.record(...bypasses.map((bypass) => ({ ...event, details: { ...bypass, ...pushedAs } })))
       }),
   }
 }

@@ -133,6 +133,44 @@ for (const database of databases) {
   })
 }
 
+t.test('who pushed is not told a name that the repository got meanwhile', async (t) => {
+  const { store } = await openTestStore(t, sqlite)
+  const { id, commits } = await addRepository(store, 'owner/demo', { commits: 1 })
+  const admin = asAdministrator(store)
+  const { id: userId } = await admin.users.create('ann')
+  const user = { id: userId, name: 'ann' }
+  const by = { kind: 'user', user, address: '192.0.2.1' } as const
+  const pusher: Pusher = { by, repositoryId: id, repositoryName: 'Owner/demo' }
+  const move = { ref: 'refs/heads/main', old: NONE, new: commits[0] ?? '' }
+  const push = await store.pushes.begin(pusher, [move])
+  const late = await store.pushes.begin(pusher, [move])
+  const from = { owner: 'owner', name: 'demo' }
+  await store.pushes.settle(await store.pushes.begin(pusher, [move]), pusher, { updates: [move] })
+
+  await admin.moves.rename(from, { owner: 'owner', name: 'secret-product' })
+  await store.rules.recordBypasses(pusher, [{ ...move, reason: 'no status' }])
+  await store.pushes.settle(push, pusher, { updates: [move] })
+  await store.engine.kysely.transaction().execute(settleAsUnknown)
+
+  const shown = await store.auditLog.latest(user, 10)
+  t.same(shown.map(({ action, object }) => `${action} ${object}`).sort(), [
+    'push Owner/demo',
+    'push Owner/demo',
+    'push owner/demo',
+    'rule.bypassed Owner/demo',
+    'user.created ann',
+  ])
+  t.notMatch(JSON.stringify(shown), /secret/)
+  t.equal(await store.pushes.settle(late, pusher, { updates: [], interrupted: true }), false)
+
+  const stored = await listPushes(store, { repository: 'owner/secret-product' })
+  t.same(
+    stored.map(({ details }) => details.as),
+    ['Owner/demo', 'Owner/demo'],
+    'administrators see both',
+  )
+})
+
 t.test('a server settles its own pushes, however long they take', async (t) => {
   // The recorder searches for overdue pushes every tenth of a second instead of every ten.
   const { setTimeout: wait } = globalThis
