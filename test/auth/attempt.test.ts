@@ -64,6 +64,29 @@ t.test('the first attempt that finds the budget spent answers all that wait behi
   t.equal(reservations, 2)
 })
 
+t.test('neither a right secret nor a client that goes away resets the count', async (t) => {
+  const { here, failures } = await setUp(t, sqlite, 3)
+  const right = async () => true as const
+  for (const number of [1, 2]) {
+    t.equal(await here.attempt(A, async () => null, signIn), null)
+    t.equal(await here.attempt(A, right, signIn), true)
+    t.match(await failures.find(A), { failures: number })
+  }
+  const gone = new AbortController()
+  const wrong = Promise.withResolvers<null>()
+  const begun = Promise.withResolvers<void>()
+  const compare = () => {
+    begun.resolve()
+    return wrong.promise
+  }
+  const aborted = here.attempt(A, compare, signIn, gone.signal)
+  await begun.promise
+  gone.abort(new Error('gone'))
+  wrong.resolve(null)
+  t.equal(await aborted, null)
+  await t.rejects(here.attempt(A, right, signIn), BLOCKED, 'what was compared counts')
+})
+
 t.jobs = databases.length
 
 for (const database of databases) {

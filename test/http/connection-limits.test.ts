@@ -1,7 +1,8 @@
-import { connect, type Socket } from 'node:net'
+import { createServer } from 'node:http'
+import { connect, Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { parseCidr } from '../../src/http/address.ts'
-import { defaultConnectionLimits } from '../../src/http/connection-limits.ts'
+import { createConnectionLimiter, defaultConnectionLimits } from '../../src/http/connection-limits.ts'
 import { recordLog } from '../helpers/log.ts'
 import { startServer } from '../helpers/server.ts'
 import { until } from '../helpers/until.ts'
@@ -64,6 +65,26 @@ t.test('all addresses together hold at most the total, a trusted proxy too', asy
   t.same(await open(PROXY, 1), [], 'a new connection finds no place')
   t.match(JSON.parse(lines[0] ?? ''), { address: PROXY, clients: 2 * PER_CLIENT + 2 })
   t.same(await open('127.0.0.4', 1), [], 'nor does a new client')
+})
+
+t.test('other forms of an address, and closing twice, open no more connections', (t) => {
+  const server = createServer()
+  createConnectionLimiter({ total: 100, perClient: 2 }, [], () => {})(server)
+  const connectFrom = (remoteAddress: string) => {
+    const socket = Object.defineProperty(new Socket(), 'remoteAddress', { value: remoteAddress })
+    server.emit('connection', socket)
+    return socket
+  }
+  const admitted = (...addresses: string[]) => addresses.map((address) => !connectFrom(address).destroyed)
+  t.same(admitted('192.0.2.1', '::ffff:192.0.2.1', '::ffff:c000:201'), [true, true, false])
+  t.same(admitted('2001:db8::1', '2001:db8:0:0:ffff::1', '2001:DB8::2'), [true, true, false])
+  t.same(admitted('2001:db8:0:1::1'), [true], 'another /64')
+
+  const [first, second] = [connectFrom('192.0.2.2'), connectFrom('192.0.2.2')]
+  for (const event of ['close', 'close']) first.emit(event)
+  t.same(admitted('192.0.2.2', '192.0.2.2'), [true, false])
+  second.destroy()
+  t.end()
 })
 
 t.test('the default is half of the open files, and an eighth for one address', async (t) => {

@@ -33,3 +33,17 @@ t.test('an answer that has been sent no longer counts', async (t) => {
   limitUnsent({ client: { address: '192.0.2.1' } }, another, large)
   t.notOk([...sent, waiting, another].some(({ destroyed }) => destroyed))
 })
+
+t.test('an answer that ends early gives back its bytes once', async (t) => {
+  const limitUnsent = createUnsentLimit(2 * large.length)
+  const client = { client: { address: '192.0.2.1' } }
+  const ended = answer()
+  limitUnsent(client, ended, large)
+  for (let times = 0; times < 3; times++) ended.emit('close')
+  const waiting = [answer(), answer(), answer()]
+  for (const each of waiting) limitUnsent(client, each, large)
+  t.same(
+    waiting.map(({ destroyed }) => destroyed),
+    [true, false, false],
+  )
+})

@@ -118,6 +118,29 @@ t.test('a caller that aborts or times out leaves the queue', async (t) => {
   t.same(admitted, ['a1', 'a5'])
 })
 
+t.test('a client gains no slot by releasing twice, or by leaving and entering again', async (t) => {
+  const queue = new FairQueue({ ...limits, slotsPerClient: 2 })
+  const { admitted, enter, leave } = record(queue)
+  const release = await queue.enter('a')
+  await enter('a1')
+  const others = [enter('b1'), enter('c1')]
+  release()
+  release()
+  await setTimeout()
+  t.same([admitted, queue.taken], [['a1', 'b1'], 2])
+
+  const gone = new AbortController()
+  const aborted = enter('a2', gone.signal)
+  gone.abort(new Error('gone'))
+  await t.rejects(aborted, { message: 'gone' })
+  const again = enter('a3')
+  await leave(0)
+  t.same(admitted, ['a1', 'b1', 'c1'], 'behind who waited before')
+  await leave(1)
+  await Promise.all([...others, again])
+  t.same([admitted.at(-1), queue.taken], ['a3', 2])
+})
+
 t.test('all callers of a client can be dismissed', async (t) => {
   const queue = new FairQueue({ ...limits, slots: 1 })
   const { admitted, enter, leave } = record(queue)

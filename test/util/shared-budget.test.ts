@@ -46,6 +46,19 @@ t.test('the client that holds most gives way to one that holds less', async (t) 
   t.same(lost, ['large', 'small', 'third', 'fifth'], 'who has nothing is not asked')
 })
 
+t.test('nothing is gained by releasing twice, by many holders, or by what gave way', async (t) => {
+  const budget = new SharedBudget(10, 4)
+  const holders = Array.from({ length: 8 }, () => budget.open('a', () => {}))
+  t.equal(holders.filter((holder) => holder.take(1)).length, 4, 'one share, whatever number of holders')
+  const [first, second] = holders
+  for (let times = 0; times < 3; times++) first?.release()
+  t.same([budget.heldBy('a'), budget.taken], [3, 3])
+  second?.yield()
+  second?.release()
+  t.same([budget.heldBy('a'), budget.taken], [2, 2])
+  t.equal(holders.filter((holder) => holder.take(1)).length, 2, 'what was released, and no more')
+})
+
 t.test('a holder that got nothing, or has lost or released it, takes no memory', async (t) => {
   setFlagsFromString('--expose-gc')
   const collect: () => void = runInNewContext('gc')

@@ -16,6 +16,11 @@ t.test('nobody finds out names by sending known ones in between', async (t) => {
   await t.rejects(find(1, 'alice'), { message: many })
   t.match(await find(2, 'alice'), { id }, 'others are not limited')
 
+  for (const name of ['', 'not a name!', 'Bob', 'bob', 'BOB', 'bob'])
+    for (let index = 0; index < 5; index++)
+      await t.rejects(find(4, name), { message: `there is no user "${name}"` })
+  await t.rejects(find(4, 'carol'), { message: many }, 'each name counts, however often and in whatever case')
+
   const atOnce = Array.from({ length: 40 }, (_, index) => find(3, `nobody-${index}`))
   const outcomes = await Promise.allSettled(atOnce)
   const refused = outcomes.filter((it) => it.status === 'rejected' && many.test(it.reason.message))
