@@ -28,6 +28,10 @@ interface Target {
   name: string
 }
 
+interface Route {
+  Params: { owner: string; repo: string }
+}
+
 const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/
 
 /**
@@ -55,11 +59,13 @@ const CHALLENGE = 'Basic realm="commit-status"'
 const SERVICES = ['git-upload-pack', 'git-receive-pack'] as const
 const PROTOCOL = /^[\w.:=-]{1,100}$/
 const SUFFIX = '.git'
+/** Some clients send what follows a slash at the end of a clone URL, and do not follow redirects. */
+const PLACES = ['/:owner/:repo', '/:owner/:repo/'] as const
 /** Milliseconds after its timeout in which git ends: then its push can be settled. */
 const GIT_ENDING = 10_000
 
 /**
- * Serves git over HTTP at `/{owner}/{repo}.git`: the smart protocol (gitprotocol-http(5)), run by
+ * Serves git over HTTP at `/{owner}/{repo}.git`, also without `.git` and with a slash at the end: the smart protocol (gitprotocol-http(5)), run by
  * git itself.
  */
 export async function gitHttp(app: FastifyInstance, options: GitHttpOptions): Promise<void> {
@@ -128,39 +134,38 @@ export async function gitHttp(app: FastifyInstance, options: GitHttpOptions): Pr
   }
 
   // The list of refs that every fetch and push begins with.
-  app.get<{ Params: { owner: string; repo: string } }>('/:owner/:repo/info/refs', {
-    config: { operationOf: ({ url }: FastifyRequest) => `${serviceOf(queryOf(url) ?? '') ?? 'git'} refs` },
-    async handler(request, reply) {
-      const { owner, repo } = request.params
-      if (owner === '' || repo === '') throw new ServiceError('path_unknown')
-      const query = queryOf(request.url)
-      if (!repo.endsWith(SUFFIX)) {
-        // A clone URL without `.git`.
-        const path = `/${encodeURIComponent(owner)}/${encodeURIComponent(repo)}${SUFFIX}/info/refs`
-        const location = query === undefined ? path : `${path}?${query}`
-        return reply.header('cache-control', 'no-store').redirect(location, 301)
-      }
-      const target = { owner, name: repo.slice(0, -SUFFIX.length) }
-      const service = serviceOf(query ?? '')
-      const caller = await authorize(request, target, accessTo(service))
-      if (service === null) throw new ServiceError('git_service_unknown')
-      return answer(request, reply, target, caller, { service, step: 'refs', pusher: null })
-    },
-  })
+  for (const place of PLACES)
+    app.get<Route>(`${place}/info/refs`, {
+      config: { operationOf: ({ url }: FastifyRequest) => `${serviceOf(queryOf(url)) ?? 'git'} refs` },
+      async handler(request, reply) {
+        const target = targetOf(request)
+        const service = serviceOf(queryOf(request.url))
+        const caller = await authorize(request, target, accessTo(service))
+        if (service === null) throw new ServiceError('git_service_unknown')
+        return answer(request, reply, target, caller, { service, step: 'refs', pusher: null })
+      },
+    })
 
   for (const service of SERVICES) {
     const maxBytes = bodyLimit(service, limits.maxBytes)
-    app.post<{ Params: Target }>(`/:owner/:name([^]*)${SUFFIX}/${service}`, {
-      config: { operation: service },
-      async handler(request, reply) {
-        if (request.params.owner === '') throw new ServiceError('path_unknown')
-        const caller = await authorize(request, request.params, accessTo(service))
-        checkGitBodyHeaders(request.raw, service, maxBytes)
-        const pusher = service === 'git-receive-pack' ? pusherOf(request, request.params, caller) : null
-        return answer(request, reply, request.params, caller, { service, step: 'rpc', pusher })
-      },
-    })
+    for (const place of PLACES)
+      app.post<Route>(`${place}/${service}`, {
+        config: { operation: service },
+        async handler(request, reply) {
+          const target = targetOf(request)
+          const caller = await authorize(request, target, accessTo(service))
+          checkGitBodyHeaders(request.raw, service, maxBytes)
+          const pusher = service === 'git-receive-pack' ? pusherOf(request, target, caller) : null
+          return answer(request, reply, target, caller, { service, step: 'rpc', pusher })
+        },
+      })
   }
+}
+
+/** Returns the repository that a path names, with or without `.git`. */
+function targetOf({ params: { owner, repo } }: FastifyRequest<Route>): Target {
+  if (owner === '' || repo === '') throw new ServiceError('path_unknown')
+  return { owner, name: repo.endsWith(SUFFIX) ? repo.slice(0, -SUFFIX.length) : repo }
 }
 
 /** Returns who pushes, of a caller who may write. */
@@ -187,10 +192,10 @@ function accessTo(service: GitService | null): Requirement['access'] {
   return service === 'git-receive-pack' ? 'write' : 'read'
 }
 
-/** Returns what follows the first `?`, or undefined if there is none. */
-function queryOf(url: string): string | undefined {
+/** Returns what follows the first `?`. */
+function queryOf(url: string): string {
   const mark = url.indexOf('?')
-  return mark === -1 ? undefined : url.slice(mark + 1)
+  return mark === -1 ? '' : url.slice(mark + 1)
 }
 
 /** Returns null unless the query names exactly one known service. */

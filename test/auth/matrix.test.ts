@@ -64,9 +64,9 @@ const FILES = [
 /**
  * The shortest request that git accepts: a flush packet, which asks for nothing and sends nothing.
  */
-function gitCall(service: string, access: 'read' | 'write'): Sample {
+function gitCall(service: string, access: 'read' | 'write', slash = ''): Sample {
   return {
-    path: `${GIT}/${service}`,
+    path: `${GIT}${slash}/${service}`,
     headers: { 'content-type': `application/x-${service}-request` },
     body: '0000',
     expected: contractRules('git', access, 200),
@@ -92,11 +92,15 @@ const ROUTES: Record<string, Sample[]> = {
   'GET /:owner/:repo/info/refs': [
     { path: `${GIT}/info/refs?service=git-upload-pack`, expected: contractRules('git', 'read', 200) },
     { path: `${GIT}/info/refs?service=git-receive-pack`, expected: contractRules('git', 'write', 200) },
-    // Redirects to the address with the suffix, whether or not the repository exists.
-    { path: '/acme/{repo}/info/refs?service=git-upload-pack', expected: always(301) },
+    { path: '/acme/{repo}/info/refs?service=git-upload-pack', expected: contractRules('git', 'read', 200) },
   ],
-  'POST /:owner/:name([^]*).git/git-upload-pack': [gitCall('git-upload-pack', 'read')],
-  'POST /:owner/:name([^]*).git/git-receive-pack': [gitCall('git-receive-pack', 'write')],
+  'GET /:owner/:repo//info/refs': [
+    { path: `${GIT}//info/refs?service=git-upload-pack`, expected: contractRules('git', 'read', 200) },
+  ],
+  'POST /:owner/:repo/git-upload-pack': [gitCall('git-upload-pack', 'read')],
+  'POST /:owner/:repo//git-upload-pack': [gitCall('git-upload-pack', 'read', '/')],
+  'POST /:owner/:repo/git-receive-pack': [gitCall('git-receive-pack', 'write')],
+  'POST /:owner/:repo//git-receive-pack': [gitCall('git-receive-pack', 'write', '/')],
   ...Object.fromEntries(
     ['GET', 'POST'].flatMap((method) =>
       ['', '/'].map((slash) => [

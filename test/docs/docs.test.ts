@@ -22,7 +22,7 @@ import { OLDEST_GIT } from '../../src/git/git-version.ts'
 import { MAX_AGE } from '../../src/git/history/cached-reads.ts'
 import { MAX_STARTS } from '../../src/git/history/log.ts'
 import { DEFAULT_GIT_LIMITS } from '../../src/git-http/limits.ts'
-import { MAX_RULED_REFS } from '../../src/git-http/push/gate.ts'
+import { MAX_RULED_BRANCHES } from '../../src/git-http/push/gate.ts'
 import { MAX_REFS } from '../../src/git-http/push/push.ts'
 import { addressKey } from '../../src/http/address.ts'
 import { defaultConnectionLimits } from '../../src/http/connection-limits.ts'
@@ -231,7 +231,7 @@ test('numbers in prose are those of the program', async (t) => {
     [GUIDE, /kept in memory, up to (\S+) MiB/, answerMemory.each / 1024 ** 2],
     [GUIDE, /at most one log line every (\w+) seconds/, IN_WORDS[`${QUIET / 1000}`]],
     [GUIDE, /A push has at most (\S+) refs/, MAX_REFS.toLocaleString('en')],
-    [GUIDE, /with a rule has at most (\S+) refs/, MAX_RULED_REFS],
+    [GUIDE, /A push updates at most (\S+) branches with rules/, MAX_RULED_BRANCHES],
     [GUIDE, /rules of a repository together have at most (\S+) patterns/, MAX_REPOSITORY_PATTERNS],
     ['clients/typescript/README.md', /retried for at most (\S+) seconds/, defaultTimes.totalTimeout / 1000],
     ['src/README.md', /reads at most (\S+) KiB, strict JSON/, operations.reportStatus.bodyLimit / 1024],

@@ -231,8 +231,7 @@ t.test('only the paths of the smart protocol are served', async (t) => {
   t.equal(await ask('GET', `${repository}/git-upload-pack`), '405 POST')
   t.equal(await ask('PUT', `${repository}/git-receive-pack`), '405 POST')
   t.equal(await ask('POST', `${repository}${FETCH}`), '405 GET, HEAD')
-  t.equal(await ask('POST', '/owner/public/git-upload-pack'), '404')
-  t.equal(await ask('GET', '/owner/public/git-upload-pack'), '404')
+  t.equal(await ask('GET', '/owner/public/git-upload-pack'), '405 POST')
   t.equal(await ask('GET', '//public.git/info/refs'), '404')
   // No repository has a name that ends in `.git`.
   t.equal(await ask('GET', `${repository}.git${FETCH}`), '401')
@@ -243,10 +242,16 @@ t.test('only the paths of the smart protocol are served', async (t) => {
   t.equal(await ask('GET', `${repository}${FETCH}&service=git-receive-pack`), '400')
   t.equal(await ask('GET', `${repository}${FETCH}&other=1`), '200')
 
-  for (const name of ['public', 'missing'])
-    t.equal(await ask('GET', `/owner/${name}${FETCH}`), `301 /owner/${name}.git${FETCH}`)
-  t.equal(await ask('GET', '/owner/public/info/refs'), '301 /owner/public.git/info/refs')
-  t.equal(await ask('GET', '/%5Cexample.org/x/info/refs'), '301 /%5Cexample.org/x.git/info/refs')
+  const checkout = await createCheckout(t, 'nowhere')
+  for (const [index, ending] of ['', '/', '.git', '.git/'].entries()) {
+    t.equal(await ask('GET', `/owner/public${ending}${FETCH}`), '200', ending)
+    t.equal(await ask('GET', `/owner/missing${ending}${FETCH}`), '401', ending)
+    const url = `${server.url}/owner/public${ending}`
+    const authorization = basic('x', await server.createToken('owner'))
+    const pushed = await tryGit(checkout, ['push', url, `HEAD:refs/heads/b${index}`], { authorization })
+    t.match(pushed, { code: 0 }, pushed.stderr)
+    t.notMatch(pushed.stderr, 'redirecting')
+  }
   const folder = workFolder(t)
   t.match(await git(folder, ['ls-remote', `${server.url}/owner/public`]), id)
 })

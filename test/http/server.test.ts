@@ -95,7 +95,7 @@ t.test('every answer has X-Content-Type-Options: nosniff', async (t) => {
     [422, get('/api/v1/repos/owner/demo/commits/x/statuses')],
     [401, get('/api/v1/repos/owner/demo/statuses/x', 'Content-Length: 0').replace('GET', 'POST')],
     [200, get(`/owner/demo.git/${refs}`)],
-    [301, get(`/owner/demo/${refs}`)],
+    [200, get(`/owner/demo/${refs}`)],
     [401, get(`/owner/hidden.git/${refs}`)],
     [200, get('/')],
     [200, get('/owner/demo')],

@@ -1,6 +1,6 @@
 import { Blocked } from '../../auth/budget.ts'
 import { type BranchRule, isBypassedBy, refRuleMatcher, requiredBy } from '../../domain/branch-rules.ts'
-import { BRANCHES } from '../../domain/ref-names.ts'
+import { TAGS } from '../../domain/ref-names.ts'
 import { explainVerdict } from '../../domain/verdict.ts'
 import { ServiceError } from '../../errors.ts'
 import type { OpenedRepository } from '../../git/opened-repository.ts'
@@ -11,26 +11,37 @@ import type { Bypass } from '../../store/repositories/rules.ts'
 import { NO_OBJECT } from './commands.ts'
 import type { PushedRefs } from './proc-receive.ts'
 import type { Push, PushOptions } from './push.ts'
-import { compareTips, type Move } from './ref-graph.ts'
+import { compareTips, type Move, peelToCommits } from './ref-graph.ts'
 
-/** An update of branches with rules. */
+/** An update of branches and tags with rules. */
 interface RuledUpdate {
   update: RefUpdate
-  /** The rules of each branch that it changes. */
-  branches: BranchRule[][]
+  /** Each branch and tag that it changes. */
+  refs: { isTag: boolean; rules: BranchRule[] }[]
+}
+
+/** What the objects say about an update. */
+interface Comparison {
+  /** Why it is refused whatever has been reported; null: it depends on the reports. */
+  reason: string | null
+  /** The commit whose reports count. */
+  sha: string
 }
 
 /**
- * Maximum number of refs of a push that updates a branch with rules. git's own steps take longer
- * the more there are.
+ * Maximum number of branches with rules that one push updates: each is compared with its tip. Tags
+ * are compared together.
  */
-export const MAX_RULED_REFS = 50
+export const MAX_RULED_BRANCHES = 50
 const FAILED = 'the server cannot check the rules of its branches now; push again later'
 const NOT_A_COMMIT = 'not a commit'
 const CHANGED = 'the branch has changed; fetch and push again'
 const NO_ACCESS = 'you may not push here any more'
 const DELETED = 'a branch with required checks cannot be deleted'
 const FORCED = 'a branch with required checks cannot be pushed to by force'
+const TAG_DELETED = 'a tag with required checks cannot be deleted'
+const TAG_MOVED = 'a tag with required checks cannot be moved'
+const TAG_OF_NO_COMMIT = 'a tag with required checks must name a commit'
 const ATOMIC = 'the push is atomic, and another ref was refused'
 /** Why a move of a branch is refused whatever has been reported. */
 const REASONS: Record<Move, string | null> = {
@@ -42,8 +53,9 @@ const REASONS: Record<Move, string | null> = {
 }
 
 /**
- * Applies the branch rules to a push. A branch moves to a commit only if all checks that it
- * requires are met. It is not deleted, and moves only to descendants of its tip.
+ * Applies the rules to a push. A branch moves to a commit, and a tag of a commit is created, only if
+ * all checks that it requires are met. A branch is not deleted, and moves only to descendants of its
+ * tip. A tag is neither moved nor deleted.
  *
  * Access, rules and reports are read after everything that takes long, so that only git's own steps
  * lie between the decision and the update of the ref. git compares the old tip again when it
@@ -72,28 +84,27 @@ async function decideRefs(
   { updates, atomic, signal }: PushedRefs,
   authorizeAgain: () => Promise<void>,
 ): Promise<Map<string, string>> {
-  const { repositoryId, by } = pusher
-  const branchesOf = await findBranches(opened, signal)
-  /** Why an update is refused whatever has been reported; null: it depends on the reports. */
-  const reasons = new Map<RefUpdate, string | null>()
+  const { repositoryId } = pusher
+  const userId = pusher.by.user.id
+  const refsOf = await findRefs(opened, signal)
+  const branches = new Map<RefUpdate, Comparison>()
+  const tags = new Map<RefUpdate, Comparison>()
   const compare = async (rules: readonly BranchRule[]) => {
-    const ruled = ruledUpdates(rules, updates, branchesOf)
-    const newUpdates = ruled.map(({ update }) => update).filter((update) => !reasons.has(update))
-    const [deletions, others] = [
-      newUpdates.filter(({ new: tip }) => NO_OBJECT.test(tip)),
-      newUpdates.filter(({ new: tip }) => !NO_OBJECT.test(tip)),
-    ]
-    for (const update of deletions) reasons.set(update, DELETED)
-    for (const [update, move] of await compareTips(opened, others, signal)) reasons.set(update, REASONS[move])
+    const ruled = ruledUpdates(rules, updates, refsOf)
+    const updatesOf = (ofKind: (it: RuledUpdate) => boolean, known: ReadonlyMap<RefUpdate, Comparison>) =>
+      ruled.filter((it) => ofKind(it) && !known.has(it.update)).map(({ update }) => update)
+    const newBranches = updatesOf(hasBranch, branches)
+    const newTags = updatesOf(hasTag, tags)
+    for (const [update, it] of await compareBranches(opened, newBranches, signal)) branches.set(update, it)
+    for (const [update, it] of await compareTags(opened, newTags, signal)) tags.set(update, it)
     return ruled
   }
-  const isBypassed = ({ branches }: RuledUpdate) => branches.every((rules) => isBypassedBy(rules, by.user.id))
+  const isBypassed = ({ refs }: RuledUpdate) => refs.every(({ rules }) => isBypassedBy(rules, userId))
 
-  if (updates.length > MAX_RULED_REFS) {
-    // Not all of them are compared, which takes long.
-    const ruled = ruledUpdates(rulesBefore, updates, branchesOf)
-    if (!ruled.every(isBypassed)) return refuseAll(updates, tooMany(updates.length))
-  }
+  const ruledBranches = ruledUpdates(rulesBefore, updates, refsOf).filter(hasBranch)
+  // Not all of them are compared, which takes long.
+  if (ruledBranches.length > MAX_RULED_BRANCHES && !ruledBranches.every(isBypassed))
+    return refuseAll(updates, tooMany(ruledBranches.length))
   await compare(rulesBefore)
   await authorizeAgain()
   // A rule may have been added meanwhile. What has been compared already is not compared again.
@@ -101,15 +112,18 @@ async function decideRefs(
 
   const refusals = new Map<string, string>()
   const bypasses: Bypass[] = []
-  for (const { update, branches } of ruled) {
-    for (const rules of branches) {
+  for (const { update, refs } of ruled) {
+    signal.throwIfAborted()
+    for (const { isTag, rules } of refs) {
+      const comparison = (isTag ? tags : branches).get(update)
+      if (!comparison) throw new Error(`${update.ref} was not compared`)
       const reason =
-        reasons.get(update) ??
-        explainVerdict(await store.statuses.list(repositoryId, update.new), requiredBy(rules)).reason
+        comparison.reason ??
+        explainVerdict(await store.statuses.list(repositoryId, comparison.sha), requiredBy(rules)).reason
       if (reason === null) continue
       // git refuses these too, whoever pushes them.
-      if (reason !== NOT_A_COMMIT && reason !== CHANGED && isBypassedBy(rules, by.user.id))
-        bypasses.push({ ...update, reason })
+      const isGits = reason === NOT_A_COMMIT || reason === CHANGED
+      if (!isGits && isBypassedBy(rules, userId)) bypasses.push({ ...update, reason })
       else refusals.set(update.ref, reason)
     }
   }
@@ -120,11 +134,46 @@ async function decideRefs(
   return refusals
 }
 
+/** Compares branches with their tips. */
+async function compareBranches(
+  repository: OpenedRepository,
+  updates: readonly RefUpdate[],
+  signal: AbortSignal,
+): Promise<Map<RefUpdate, Comparison>> {
+  const isDeletion = (update: RefUpdate) => NO_OBJECT.test(update.new)
+  const others = updates.filter((update) => !isDeletion(update))
+  const moves = await compareTips(repository, others, signal)
+  return new Map([
+    ...updates.filter(isDeletion).map((update) => [update, { reason: DELETED, sha: update.new }] as const),
+    ...[...moves].map(([update, move]) => [update, { reason: REASONS[move], sha: update.new }] as const),
+  ])
+}
+
+/** Compares tags with the rules for them, all in one process. */
+async function compareTags(
+  repository: OpenedRepository,
+  updates: readonly RefUpdate[],
+  signal: AbortSignal,
+): Promise<Map<RefUpdate, Comparison>> {
+  const created = updates.filter((update) => NO_OBJECT.test(update.old) && !NO_OBJECT.test(update.new))
+  const ids = created.map((update) => update.new)
+  const commits = await peelToCommits(repository, [...new Set(ids)], signal)
+  return new Map(
+    updates.map((update) => {
+      const commit = commits.get(update.new)
+      const sha = commit ?? update.new
+      if (NO_OBJECT.test(update.new)) return [update, { reason: TAG_DELETED, sha }]
+      if (!NO_OBJECT.test(update.old)) return [update, { reason: TAG_MOVED, sha }]
+      return [update, { reason: commit === undefined ? TAG_OF_NO_COMMIT : null, sha }]
+    }),
+  )
+}
+
 /**
- * Returns a function that finds the full names of the branches that an update of a ref changes. git
- * follows symbolic refs, so these are the branch at the end and all branches that lead to it.
+ * Returns a function that finds the full names of the branches and tags that an update of a ref
+ * changes. git follows symbolic refs, so these are the ref at the end and all that lead to it.
  */
-async function findBranches(
+async function findRefs(
   repository: OpenedRepository,
   signal: AbortSignal,
 ): Promise<(ref: string) => string[]> {
@@ -132,29 +181,35 @@ async function findBranches(
   const aliases = Map.groupBy(symbolic.keys(), (ref) => symbolic.get(ref))
   return (ref) => {
     const target = symbolic.get(ref) ?? ref
-    return [target, ...(aliases.get(target) ?? [])]
-      .filter((name) => name.startsWith(BRANCHES))
-      .map(decodeLatin1)
+    return [target, ...(aliases.get(target) ?? [])].map(decodeLatin1)
   }
 }
 
-/** Returns the updates of branches with rules. */
+/** Returns the updates of branches and tags with rules. Rules match no other refs. */
 function ruledUpdates(
   rules: readonly BranchRule[],
   updates: readonly RefUpdate[],
-  branchesOf: (ref: string) => string[],
+  refsOf: (ref: string) => string[],
 ): RuledUpdate[] {
   const rulesOf = refRuleMatcher(rules)
   return updates.flatMap((update) => {
-    const branches = branchesOf(update.ref)
-      .map(rulesOf)
-      .filter((branchRules) => branchRules.length > 0)
-    return branches.length > 0 ? [{ update, branches }] : []
+    const refs = refsOf(update.ref)
+      .map((ref) => ({ isTag: ref.startsWith(TAGS), rules: rulesOf(ref) }))
+      .filter(({ rules }) => rules.length > 0)
+    return refs.length > 0 ? [{ update, refs }] : []
   })
 }
 
+function hasBranch({ refs }: RuledUpdate): boolean {
+  return refs.some(({ isTag }) => !isTag)
+}
+
+function hasTag({ refs }: RuledUpdate): boolean {
+  return refs.some(({ isTag }) => isTag)
+}
+
 function tooMany(count: number): string {
-  return `${count} refs in one push with a branch that has required checks; at most ${MAX_RULED_REFS} are allowed: push fewer at a time`
+  return `${count} branches with required checks in one push; at most ${MAX_RULED_BRANCHES} are allowed: push fewer at a time`
 }
 
 function refuseAll(updates: readonly RefUpdate[], reason: string): Map<string, string> {

@@ -1,3 +1,4 @@
+import { isFullId } from '../../domain/commit-id.ts'
 import { GitFailed } from '../../git/errors.ts'
 import type { OpenedRepository } from '../../git/opened-repository.ts'
 import { readGit } from '../../git/run-git.ts'
@@ -112,4 +113,25 @@ async function findCommits(
   const format = '--batch-check=%(objecttype) %(objectname)'
   const lines = await readGit(repository, ['cat-file', format], { signal, input: ids.join('\n') })
   return new Set(lines.match(/(?<=^commit ).+$/gm))
+}
+
+/**
+ * Returns the commits to which ids lead, through any number of annotated tags; without those that
+ * lead to none.
+ */
+export async function peelToCommits(
+  repository: OpenedRepository,
+  ids: readonly string[],
+  signal: AbortSignal,
+): Promise<Map<string, string>> {
+  const commits = new Map<string, string>()
+  if (ids.length === 0) return commits
+  const input = ids.map((id) => `${id}^{commit}\n`).join('')
+  const args = ['cat-file', '--batch-check=%(objectname)']
+  const lines = (await readGit(repository, args, { timeout: TIMEOUT, signal, input })).split('\n')
+  for (const [index, id] of ids.entries()) {
+    const line = lines[index] ?? ''
+    if (isFullId(line)) commits.set(id, line)
+  }
+  return commits
 }

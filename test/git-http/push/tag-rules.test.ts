@@ -1,0 +1,223 @@
+import t, { type Test } from 'tap'
+import { asAdministrator } from '../../helpers/changes.ts'
+import { listEvents } from '../../helpers/events.ts'
+import { createCommits, git as gitSync, gitWith } from '../../helpers/git.ts'
+import { addReport } from '../../helpers/records.ts'
+import { startServer } from '../../helpers/server.ts'
+import { basic, createCheckout, git, tryGit } from '../client.ts'
+import { beginRpc, pushBody } from '../raw.ts'
+import { tryRandomPushes } from './rule-model.ts'
+
+const server = await startServer(t)
+const { store } = server
+const authorization = basic('x', await server.createToken('owner'))
+const [owner] = await store.users.list()
+if (!owner) throw new Error('there is no user')
+const NONE = '0'.repeat(40)
+
+/** Creates a repository that requires `ci` on tags `v*`, and a checkout with tags to push. */
+async function setUp(t: Test, name: string, objectFormat: 'sha1' | 'sha256' = 'sha1') {
+  await server.createRepository(`owner/${name}`, { objectFormat, commits: 0 })
+  const repository = await store.repositories.get('owner', name)
+  const url = `${server.url}/owner/${name}.git`
+  const checkout = await createCheckout(t, url, objectFormat)
+  const rule = { branchPattern: 'refs/tags/v*', required: ['ci'], bypass: [] }
+  await asAdministrator(store).rules.set(repository, rule)
+  const head = await git(checkout, ['rev-parse', 'HEAD'])
+  const annotate = (tag: string, object: string) => git(checkout, ['tag', '-a', '-m', tag, tag, object])
+  await annotate('annotated', 'HEAD')
+  await annotate('nested', 'annotated')
+  await git(checkout, ['push', '--quiet', 'origin', 'HEAD:refs/heads/main'], { authorization })
+  return {
+    repository,
+    checkout,
+    url,
+    head,
+    rule,
+    annotate,
+    push: (...args: string[]) => tryGit(checkout, ['push', 'origin', ...args], { authorization }),
+    report: (state: 'success' | 'failure' | 'pending') =>
+      addReport({ store, repositoryId: repository.id, sha: head }, 'ci', state),
+    tags: () => gitSync(repository.path, 'for-each-ref', '--format=%(objectname) %(refname)', 'refs/tags'),
+    /** Pushes as no git client does. */
+    async raw(...commands: string[]): Promise<string> {
+      const { request, answer } = beginRpc(url, 'git-receive-pack', authorization)
+      request.end(pushBody(commands, ' report-status'))
+      return (await answer).body.toString('latin1')
+    },
+  }
+}
+
+t.test('a tag with rules is created on a commit that has passed, and then stays', async (t) => {
+  for (const objectFormat of ['sha1', 'sha256'] as const) {
+    const { push, report, tags, checkout, head, annotate } = await setUp(
+      t,
+      `tags-${objectFormat}`,
+      objectFormat,
+    )
+    const names = ['HEAD:refs/tags/v1', 'annotated:refs/tags/v2', 'nested:refs/tags/v3']
+    for (const name of names)
+      t.match((await push(name)).stderr, /! \[remote rejected\] \S+ -> v\d \(ci has not reported\)/, name)
+    await report('failure')
+    t.match((await push('nested:refs/tags/v3')).stderr, /\(ci reported failure\)/)
+    const tree = await git(checkout, ['rev-parse', 'HEAD^{tree}'])
+    const blob = await git(checkout, ['hash-object', '-w', '--stdin'], { input: 'x' })
+    await annotate('of-tree', tree)
+    await report('success')
+    for (const object of [tree, blob, 'of-tree'])
+      t.match(
+        (await push(`${object}:refs/tags/v4`)).stderr,
+        /\(a tag with required checks must name a commit\)/,
+      )
+    t.equal(tags(), '')
+
+    t.equal((await push(...names)).code, 0)
+    const before = tags()
+    t.equal(before.split('\n').length, 3)
+    const moved = /\(a tag with required checks cannot be moved\)/
+    for (const [tag, object] of [
+      ['v1', 'annotated'],
+      ['v2', 'HEAD'],
+      ['v3', 'annotated'],
+      ['v1', tree],
+    ])
+      t.match((await push('--force', `${object}:refs/tags/${tag}`)).stderr, moved, `${tag} to ${object}`)
+    t.match((await push(':refs/tags/v1')).stderr, /\(a tag with required checks cannot be deleted\)/)
+    t.equal((await push('--force', 'HEAD:refs/tags/v1')).code, 0, 'nothing to do')
+    t.equal(tags(), before)
+    t.equal((await push(`${tree}:refs/tags/w`, 'annotated:refs/tags/V1')).code, 0, 'other tags, other case')
+    t.equal((await push('--force', `${head}:refs/tags/w`)).code, 0)
+    t.equal((await push(':refs/tags/w', ':refs/tags/V1')).code, 0)
+    t.equal(tags(), before)
+  }
+})
+
+t.test('who may bypass the rule may do all of it, on record', async (t) => {
+  const { push, repository, rule, checkout, tags } = await setUp(t, 'bypass')
+  const tree = await git(checkout, ['rev-parse', 'HEAD^{tree}'])
+  await asAdministrator(store).rules.set(repository, { ...rule, bypass: [owner] })
+  for (const args of [
+    ['HEAD:refs/tags/v1'],
+    ['--force', 'nested:refs/tags/v1'],
+    [':refs/tags/v1'],
+    [`${tree}:refs/tags/v2`],
+  ])
+    t.match(await push(...args), { code: 0 }, args.join(' '))
+  t.equal(tags(), `${tree} refs/tags/v2`)
+  const events = (await listEvents(store)).filter(({ action }) => action === 'rule.bypassed')
+  t.strictSame(events.map(({ details }) => `${details.ref}: ${details.reason}`).sort(), [
+    'refs/tags/v1: a tag with required checks cannot be deleted',
+    'refs/tags/v1: a tag with required checks cannot be moved',
+    'refs/tags/v1: ci has not reported',
+    'refs/tags/v2: a tag with required checks must name a commit',
+  ])
+})
+
+t.test('no known way leads around the rule of a tag', async (t) => {
+  const { push, raw, report, tags, head, repository, checkout, url } = await setUp(t, 'around')
+  const { path } = repository
+  const [other = ''] = createCommits(path, 1, 'other')
+  await report('success')
+  t.equal((await push('annotated:refs/tags/v1')).code, 0)
+  const v1 = gitSync(path, 'rev-parse', 'v1')
+  gitSync(path, 'symbolic-ref', 'refs/tags/alias', 'refs/tags/v1')
+  gitSync(path, 'symbolic-ref', 'refs/heads/alias', 'refs/tags/v1')
+  gitSync(path, 'symbolic-ref', 'refs/aliases/v1', 'refs/tags/v1')
+  gitSync(path, 'symbolic-ref', 'refs/tags/chain', 'refs/tags/alias')
+  gitSync(path, 'symbolic-ref', 'refs/tags/v8', 'refs/tags/free')
+  gitSync(path, 'symbolic-ref', 'refs/tags/v9', 'refs/heads/free')
+  const fixed = () =>
+    tags()
+      .split('\n')
+      .filter((line) => /refs\/tags\/(v|alias|chain)/.test(line))
+      .join('\n')
+  const before = fixed()
+  const unmoved = (what: string) => t.equal(fixed(), before, what)
+
+  for (const ref of [
+    'refs/tags/alias',
+    'refs/heads/alias',
+    'refs/aliases/v1',
+    'refs/tags/chain',
+    'refs/tags/v1',
+  ]) {
+    await push('--force', `HEAD:${ref}`)
+    unmoved(`${ref} leads to it`)
+    await push(`:${ref}`)
+    unmoved(`deletes ${ref}`)
+    for (const old of [v1, head, other, NONE, 'f'.repeat(40)])
+      for (const id of [other, head, NONE, v1]) {
+        await raw(`${old} ${id} ${ref}`)
+        unmoved(`${old} to ${id} of ${ref}, as no client sends it`)
+      }
+  }
+  for (const ref of ['refs/tags/free', 'refs/heads/free']) {
+    t.match(await raw(`${NONE} ${other} ${ref}`), /ci has not reported/, `${ref}: a ruled name leads to it`)
+  }
+  unmoved('what ruled names lead to')
+  await raw(`${NONE} ${other} refs/tags/v2`, `${v1} ${NONE} refs/tags/v1`)
+  await raw(`${v1} ${NONE} refs/tags/v1`, `${NONE} ${other} refs/tags/v1`)
+  unmoved('deleted and created again in one push')
+  for (const name of ['v1/x', 'v1.', 'v', 'v*', '../tags/v1', './v1', 'v1//', 'v%31', 'v1\u0000x'])
+    await raw(`${NONE} ${other} refs/tags/${name}`)
+  unmoved('odd names')
+  for (const options of [
+    ['--atomic'],
+    ['--force', '--atomic'],
+    ['--mirror'],
+    ['--prune', '--force'],
+    ['-o', 'force'],
+  ])
+    await tryGit(
+      checkout,
+      options.includes('--mirror')
+        ? ['push', ...options, url]
+        : ['push', ...options, 'origin', '+HEAD:refs/tags/v1', 'HEAD:refs/heads/beside'],
+      { authorization },
+    )
+  unmoved('options of git')
+  gitSync(path, 'replace', other, head)
+  await raw(`${NONE} ${other} refs/tags/v4`)
+  unmoved('replaced commits')
+  gitSync(path, 'pack-refs', '--all')
+  await push('--force', 'HEAD:refs/tags/v1')
+  await push(':refs/tags/v1')
+  await raw(`${NONE} ${other} refs/tags/v1`)
+  unmoved('a packed tag')
+  const shallow = gitWith(
+    path,
+    `tree ${gitSync(path, 'rev-parse', `${other}^{tree}`)}\nauthor A <a@b> 1 +0000\ncommitter A <a@b> 1 +0000\n\nx\n`,
+    'hash-object',
+    '-t',
+    'commit',
+    '-w',
+    '--stdin',
+  )
+  await raw(`shallow ${shallow}`, `${NONE} ${shallow} refs/tags/v5`)
+  unmoved('a shallow commit')
+})
+
+t.test('tags and free branches beside a branch with rules are decided together', async (t) => {
+  const { raw, report, head, repository } = await setUp(t, 'beside')
+  await asAdministrator(store).rules.set(repository, { branchPattern: 'main', required: ['ci'], bypass: [] })
+  await report('success')
+  const [other = ''] = createCommits(repository.path, 1, 'other')
+  const commands = [
+    `${head} ${other} refs/heads/main`,
+    ...Array.from({ length: 200 }, (_, index) => `${NONE} ${head} refs/heads/free/${index}`),
+    ...Array.from({ length: 500 }, (_, index) => `${NONE} ${head} refs/tags/t${index}`),
+    ...[`${NONE} ${head} refs/tags/v1`, `${NONE} ${other} refs/tags/v2`, `${NONE} ${head} refs/tags/v3`],
+  ]
+  const answer = await raw(...commands)
+  const refused = answer.match(/ng [^\n]+/g)
+  t.strictSame(refused, [
+    'ng refs/heads/main a branch with required checks cannot be pushed to by force',
+    'ng refs/tags/v2 ci has not reported',
+  ])
+  t.equal(gitSync(repository.path, 'for-each-ref', '--count=1', '--format=%(refname)', 'refs/tags/v2'), '')
+  t.equal(gitSync(repository.path, 'for-each-ref', 'refs').split('\n').length, 1 + 1 + 200 + 500 + 2)
+})
+
+t.test('random pushes end as the rule in ten lines says', async (t) => {
+  t.equal(await tryRandomPushes(t, server, 40, 1), 40)
+})
