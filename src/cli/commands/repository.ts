@@ -2,7 +2,6 @@ import { join } from 'node:path'
 import { Argument, type Command, Option } from 'commander'
 import type { Config } from '../../config.ts'
 import { OBJECT_FORMATS, type ObjectFormat } from '../../domain/commit-id.ts'
-import type { Permission } from '../../domain/permissions.ts'
 import { Refusal } from '../../domain/refusal.ts'
 import { checkGit } from '../../git/git-version.ts'
 import { chooseDefaultBranch, createRepositories, deleteRepository } from '../../git/manage.ts'
@@ -10,22 +9,12 @@ import { isRefName } from '../../git/refs/read-refs.ts'
 import { inspectRepository } from '../../git/repository.ts'
 import { isShallowClone } from '../../git/repository-health.ts'
 import { explainOwnerProblem, findOwnerProblem } from '../../git/repository-owner.ts'
-import type { AccessEntry } from '../../store/access/access-list.ts'
 import type { NewRepository, Repository } from '../../store/repositories/repositories.ts'
 import type { Store } from '../../store/store.ts'
 import { VISIBILITIES, type Visibility } from '../../store/tables.ts'
-import { formatTime } from '../../store/time.ts'
-import {
-  ACCESS,
-  ACCESS_RULE,
-  accessOf,
-  callerPath,
-  findRepository,
-  splitFullName,
-  UsageError,
-} from '../parts/arguments.ts'
-import { count, print, printList, say } from '../parts/output.ts'
-import { fromOption, readLines, readObjects } from '../parts/read-objects.ts'
+import { callerPath, findRepository, splitFullName, UsageError } from '../parts/arguments.ts'
+import { print, printList, say } from '../parts/output.ts'
+import { fromOption, readObjects } from '../parts/read-objects.ts'
 import {
   asAdministrator,
   changeStore,
@@ -34,6 +23,7 @@ import {
   type Settings,
   withStore,
 } from '../parts/with-store.ts'
+import { addAccessCommand } from './repository-access.ts'
 
 const PUBLIC = new Option('--public', 'everyone can see it (default: see DEFAULT_VISIBILITY)').conflicts(
   'private',
@@ -100,17 +90,21 @@ export function addRepositoryCommands(program: Command, settings: Settings): voi
           const problem = trustOwner ? null : await findOwnerProblem(folder)
           if (problem) throw new Refusal(explainOwnerProblem(problem, fullName, folder))
         }
+
         // Before git reads its configuration. It may be a checkout.
         for (const name of ['.', '.git']) await checkOwners(join(callerPath(path), name))
         const inspected = await inspectRepository(callerPath(path))
         await checkOwners(inspected.path)
+
         const existing = await store.repositories.find(owner, name)
         if (trustOwner && existing?.path === inspected.path && !existing.managed)
           return asAdministrator(store)((change) => store.repositories.trustOwner(change, existing.id))
+
         if (await isShallowClone(inspected.path))
           throw new Refusal(
             `${inspected.path} is a shallow clone, without older commits. Fetch those with: git fetch --unshallow`,
           )
+
         const repository = {
           owner,
           name,
@@ -172,50 +166,7 @@ export function addRepositoryCommands(program: Command, settings: Settings): voi
       ),
     )
 
-  repo
-    .command('access [owner/name] [user]')
-    .addArgument(new Argument('[permission]').choices(ACCESS))
-    .description(
-      'list who has access to a repository, or to all, and why; with a user, give or remove access',
-    )
-    .option('--user <name>', 'list the repositories to which a user has access instead, and why')
-    .addOption(
-      fromOption('give or remove access, with "repository", "user" and "access"').conflicts(['user', 'json']),
-    )
-    .option('--json', 'print the list as one JSON array')
-    .action(
-      (
-        fullName: string | undefined,
-        userName: string | undefined,
-        permission: Permission | 'none' | undefined,
-        { user, from, json }: { user?: string; from?: string; json?: boolean },
-      ) => {
-        if (fullName === undefined && from !== undefined) return grantAll(settings, from)
-        if (fullName === undefined && user !== undefined)
-          return readingStore(settings, (store) => listAccessOf(store, user, json))
-        if (fullName === undefined)
-          return readingStore(settings, async (store) => {
-            const rows = (await store.collaborators.listAll()).map((entry) => {
-              return { repository: entry.repository, ...accessRow(entry) }
-            })
-            printList(rows, json, 'Nobody has access.')
-          })
-        if (user !== undefined || from !== undefined)
-          throw new UsageError('pass either a repository or an option')
-        const repository = splitFullName(fullName)
-        if (userName === undefined)
-          return readingStore(settings, async (store) => {
-            printList((await store.collaborators.list(repository)).map(accessRow), json, 'Nobody has access.')
-          })
-        if (permission === undefined)
-          throw new UsageError(`missing access of "${userName}" (expected ${ACCESS_RULE})`)
-        return withStore(settings, async (store) => {
-          const { id } = await store.users.get(userName)
-          const access = permission === 'none' ? null : permission
-          await asAdministrator(store)((change) => store.collaborators.set(change, repository, id, access))
-        })
-      },
-    )
+  addAccessCommand(repo, settings)
 
   repo
     .command('rename <owner/name> <new-owner/name>')
@@ -248,42 +199,6 @@ export function addRepositoryCommands(program: Command, settings: Settings): voi
     .action((fullName: string) =>
       changeStore(settings, (change, store) => store.moves.releaseName(change, splitFullName(fullName))),
     )
-}
-
-/** Stores the grants of `--from`. */
-async function grantAll(settings: Settings, from: string): Promise<void> {
-  // As `repo access --json` prints it: what follows from something else than a grant is skipped.
-  const lines = await readLines(from, ['repository', 'user', 'access'], ['reason', 'locked_at'])
-  const granted = lines.filter(({ reason }) => reason === undefined || reason === 'granted')
-  await withStore(settings, async (store) => {
-    const users = new Map<string, number>()
-    for (const name of new Set(granted.map(({ user }) => user)))
-      users.set(name, (await store.users.get(name)).id)
-    const grants = granted.map(({ repository, user, access }) => ({
-      subject: splitFullName(repository),
-      userId: users.get(user) ?? 0,
-      permission: accessOf(access, `${repository}: ${user}`),
-    }))
-    say(`Changed ${count(await store.collaborators.setAll(asAdministrator(store), grants), 'grant')}.`)
-  })
-}
-
-async function listAccessOf(store: Store, userName: string, json?: boolean): Promise<void> {
-  const user = await store.users.get(userName)
-  const rows = (await store.collaborators.ofUser(user)).map(({ repository, permission, reason }) => {
-    return { repository, access: permission, reason }
-  })
-  if (user.lockedAt !== null) say(`warning: ${user.name} is locked, and has no access until "user unlock"`)
-  printList(rows, json, `${user.name} has access to no repository.`)
-}
-
-function accessRow({ user, permission, reason, lockedAt }: AccessEntry) {
-  return {
-    user: user ?? 'everyone',
-    access: permission,
-    reason,
-    locked_at: lockedAt === null ? null : formatTime(lockedAt),
-  }
 }
 
 function visibilityOf(options: VisibilityOptions, { defaultVisibility }: Config): Visibility {

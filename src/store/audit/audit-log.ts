@@ -2,8 +2,9 @@ import { type RawBuilder, type Selectable, sql } from 'kysely'
 import { nameKey } from '../../domain/names.ts'
 import type { Engine } from '../engine.ts'
 import type { Tables } from '../tables.ts'
-import { type AuditLine, BACKUP, lineOf } from './audit.ts'
+import { type AuditLine, BACKUP } from './audit.ts'
 import type { Transact } from './change.ts'
+import { lineOf } from './event-rows.ts'
 
 /** Which events to list. */
 export interface AuditFilter {

@@ -1,8 +1,4 @@
-import type { Selectable, Transaction } from 'kysely'
 import type { Json } from '../../domain/event-details.ts'
-import { nameKey } from '../../domain/names.ts'
-import { truncate } from '../../util/truncate.ts'
-import type { Queries, Tables } from '../tables.ts'
 
 /** Who did something. */
 export type Actor =
@@ -151,7 +147,7 @@ interface RepositoryActions {
  * The name that the client of a push used, if the repository has got another one meanwhile. The
  * client sees the event under this name: it may not be allowed to read the repository any more.
  */
-interface PushedAs {
+export interface PushedAs {
   as?: string
 }
 
@@ -233,140 +229,6 @@ export interface AuditLine {
   action: string
   object: string
   details: Record<string, Json>
-}
-
-type Row = Selectable<Tables['audit_events']>
-
-/** Events that one statement stores; the databases limit its parameters. */
-const MAX_ROWS = 1_000
-/** Maximum length of a text in an event, in code points. */
-const MAX_TEXT = 255
-/** Maximum length of the details in JSON, in characters. */
-const MAX_DETAILS = 32 * 1024
-
-/**
- * Stores events. Call it in the transaction of the actions, so that there is one if and only if
- * there is the other.
- *
- * @param operator added to the details of what an administrator did
- * @returns the events as they are to be logged once the transaction has been committed
- */
-export async function recordEvents(
-  db: Transaction<Tables>,
-  by: Actor,
-  events: readonly AuditEvent[],
-  operator = {},
-): Promise<AuditLine[]> {
-  const lines: AuditLine[] = []
-  for (let start = 0; start < events.length; start += MAX_ROWS) {
-    const rows = events.slice(start, start + MAX_ROWS).map((event) => rowOf(by, event, operator))
-    const stored = await db.insertInto('audit_events').values(rows).returning('id').execute()
-    // Ids are assigned in the order of the rows, but may be returned in another one.
-    const ids = stored.map(({ id }) => id).sort((a, b) => a - b)
-    lines.push(...rows.map((row, index) => lineOf({ id: ids[index] ?? 0, ...row })))
-  }
-  return lines
-}
-
-function rowOf(by: Actor, event: AuditEvent, operator: object): Omit<Row, 'id'> {
-  const { action } = event
-  const subject = 'subject' in event ? event.subject : undefined
-  const user = by.kind === 'user' ? by.user : subject
-  const token = by.kind === 'user' ? by.token : undefined
-  const repository = 'repository' in event ? event.repository : undefined
-  const backup = 'object' in event && event.object === BACKUP ? BACKUP : null
-  return {
-    time: Date.now(),
-    actor: by.kind,
-    user_id: user?.id ?? null,
-    user_name: user?.name ?? null,
-    user_key: user === undefined ? null : nameKey(user.name),
-    subject_id: subject?.id ?? null,
-    subject_name: subject?.name ?? null,
-    subject_key: subject === undefined ? null : nameKey(subject.name),
-    token_id: token?.id ?? null,
-    token_name: token === undefined ? null : bounded(token.name),
-    address: by.kind === 'administrator' ? null : by.address,
-    action,
-    object: bounded(objectOf(event)),
-    repository_key: repository === undefined ? backup : nameKey(repository.name),
-    repository_id: repository?.id ?? null,
-    details: detailsOf({ ...event.details, ...(by.kind === 'administrator' && operator) }),
-  }
-}
-
-/** Returns the name of a repository, OWNER/NAME; undefined if it was deleted. */
-export async function repositoryNameOf(db: Queries, id: number): Promise<string | undefined> {
-  const row = await db
-    .selectFrom('repositories')
-    .select(['owner', 'name'])
-    .where('id', '=', id)
-    .executeTakeFirst()
-  return row && `${row.owner}/${row.name}`
-}
-
-/**
- * Returns the repository of a push as its events name it: by its present name, or by the name that
- * the client used if it has been deleted.
- */
-export async function pushedRepository(
-  db: Queries,
-  { repositoryId: id, repositoryName: used }: Pusher,
-): Promise<{ repository: NamedRepository; pushedAs: PushedAs }> {
-  const name = (await repositoryNameOf(db, id)) ?? used
-  return { repository: { id, name }, pushedAs: nameKey(name) === nameKey(used) ? {} : { as: used } }
-}
-
-function objectOf(event: AuditEvent): string {
-  if ('repository' in event) return event.repository.name
-  if ('group' in event) return event.group
-  if ('token' in event) return event.token
-  if ('object' in event) return event.object
-  return 'subject' in event ? event.subject.name : 'audit log'
-}
-
-/**
- * Returns the details in JSON. Texts are cut to `MAX_TEXT`; PostgreSQL stores no U+0000, which JSON
- * escapes.
- */
-function detailsOf(details: object): string {
-  const text = JSON.stringify(details, (_name, value: unknown) =>
-    typeof value === 'string' ? bounded(value) : value,
-  )
-  return text.length <= MAX_DETAILS ? text : JSON.stringify({ omitted: `${text.length} characters` })
-}
-
-function bounded(text: string): string {
-  return truncate(text, MAX_TEXT).toWellFormed().replaceAll('\0', '\ufffd')
-}
-
-/** Returns a stored event as it is printed and logged. */
-export function lineOf(row: Row): AuditLine {
-  return {
-    id: row.id,
-    time: new Date(row.time).toISOString(),
-    actor: row.actor,
-    user: row.user_name,
-    subject: row.subject_name,
-    token_id: row.token_id,
-    token_name: row.token_name,
-    address: row.address,
-    action: row.action,
-    object: row.object,
-    details: readDetails(row.details) ?? { unreadable: bounded(row.details) },
-  }
-}
-
-/** Returns stored details; null if they cannot be read. */
-export function readDetails(text: string): AuditLine['details'] | null {
-  try {
-    const details: unknown = JSON.parse(text)
-    // Only `detailsOf` writes this column.
-    return typeof details === 'object' && details !== null ? (details as AuditLine['details']) : null
-  } catch (error) {
-    if (error instanceof SyntaxError) return null
-    throw error
-  }
 }
 
 /** What an event tells about a push. */

@@ -6,7 +6,8 @@ import { hasEnded } from '../session-lifetime.ts'
 import type { Queries, Tables } from '../tables.ts'
 import { nowInSeconds } from '../time.ts'
 import { runInTransaction } from '../transaction-context.ts'
-import { type Actor, type AuditEvent, type AuditLine, type NamedUser, recordEvents } from './audit.ts'
+import type { Actor, AuditEvent, AuditLine, NamedUser } from './audit.ts'
+import { recordEvents } from './event-rows.ts'
 
 /**
  * A transaction that changes something, with who does it. Functions that write take one, so none

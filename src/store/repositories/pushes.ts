@@ -1,17 +1,8 @@
 import { sql, type Transaction } from 'kysely'
 import { nameKey } from '../../domain/names.ts'
-import {
-  type Actor,
-  type AuditEvent,
-  type NamedRepository,
-  type PushDetails,
-  type Pusher,
-  pushedRepository,
-  type RefUpdate,
-  readDetails,
-  recordEvents,
-} from '../audit/audit.ts'
+import type { Actor, AuditEvent, NamedRepository, PushDetails, Pusher, RefUpdate } from '../audit/audit.ts'
 import type { Audit } from '../audit/change.ts'
+import { pushedRepository, readDetails, recordEvents } from '../audit/event-rows.ts'
 import type { Engine } from '../engine.ts'
 import { prepare } from '../prepared.ts'
 import { locate } from '../repository-files.ts'

@@ -1,7 +1,7 @@
 import { Refusal } from '../../domain/refusal.ts'
 import { ServiceError } from '../../errors.ts'
-import { repositoryNameOf } from '../audit/audit.ts'
 import type { Change } from '../audit/change.ts'
+import { repositoryNameOf } from '../audit/event-rows.ts'
 import { type Engine, ForeignKeyViolation } from '../engine.ts'
 import { prepare } from '../prepared.ts'
 import type { Queries } from '../tables.ts'
