@@ -2,14 +2,9 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { isName, isOwnerName, isReserved, nameKey } from '../../../domain/names.ts'
 import { allows } from '../../../domain/permissions.ts'
 import { ServiceError } from '../../../errors.ts'
-import { GitTimeout, RepositoryUnavailable } from '../../../git/errors.ts'
-import type { Commit } from '../../../git/history/log-reader.ts'
-import { readDefaultBranch } from '../../../git/refs/head.ts'
 import type { ReadableRepository } from '../../../store/access/access.ts'
 import type { ListedRepository } from '../../../store/access/repository-listing.ts'
 import type { OwnerView } from '../../../store/owners/groups.ts'
-import { NO_STATUSES } from '../../../store/statuses/status-summaries.ts'
-import { QueueFull } from '../../../util/fair-queue.ts'
 import { problemOf } from '../../forms/form.ts'
 import { MAY, readPermission } from '../../forms/permission-forms.ts'
 import { gitClient } from '../../parts/find-repository.ts'
@@ -19,16 +14,10 @@ import type { PageContext } from '../../parts/page-context.ts'
 import type { Pages } from '../../parts/pages.ts'
 import { firstOf, formOf, type Query } from '../../parts/query.ts'
 import { sessionOf, signInPath, userOf } from '../../session/session-auth.ts'
-import { stateOfSummary } from '../../statuses/commit-row.ts'
-import { type BranchVerdict, verdictsOn } from '../../statuses/verdicts.ts'
 import { membersView, ownerFormPath } from './members.ts'
-import { type Candidate, type Condition, placeOf, Ranking } from './ranking.ts'
-import {
-  type Problem,
-  type RepositoriesView,
-  type RepositoryRow,
-  repositoriesView,
-} from './repositories-view.ts'
+import { type Candidate, placeOf, Ranking } from './ranking.ts'
+import { type RepositoriesView, type RepositoryRow, repositoriesView } from './repositories-view.ts'
+import { conditionOf, createRowReader, type Head, timeLimit } from './repository-rows.ts'
 
 interface Route {
   Querystring: Query<'after' | 'q'>
@@ -44,10 +33,6 @@ const SHOWN = 30
  * Repositories on a page of all or of an owner, and of which the start page shows the first ones.
  */
 const LISTED = 200
-/** Milliseconds that the page waits for git. The rest is ready when the page is reloaded. */
-const TIME_LIMIT = 3_000
-
-type Head = { repository: Candidate } & ({ commit: Commit } | { problem: Problem })
 /** What a page lists: everything of the view that does not depend on git. */
 type List = Omit<RepositoriesView, 'rows' | 'isSignedIn'> & {
   repositories: readonly Candidate[]
@@ -60,6 +45,7 @@ type List = Omit<RepositoriesView, 'rows' | 'isSignedIn'> & {
 /** Registers `/` and `/{owner}`: the repositories that the user may see, with their states. */
 export async function repositoriesPage(pages: Pages, options: PageContext): Promise<void> {
   const { store, pageQueue, findUser } = options
+  const rowReader = createRowReader(options, pages)
   const ranking = new Ranking(options.headLog, store.summaries)
 
   pages.get<Route>('/', async (request, reply) => {
@@ -215,9 +201,11 @@ export async function repositoriesPage(pages: Pages, options: PageContext): Prom
     { repositories, isRanked, rest, ...list }: List,
     late: Promise<'slow'>,
   ): Promise<FastifyReply> {
-    const heads = await Promise.all(repositories.map((repository) => readHead(request, repository, late)))
+    const heads = await Promise.all(
+      repositories.map((repository) => rowReader.readHead(request, repository, late)),
+    )
     return pageQueue.render(request, async () => {
-      const rows = await readSummaries(heads)
+      const rows = await rowReader.readSummaries(heads)
       const isSignedIn = viewerOf(request) !== null
       const failing = rows.filter((row) => conditionOf(row) === 'broken')
       const live = {
@@ -233,61 +221,6 @@ export async function repositoriesPage(pages: Pages, options: PageContext): Prom
       )
     })
   }
-
-  /** Reads what the rows show of the commits of HEAD. */
-  async function readSummaries(heads: readonly Head[]): Promise<(RepositoryRow & Head)[]> {
-    const commits = heads.flatMap((head) =>
-      'commit' in head ? [{ repositoryId: head.repository.id, sha: head.commit.sha }] : [],
-    )
-    const summaries = (await store.summaries.list(commits)).values()
-    const rows: (RepositoryRow & Head)[] = []
-    for (const head of heads) {
-      if ('problem' in head) {
-        rows.push(head)
-        continue
-      }
-      const { repository, commit } = head
-      const summary = summaries.next().value ?? NO_STATUSES
-      const verdict = repository.hasRules ? await readVerdict(repository, commit.sha) : undefined
-      rows.push({ repository, commit, summary, verdict })
-    }
-    return rows
-  }
-
-  /** Returns the verdict for the default branch; undefined if it has no rules. */
-  async function readVerdict(
-    { id, path }: ReadableRepository,
-    sha: string,
-  ): Promise<BranchVerdict | undefined> {
-    const defaultBranch = await readDefaultBranch(path)
-    const reportedStates = await store.summaries.listStates({ repositoryId: id, sha })
-    return verdictsOn(sha, await store.rules.load(id), [], { defaultBranch }, reportedStates)[0]
-  }
-
-  /** Reads the commit of HEAD. Stops waiting for git at `late`; git goes on. */
-  async function readHead(
-    request: FastifyRequest,
-    repository: Candidate,
-    late: Promise<'slow'>,
-  ): Promise<Head> {
-    const reading = options.headLog.newest(repository, gitClient(request)).then(
-      ([commit]) => commit ?? ('empty' as const),
-      (error: unknown) => {
-        if (error instanceof QueueFull || error instanceof GitTimeout) return 'slow' as const
-        if (!(error instanceof RepositoryUnavailable)) throw error
-        pages.logError(request, new ServiceError('unavailable', undefined, { cause: error }))
-        return 'unavailable' as const
-      },
-    )
-    // Avoids an unhandled rejection if it fails later.
-    reading.catch(() => {})
-    const head = await Promise.race([reading, late])
-    return typeof head === 'string' ? { repository, problem: head } : { repository, commit: head }
-  }
-}
-
-function timeLimit(): Promise<'slow'> {
-  return new Promise((resolve) => setTimeout(resolve, TIME_LIMIT, 'slow').unref())
 }
 
 function viewerOf(request: FastifyRequest): number | null {
@@ -301,9 +234,4 @@ function foreign(repository: ListedRepository): Candidate {
 function byName(one: ReadableRepository, other: ReadableRepository): number {
   const key = ({ owner, name }: ReadableRepository) => nameKey(`${owner}/${name}`)
   return key(one) < key(other) ? -1 : 1
-}
-
-function conditionOf(row: RepositoryRow): Condition {
-  if ('problem' in row) return row.problem === 'empty' ? 'empty' : row.problem === 'slow' ? 'other' : 'broken'
-  return stateOfSummary(row.summary) === 'failure' ? 'broken' : 'other'
 }

@@ -1,0 +1,88 @@
+import type { FastifyRequest } from 'fastify'
+import { ServiceError } from '../../../errors.ts'
+import { GitTimeout, RepositoryUnavailable } from '../../../git/errors.ts'
+import type { Commit } from '../../../git/history/log-reader.ts'
+import { readDefaultBranch } from '../../../git/refs/head.ts'
+import type { ReadableRepository } from '../../../store/access/access.ts'
+import { NO_STATUSES } from '../../../store/statuses/status-summaries.ts'
+import { QueueFull } from '../../../util/fair-queue.ts'
+import { gitClient } from '../../parts/find-repository.ts'
+import type { PageContext } from '../../parts/page-context.ts'
+import type { Pages } from '../../parts/pages.ts'
+import { stateOfSummary } from '../../statuses/commit-row.ts'
+import { type BranchVerdict, verdictsOn } from '../../statuses/verdicts.ts'
+import type { Candidate, Condition } from './ranking.ts'
+import type { Problem, RepositoryRow } from './repositories-view.ts'
+
+/** Milliseconds that the page waits for git. The rest is ready when the page is reloaded. */
+const TIME_LIMIT = 3_000
+
+/** The commit of a repository's HEAD, or why there is none. */
+export type Head = { repository: Candidate } & ({ commit: Commit } | { problem: Problem })
+
+/** Returns functions that read the rows of a page: first what git knows, then the statuses. */
+export function createRowReader({ store, headLog }: PageContext, pages: Pages) {
+  return { readHead, readSummaries }
+
+  /** Reads the commit of HEAD. Stops waiting for git at `late`; git goes on. */
+  async function readHead(
+    request: FastifyRequest,
+    repository: Candidate,
+    late: Promise<'slow'>,
+  ): Promise<Head> {
+    const reading = headLog.newest(repository, gitClient(request)).then(
+      ([commit]) => commit ?? ('empty' as const),
+      (error: unknown) => {
+        if (error instanceof QueueFull || error instanceof GitTimeout) return 'slow' as const
+        if (!(error instanceof RepositoryUnavailable)) throw error
+        pages.logError(request, new ServiceError('unavailable', undefined, { cause: error }))
+        return 'unavailable' as const
+      },
+    )
+    // Avoids an unhandled rejection if it fails later.
+    reading.catch(() => {})
+    const head = await Promise.race([reading, late])
+    return typeof head === 'string' ? { repository, problem: head } : { repository, commit: head }
+  }
+
+  /** Reads what the rows show of the commits of HEAD. */
+  async function readSummaries(heads: readonly Head[]): Promise<(RepositoryRow & Head)[]> {
+    const commits = heads.flatMap((head) =>
+      'commit' in head ? [{ repositoryId: head.repository.id, sha: head.commit.sha }] : [],
+    )
+    const summaries = (await store.summaries.list(commits)).values()
+    const rows: (RepositoryRow & Head)[] = []
+    for (const head of heads) {
+      if ('problem' in head) {
+        rows.push(head)
+        continue
+      }
+      const { repository, commit } = head
+      const summary = summaries.next().value ?? NO_STATUSES
+      const verdict = repository.hasRules ? await readVerdict(repository, commit.sha) : undefined
+      rows.push({ repository, commit, summary, verdict })
+    }
+    return rows
+  }
+
+  /** Returns the verdict for the default branch; undefined if it has no rules. */
+  async function readVerdict(
+    { id, path }: ReadableRepository,
+    sha: string,
+  ): Promise<BranchVerdict | undefined> {
+    const defaultBranch = await readDefaultBranch(path)
+    const reportedStates = await store.summaries.listStates({ repositoryId: id, sha })
+    return verdictsOn(sha, await store.rules.load(id), [], { defaultBranch }, reportedStates)[0]
+  }
+}
+
+/** Resolves when a page that was requested now no longer waits for git. */
+export function timeLimit(): Promise<'slow'> {
+  return new Promise((resolve) => setTimeout(resolve, TIME_LIMIT, 'slow').unref())
+}
+
+/** Returns what decides the place of a row. */
+export function conditionOf(row: RepositoryRow): Condition {
+  if ('problem' in row) return row.problem === 'empty' ? 'empty' : row.problem === 'slow' ? 'other' : 'broken'
+  return stateOfSummary(row.summary) === 'failure' ? 'broken' : 'other'
+}
