@@ -1,7 +1,7 @@
 import '../../src/runtime.ts'
 import { rm } from 'node:fs/promises'
 import { parseArgs } from 'node:util'
-import { createClient, type Status } from '../typescript/src/index.ts'
+import { createClient, type Status, type StatusReport } from '../typescript/src/index.ts'
 import { prepare } from './prepare.ts'
 import { startServer } from './server-process.ts'
 import { printCommit, say } from './table.ts'
@@ -31,14 +31,23 @@ try {
   const repository = { owner: 'demo', repo: 'rocket' }
   const [first = '', second = '', third = ''] = setup.commits
 
-  const report = async (sha: string, context: string, state: Status['state'], description: string) => {
+  /** Reports a status. Returns why it was refused, if a newer run has reported. */
+  const report = async (
+    sha: string,
+    context: string,
+    state: Status['state'],
+    description: string,
+    run?: Pick<StatusReport, 'run' | 'elapsed'>,
+  ) => {
     const target_url = `https://ci.example.org/${context}/${sha.slice(0, 10)}`
     const { status, body } = await client.reportStatus({
       ...repository,
       sha,
-      body: { context, state, description, target_url },
+      body: { context, state, description, target_url, ...run },
     })
-    if (status !== 201) throw new Error(`${status}: ${body.error}`)
+    if (status === 201) return undefined
+    if (status === 409) return `${status}: ${body.error}`
+    throw new Error(`${status}: ${body.error}`)
   }
   const show = async (sha: string, title: string) => {
     const { status, body } = await client.listStatuses({ ...repository, sha })
@@ -62,6 +71,14 @@ try {
   await show(first, 'All checks have passed')
   await show(second, 'One check has failed')
   await show(third, 'Nothing has reported yet')
+
+  say('Two CI runs test one commit. The older one ends last …')
+  await report(third, 'ci/build', 'pending', 'Run 1', { run: '1', elapsed: 600_000 })
+  await report(third, 'ci/build', 'failure', 'Run 2: exit code 1', { run: '2', elapsed: 60_000 })
+  await show(third, 'Run 2 has failed')
+  const refusal = await report(third, 'ci/build', 'success', 'Run 1: passed', { run: '1', elapsed: 601_000 })
+  say(`Run 1 is answered ${refusal}`)
+  await show(third, 'The run that began last counts')
 
   const path = `${server.url}/api/v1/repos/demo/rocket`
   say(`The same with curl:

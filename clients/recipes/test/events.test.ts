@@ -4,18 +4,39 @@ import { createClient, unwrap } from '../../typescript/src/index.ts'
 import { startService } from '../../typescript/test/helpers/service.ts'
 import { checkout, read, runRecipe, systems } from './systems.ts'
 
-const first = await startService(t, { commits: 2 * Object.keys(systems).length + 2 })
+const first = await startService(t, { commits: 3 * Object.keys(systems).length + 2 })
 // Most of the time they wait.
 t.jobs = 14
 t.setTimeout(300_000)
 
 const codes = ({ test, close }: Awaited<ReturnType<typeof runRecipe>>) => [test.code, close?.code]
 
-for (const [name, { required, events }] of Object.entries(systems)) {
+for (const [name, { required, events, pipeline }] of Object.entries(systems)) {
   // Jenkins reports its build as a whole. Its jobs end as the build does, and its reports change no
   // exit code.
   const isWhole = name === 'Jenkinsfile'
   const [pull = '', push = '', ...others] = Object.keys(events)
+
+  if (pipeline)
+    t.test(`${name}: an older pipeline of one commit ends last`, { buffered: true }, async (t) => {
+      const service = await first.again()
+      const cwd = checkout(t, service)
+      const now = Math.floor(Date.now() / 1000)
+      const [older, newer] = [pipeline(1, now - 120), pipeline(2, now - 60)]
+      const run = async (env: Record<string, string>, check: string) => {
+        const { close } = await runRecipe(cwd, service, name, pull, { check, env })
+        return close?.stderr
+      }
+      const closed = async () => (await service.stored()).find((status) => status.startsWith(required))
+
+      t.equal(await run(newer, 'exit 1'), '')
+      t.match(await run(older, 'true'), `commit-status: a newer run reports ${required} now\n`)
+      t.equal(await closed(), `${required} failure`, 'the older one passed')
+      t.equal(await run(newer, 'true'), '', 'failed jobs are run again')
+      t.equal(await closed(), `${required} success`)
+      await run(older, 'exit 1')
+      t.equal(await closed(), `${required} success`, 'failed jobs of the older one are run again')
+    })
 
   t.test(`${name}: events, a retry and a cancelled run of one commit`, { buffered: true }, async (t) => {
     const service = await first.again()

@@ -37,6 +37,11 @@ interface System {
   events: Record<string, Record<string, string>>
   /** The variables of every event. */
   always: Record<string, string>
+  /**
+   * The variables of a pipeline that began so many seconds after 1970; missing where the system has
+   * none. Jobs that are run again have the same.
+   */
+  pipeline?(number: number, began: number): Record<string, string>
 }
 
 const github = parse(read('github-actions.yml'))
@@ -102,6 +107,11 @@ export const systems: Record<string, System> = {
     required: 'ci/all (pull_request main)',
     test: runLines(github.jobs.test.steps),
     close: runLines(github.jobs.ci.steps),
+    pipeline: (number, began) => ({
+      GITHUB_SERVER_URL: 'https://github.example.org',
+      GITHUB_RUN_ID: `${number}`,
+      BEGAN: `${began}`,
+    }),
     closing: (result) => ({ RESULTS: `success ${result}` }),
     events: Object.fromEntries(
       Object.entries(githubEvents).map(([name, { context, sha }]) => [
@@ -121,6 +131,10 @@ export const systems: Record<string, System> = {
     required: 'ci/all (merge_request_event main)',
     test: lines(gitlab.test.script),
     close: lines(gitlab.ci.script),
+    pipeline: (number, began) => ({
+      CI_PIPELINE_ID: `${number}`,
+      CI_PIPELINE_CREATED_AT: new Date(began * 1000).toISOString().replace('.000Z', 'Z'),
+    }),
     closing: (result) =>
       result === 'cancelled' ? undefined : { CI_JOB_NAME: result === 'success' ? 'ci' : 'ci failed' },
     events: {
@@ -153,6 +167,7 @@ export const systems: Record<string, System> = {
     // What catchError encloses does not change the result of a build.
     test: `(${jenkinsReport}) || true\n${jenkinsTest}`,
     close: `(${jenkinsReport}) || true`,
+    pipeline: (number, began) => ({ BUILD_TAG: `jenkins-rocket-${number}`, BEGAN: `${began}` }),
     closing: (result) => ({ STATE: result === 'cancelled' ? 'error' : result }),
     events: {
       'pull request into main': {
@@ -180,6 +195,7 @@ export const systems: Record<string, System> = {
     required: 'ci/all (pull_request main)',
     test: lines(woodpeckerTest.commands),
     close: lines(woodpeckerClose.commands),
+    pipeline: (number, began) => ({ CI_PIPELINE_NUMBER: `${number}`, CI_PIPELINE_CREATED: `${began}` }),
     closing: (result) =>
       result === 'cancelled' ? undefined : { CI_STEP_NAME: result === 'success' ? 'ci' : 'ci failed' },
     events: {
@@ -194,6 +210,7 @@ export const systems: Record<string, System> = {
     required: 'ci/all (pull_request main)',
     test: lines(droneTest.commands),
     close: lines(droneClose.commands),
+    pipeline: (number, began) => ({ DRONE_BUILD_NUMBER: `${number}`, DRONE_BUILD_CREATED: `${began}` }),
     closing: (result) => (result === 'cancelled' ? undefined : { DRONE_BUILD_STATUS: result }),
     events: {
       'pull request into main': { DRONE_BUILD_EVENT: 'pull_request', DRONE_TARGET_BRANCH: 'main' },
@@ -213,6 +230,7 @@ export const systems: Record<string, System> = {
     required: 'ci/all (into main)',
     test: lines(buildkiteTest.command).replaceAll('$$', '$'),
     close: lines(buildkiteClose.command).replaceAll('$$', '$'),
+    pipeline: (number, began) => ({ BUILDKITE_BUILD_ID: `${number}`, BEGAN: `${began}` }),
     closing: (result) =>
       result === 'cancelled' ? undefined : { OUTCOME: result === 'success' ? 'passed' : 'hard_failed' },
     events: {
@@ -263,7 +281,7 @@ export function checkout(t: Test, { path }: Service): string {
   mkdirSync(join(folder, '.ci'))
   cpSync(resolve(recipes, '../shell/commit-status'), join(folder, '.ci/commit-status'))
   const agent =
-    '#!/bin/sh\ncase $1 in step) echo "$OUTCOME" ;; *) printf %s "$SECRET" ; test -n "$SECRET" ;; esac\n'
+    '#!/bin/sh\ncase "$1 $2" in step*) echo "$OUTCOME" ;; meta-data*get) echo "$BEGAN" ;; meta-data*) ;; *) printf %s "$SECRET" ; test -n "$SECRET" ;; esac\n'
   writeFileSync(join(folder, '.ci/buildkite-agent'), agent, { mode: 0o755 })
   return folder
 }

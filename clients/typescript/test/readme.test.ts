@@ -144,13 +144,13 @@ t.test('defaults and limits', async (t) => {
 })
 
 t.test('numbers about the shell script, pauses and versions', async (t) => {
-  const stops = all(script, /(?<=\bsend )\d+(?= (?:"\$state"|error))/)
+  const stops = all(script, /(?<= end=\$\(\(\$\(now\) \+ )\d+(?=\)\))/)
   t.strictSame(stops, [first(/always stops retrying after (\d+) seconds/)])
   t.equal(Number(first(/every (\d+) intervals after half a minute/)), slowdown(30_000))
   t.equal(Number(first(/every (\d+) after five minutes/)), slowdown(300_000))
-  // curl has had this option, the newest of those in the script, since 7.52.
-  t.match(script, '--retry-connrefused')
-  t.equal(first(/needs curl ([\d.]+) or later/), '7.52')
+  // What any curl has had for twenty years.
+  t.strictSame(all(first(/which needs (curl), of any version;/), /curl/), ['curl'])
+  t.strictSame(all(script, /(?<=curl -K- -isS) --[a-z-]+/), [' --max-time'])
   t.match(engines.node, `>=${first(/Node ([\d.]+) and later/)}.`)
 })
 

@@ -1,6 +1,7 @@
 import { operations } from '../generated/operations.ts'
 import type { StatusReport } from '../index.ts'
 import { parse, wordsOf } from './arguments.ts'
+import { checkRunOptions, namedRun, withRun } from './check-run.ts'
 import { findContext } from './context.ts'
 import { exitCodeOf, exitCodes } from './exit-codes.ts'
 import { readJunit } from './junit.ts'
@@ -26,6 +27,7 @@ const textOptions = Object.fromEntries(
 export const reportOptions = {
   ...targetOptions,
   ...textOptions,
+  ...checkRunOptions,
   state: { type: 'string' },
   junit: { type: 'string', multiple: true },
   'wait-for-commit': { type: 'string' },
@@ -43,21 +45,27 @@ export async function report(args: string[], env: NodeJS.ProcessEnv): Promise<nu
     throw new UsageError(
       `--state must be one of ${STATES.join(', ')}${values.state === undefined ? '' : `; got "${values.state}"`}`,
     )
+  const checkRun = namedRun(values)
   const context = findContext(values.context, env)
   const waitForCommit = waitForCommitOf(values)
   const { client, owner, repo, sha, targetUrl } = await findReportTarget(values, env)
   const given = values.truncate ? truncate(values.description) : values.description
   const description = (await readJunit(files))?.description ?? given
-  const texts = { ...values, context, description, 'target-url': targetUrl || undefined }
-  const body: StatusReport = { state }
+  const texts = { ...values, context, description, 'target-url': targetUrl || undefined, run: undefined }
+  const fields: StatusReport = { state }
   for (const field of textFields) {
     const text = texts[optionOf(field)]
-    if (text !== undefined) body[field] = text
+    if (text !== undefined) fields[field] = text
   }
+  const body = checkRun ? withRun(fields, checkRun) : fields
   const result = await noticeSlow(
     client.reportStatus({ owner, repo, sha, body }, { waitForCommit }),
     waitForCommit,
   )
+  if (result.status === 409) {
+    say(state === 'pending' ? result.body.error : `a newer run reports ${context} now`)
+    return exitCodes.success
+  }
   if (result.status !== 201) {
     say(`${state} of ${context} was not stored: ${result.body.error}`)
     return exitCodeOf(result)

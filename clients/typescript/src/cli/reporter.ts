@@ -1,10 +1,17 @@
 import type { ReportStatusResult, StatusReport } from '../index.ts'
+import { type CheckRun, withRun } from './check-run.ts'
 import { exitCodeOf, exitCodes } from './exit-codes.ts'
 import { findReportTarget, type TargetValues } from './target.ts'
 import { UsageError } from './usage-error.ts'
 
-/** Whether a report was stored; if not, the reason and the exit code for it. */
-type Stored = { stored: true } | { stored: false; reason: string; exitCode: number }
+/**
+ * Whether a report was stored, or refused because a newer run, or the result of its own run, is
+ * stored. Otherwise the reason, and the exit code for it.
+ */
+type Stored = { stored: true | 'newer' } | { stored: false; reason: string; exitCode: number }
+
+/** Milliseconds that a report has left to be answered once the next one waits. */
+const LAST_CHANCE = 1_000
 
 /** Sends the reports of one check. Never rejects. */
 export type Reporter = (state: StatusReport['state'], description: string) => Promise<Stored>
@@ -15,16 +22,31 @@ export interface ReporterValues extends TargetValues {
 }
 
 /**
- * Opens a reporter. Where the commit or the service is unknown, every report fails with that
- * reason.
+ * Opens a reporter of a run. Where the commit or the service is unknown, every report fails with
+ * that reason. A report does not wait for long for the one before it: if that one arrives later,
+ * the service refuses it.
  */
-export async function openReporter(values: ReporterValues, env: NodeJS.ProcessEnv): Promise<Reporter> {
+export async function openReporter(
+  values: ReporterValues,
+  checkRun: CheckRun,
+  env: NodeJS.ProcessEnv,
+): Promise<Reporter> {
   try {
     const { client, targetUrl, ...commit } = await findReportTarget(values, env)
     const { context, waitForCommit } = values
+    let last = new AbortController()
     return async (state, description) => {
-      const body = { state, description, context, ...(targetUrl && { target_url: targetUrl }) }
-      return readResult(await client.reportStatus({ ...commit, body }, { waitForCommit }))
+      const previous = last
+      setTimeout(() => previous.abort(), LAST_CHANCE).unref()
+      last = new AbortController()
+      const report = { state, description, context, ...(targetUrl && { target_url: targetUrl }) }
+      const body = withRun(report, checkRun)
+      const { signal } = last
+      return client.reportStatus({ ...commit, body }, { waitForCommit, signal }).then(readResult, () => ({
+        stored: false,
+        reason: 'the next report was sent',
+        exitCode: exitCodes.unanswered,
+      }))
     }
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)
@@ -35,5 +57,6 @@ export async function openReporter(values: ReporterValues, env: NodeJS.ProcessEn
 
 function readResult(result: ReportStatusResult): Stored {
   if (result.status === 201) return { stored: true }
+  if (result.status === 409) return { stored: 'newer' }
   return { stored: false, reason: result.body.error, exitCode: exitCodeOf(result) }
 }

@@ -1,7 +1,8 @@
+import { randomUUID } from 'node:crypto'
 import { constants } from 'node:os'
 import type { StatusReport } from '../index.ts'
-import { sleep } from '../sleep.ts'
 import { parse, wordsOf } from './arguments.ts'
+import { checkRunOptions, namedRun } from './check-run.ts'
 import { changedFiles, resolveCommit } from './checkout.ts'
 import { type Command, type Ending, start } from './command.ts'
 import { findContext } from './context.ts'
@@ -14,14 +15,13 @@ import { noticeSlow, say } from './terminal.ts'
 import { UsageError } from './usage-error.ts'
 
 const SIGNALS: readonly NodeJS.Signals[] = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT']
-/** The command starts when `pending` is stored, or after this many milliseconds. */
-const HEAD_START = 1_000
 /** Exit codes of a shell for a command that is not there, or that it cannot execute. */
 const NOT_FOUND = 127
 const NOT_EXECUTABLE = 126
 
 export const runOptions = {
   ...targetOptions,
+  ...checkRunOptions,
   context: { type: 'string' },
   'target-url': { type: 'string' },
   'wait-for-commit': { type: 'string' },
@@ -39,6 +39,7 @@ export const runOptions = {
  */
 export async function run(args: string[], env: NodeJS.ProcessEnv): Promise<number> {
   const { values, files, command } = readArguments(args)
+  const checkRun = namedRun(values) ?? { id: randomUUID(), began: Date.now() }
   const context = findContext(values.context, env)
   const waitForCommit = waitForCommitOf(values)
   if (values.clean) await requireClean(values.sha, env)
@@ -57,12 +58,11 @@ export async function run(args: string[], env: NodeJS.ProcessEnv): Promise<numbe
     })
   }
 
-  const report = await openReporter({ ...values, context, waitForCommit }, env)
+  const report = await openReporter({ ...values, context, waitForCommit }, checkRun, env)
   // A cancelled job may be killed soon after: report at once, not only when the command has ended.
   cancelled.signal.addEventListener('abort', () => void report('error', `cancelled by ${cancelledBy}`))
-  if (!cancelled.signal.aborted) {
-    await Promise.race([report('pending', 'running'), sleep(HEAD_START, cancelled.signal)])
-  }
+  // The command does not wait for it.
+  if (!cancelled.signal.aborted) void report('pending', 'running')
   const started = performance.now()
   const startedAt = Date.now()
   // The command may run code that is being reviewed, which could report its own success.
@@ -77,6 +77,7 @@ export async function run(args: string[], env: NodeJS.ProcessEnv): Promise<numbe
     tests && (tests.failed > 0 || state === 'success') ? tests.description : known.description
   if (ending.kind === 'not started') say(`${command[0]} could not be started: ${ending.reason}`)
   const result = await noticeSlow(report(state, description), waitForCommit)
+  if (result.stored === 'newer') say(`a newer run reports ${context} now`)
   if (result.stored) return exitCode
   say(`${values.strict ? 'error' : 'warning'}: "${state}, ${description}" was not stored: ${result.reason}`)
   return exitCode === 0 && values.strict ? result.exitCode : exitCode

@@ -10,6 +10,8 @@ type Failure =
   | 'hang'
   /** The request arrives, the answer is lost. */
   | 'reset'
+  /** Arrives once this is fulfilled, whether or not its sender still waits. */
+  | { heldUntil: Promise<unknown> }
   /** Answered by the proxy itself. */
   | { status: number; headers?: Record<string, string>; body?: string }
 
@@ -38,6 +40,8 @@ export interface FailingProxy {
   open(): Promise<void>
   /** Resolves when so many requests have come. */
   reached(count: number): Promise<void>
+  /** Resolves when so many requests have come to the server. */
+  arrived(count: number): Promise<void>
   /** Resolves when so many requests have been answered. */
   answered(count: number): Promise<void>
 }
@@ -46,6 +50,7 @@ export interface FailingProxy {
 export async function startFailingProxy(t: Test, target: string): Promise<FailingProxy> {
   const planned: Failure[] = []
   const passages: Passage[] = []
+  let arrivals = 0
   const watchers = new Set<() => void>()
   const server = http.createServer(async (request, response) => {
     const { method = '', url = '', headers } = request
@@ -55,13 +60,15 @@ export async function startFailingProxy(t: Test, target: string): Promise<Failin
     passages.push(passage)
     look()
     if (failure === 'hang') return
-    if (typeof failure === 'object') {
+    if (typeof failure === 'object' && 'heldUntil' in failure) await failure.heldUntil
+    else if (typeof failure === 'object') {
       response.writeHead(failure.status, failure.headers).end(failure.body ?? '{"error":"out of order"}')
       passage.status = failure.status
       look()
       return
     }
     const answer = await forward(target, passage)
+    arrivals += 1
     if (failure === 'reset') {
       request.socket.resetAndDestroy()
       return
@@ -107,6 +114,7 @@ export async function startFailingProxy(t: Test, target: string): Promise<Failin
     close,
     open,
     reached: (count) => until(() => passages.length >= count),
+    arrived: (count) => until(() => arrivals >= count),
     answered: (count) => until(() => passages.filter(({ status }) => status > 0).length >= count),
   }
 }

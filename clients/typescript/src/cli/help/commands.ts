@@ -35,6 +35,10 @@ const waitForCommit = [
 ] as const
 const junit = ['FILE…', 'describe the test results in JUnit files'] as const
 const json = ['', 'print JSON'] as const
+const checkRun = {
+  run: ['ID', 'pipeline that the report belongs to; an older one then replaces no newer one'],
+  began: ['TIME', 'when it began, in seconds since 1970, or like 2026-01-31T12:00:00Z'],
+} as const
 const STATES = operations.reportStatus.values.state.join(', ')
 
 export const commandHelp = {
@@ -45,7 +49,7 @@ export const commandHelp = {
       state: ['STATE', `one of ${STATES}`],
       context,
       description: ['TEXT', 'what to show beside the state'],
-      run: ['ID', 'run of the check that reports; a late pending of it does not replace its result'],
+      ...checkRun,
       truncate: ['', `cut the description after ${operations.reportStatus.maxLength.description} characters`],
       junit,
       'target-url': targetUrl,
@@ -66,6 +70,7 @@ export const commandHelp = {
       strict: ['', 'end with 5, or 2, if the report of a command that succeeded is not stored'],
       clean: ['', 'refuse a checkout that differs from the commit'],
       'pass-token': ['', 'leave COMMIT_STATUS_TOKEN in the environment of COMMAND'],
+      ...checkRun,
       'target-url': targetUrl,
       'wait-for-commit': waitForCommit,
       ...target,
