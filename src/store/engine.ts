@@ -3,6 +3,7 @@ import type { StatusCounts, StatusState } from '../domain/states.ts'
 import { Unavailable } from '../errors.ts'
 import type { Prepared } from './prepared.ts'
 import type { DecidedFields, GivenFields } from './statuses/columns.ts'
+import type { RunSql } from './statuses/runs.ts'
 import type { Tables } from './tables.ts'
 
 /** One database, whatever its dialect. */
@@ -74,7 +75,7 @@ export interface PoolFigures {
 }
 
 /** What the dialects write differently in SQL. */
-export interface DialectSql {
+export interface DialectSql extends RunSql {
   /** A row's own number, never used again once it is deleted. */
   serial: string
   integer: string
@@ -90,13 +91,8 @@ export interface DialectSql {
    * on what it counts.
    */
   serialWrites: boolean
-  /** The larger and the smaller of two numbers. */
-  greatest: 'max' | 'greatest'
-  least: 'min' | 'least'
   /** Milliseconds since the epoch, by the database's clock. The same throughout a statement. */
   now: string
-  /** The same at the moment of its evaluation, which may come after a wait for a lock. */
-  clock: string
   /** Follows a text: whether it is one of a JSON array. Searches an index for each of them. */
   isOneOf(texts: string): RawBuilder<boolean>
   /**

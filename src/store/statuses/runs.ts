@@ -1,7 +1,5 @@
 import type { StatusState } from '../../domain/states.ts'
 import type { ErrorCode } from '../../errors.ts'
-import type { DialectSql } from '../engine.ts'
-import type { Reported } from './columns.ts'
 
 /*
  * Which report of a run replaces the stored one, as the contract says of `reportStatus`:
@@ -25,7 +23,7 @@ import type { Reported } from './columns.ts'
  */
 
 /** Why a report of a run is refused. */
-export type Refusal = Extract<ErrorCode, 'run_superseded' | 'report_late'>
+export type RunRefusal = Extract<ErrorCode, 'run_superseded' | 'report_late'>
 
 /** The run and the state of a report, or of a stored status. */
 interface Claim {
@@ -33,8 +31,20 @@ interface Claim {
   state: StatusState
 }
 
-/** What the dialects write differently. */
-export type RunSql = Pick<DialectSql, 'greatest' | 'least' | 'clock'>
+/** What the dialects write differently here. */
+export interface RunSql {
+  /** The larger and the smaller of two numbers. */
+  greatest: 'max' | 'greatest'
+  least: 'min' | 'least'
+  /**
+   * Milliseconds since the epoch, by the database's clock at the moment of its evaluation, which
+   * may come after a wait for a lock.
+   */
+  clock: string
+}
+
+/** Returns the SQL of what a report says of its run. */
+type ReportedRun = (name: 'run' | 'run_began_at' | 'state') => string
 
 /**
  * Milliseconds by which a run may have begun before the stored one and still replace it, because
@@ -46,12 +56,12 @@ export const TOLERANCE = 5_000
  * Returns what identifies a report of a run in its row, in SQL; null without a run. SQLite is given
  * numbers with a fraction, which it stores without.
  */
-export function runReport(reported: Reported, updatedAt: string): string {
+export function runReport(reported: ReportedRun, updatedAt: string): string {
   return `case when ${reported('run')} is not null then cast(${updatedAt} as bigint) || ${reported('state')} end`
 }
 
 /** Returns when the run of a report began, in SQL; null without a run. */
-export function runBeginning(reported: Reported, { least }: RunSql): string {
+export function runBeginning(reported: ReportedRun, { least }: RunSql): string {
   const began = reported('run_began_at')
   return `case when statuses.run = ${reported('run')} then ${least}(${began}, statuses.run_began_at) else ${began} end`
 }
@@ -60,7 +70,7 @@ export function runBeginning(reported: Reported, { least }: RunSql): string {
  * Returns the condition that a report changes nothing, in SQL. No run began later than now: if one
  * did, the clock was set back since.
  */
-export function refusesReport(reported: Reported, { least, clock }: RunSql): string {
+export function refusesReport(reported: ReportedRun, { least, clock }: RunSql): string {
   const isLate = `${reported('state')} = 'pending' and statuses.state <> 'pending'`
   const isSuperseded = `${reported('run_began_at')} < ${least}(statuses.run_began_at, ${clock}) - ${TOLERANCE}`
   return `${reported('run')} is not null
@@ -69,7 +79,7 @@ export function refusesReport(reported: Reported, { least, clock }: RunSql): str
 }
 
 /** Returns why a report is refused, by what its row says then; null if it is stored. */
-export function refusalOf(report: Claim, row: Claim): Refusal | null {
+export function refusalOf(report: Claim, row: Claim): RunRefusal | null {
   if (report.run === null) return null
   if (report.run !== row.run) return 'run_superseded'
   return report.state === row.state ? null : 'report_late'

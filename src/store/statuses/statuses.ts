@@ -91,7 +91,7 @@ export function createStatusStore(engine: Engine, maxContexts: number) {
      *
      * @returns the status as it now reads, or undefined when the repository is gone
      * @throws ServiceError `field_invalid` for a new context of a commit that has as many as it
-     * may; a `Refusal` for a report of a run that changes nothing; StoreUnavailable
+     * may; a `RunRefusal` for a report of a run that changes nothing; StoreUnavailable
      */
     async report(report: Report): Promise<StatusRow | undefined> {
       const fields = { sha: report.sha, ...fieldsOf(report) }
