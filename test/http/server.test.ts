@@ -193,3 +193,22 @@ t.test('what the parser refuses is answered with the phrase of its status', asyn
     t.equal(answer.toString().split('\r\n')[0], `HTTP/1.1 ${status}`)
   }
 })
+
+t.test(
+  'a connection that was reset, or that the server has ended, gets no answer of the parser',
+  async (t) => {
+    const { server, sockets, url } = await serve(t, (_request, response) => response.end())
+    const reset = await dial(t, url)
+    await until(() => sockets.length === 1)
+    server.emit('clientError', Object.assign(new Error('reset'), { code: 'ECONNRESET' }), sockets[0])
+    t.equal(await readAll(reset), '')
+
+    const ended = await dial(t, url)
+    await until(() => sockets.length === 2)
+    sockets[1]?.end()
+    t.equal(await readAll(ended), '')
+    ended.write('what is not HTTP\r\n\r\n')
+    await until(() => sockets[1]?.destroyed === true)
+    t.ok(sockets[1]?.destroyed, 'rather than kept open')
+  },
+)

@@ -1,0 +1,18 @@
+import t from 'tap'
+import { type BranchRule, validateRule } from '../../src/domain/branch-rules.ts'
+
+/** Returns a rule that this many users may bypass. */
+function ruleWith(users: number): BranchRule {
+  const bypass = Array.from({ length: users }, (_, id) => ({ id, name: `user-${id}` }))
+  return { branchPattern: 'main', required: ['ci'], bypass }
+}
+
+t.test('twenty users may bypass a rule, and no more', async (t) => {
+  const full = ruleWith(20)
+  t.same(validateRule(full), full)
+  t.same(validateRule({ ...full, bypass: [...full.bypass, ...full.bypass] }), full, 'each counts once')
+  t.throws(() => validateRule(ruleWith(21)), {
+    name: 'Refusal',
+    message: '21 users who may bypass; at most 20 are allowed',
+  })
+})
