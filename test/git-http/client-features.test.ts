@@ -3,6 +3,7 @@ import t from 'tap'
 import { asAdministrator } from '../helpers/changes.ts'
 import { startServer } from '../helpers/server.ts'
 import { basic, commit, createCheckout, git, tryGit, workFolder } from './client.ts'
+import { beginRpc, EMPTY_PACK, packet } from './raw.ts'
 
 const server = await startServer(t)
 const authorization = basic('x', await server.createToken('owner'))
@@ -73,6 +74,19 @@ t.test('options of a push are accepted and have no effect', async (t) => {
   t.match((await push('HEAD:main', 'HEAD:other')).stderr, /-> main \(ci has not reported\)/)
   t.equal(await git(path, ['rev-parse', 'main']), id)
   t.equal(await git(path, ['rev-parse', 'other']), await git(checkout, ['rev-parse', 'HEAD']))
+})
+
+t.test('options of a push that would fill the memory are refused', async (t) => {
+  const { url, checkout } = await setUp('many-options')
+  const id = await git(checkout, ['rev-parse', 'HEAD'])
+  const { request, answer } = beginRpc(url, 'git-receive-pack', authorization)
+  const option = packet('x'.repeat(60_000))
+  const body = [
+    packet(`${'0'.repeat(40)} ${id} refs/heads/options\0 report-status push-options`),
+    `0000${option.repeat(150)}0000`,
+  ]
+  request.end(Buffer.concat([Buffer.from(body.join('')), EMPTY_PACK]))
+  t.equal((await answer).status, 413)
 })
 
 t.test('flaws of old histories are accepted, dangerous objects are not', async (t) => {

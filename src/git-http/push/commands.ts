@@ -44,10 +44,17 @@ export async function readCommands(body: FileHandle): Promise<PushRequest> {
   const commands: RefUpdate[] = []
   let capabilities: string | undefined
   let isComplete = false
+  let isInOptions = false
   const packets = new PacketReader((content) => {
     const text = content?.toString('latin1').replace(/\n$/, '')
-    isComplete = text === undefined
-    if (text === undefined) return false
+    if (text === undefined) {
+      // git keeps the options in memory, so they are bounded too.
+      const hasOptions = hasCapability({ commands, capabilities: capabilities ?? '' }, 'push-options')
+      isComplete = isInOptions || commands.length === 0 || !hasOptions
+      isInOptions = true
+      return !isComplete
+    }
+    if (isInOptions) return true
     if (text.length > MAX_LINE) throw malformed(`it contains a line of more than ${MAX_LINE} bytes`)
     if (SHALLOW.test(text)) return true
     const [command = '', words] = text.split('\0', 2)
@@ -58,7 +65,10 @@ export async function readCommands(body: FileHandle): Promise<PushRequest> {
   })
   for (let offset = 0; !isComplete; ) {
     if (offset > MAX_BYTES)
-      throw new ServiceError('body_too_large', `The commands of the push are larger than ${MAX_BYTES} bytes.`)
+      throw new ServiceError(
+        'body_too_large',
+        `The commands and options of the push are larger than ${MAX_BYTES} bytes.`,
+      )
     const { buffer, bytesRead } = await body.read(Buffer.alloc(CHUNK), 0, CHUNK, offset)
     if (bytesRead === 0) throw malformed('it ends before its commands do')
     packets.read(buffer.subarray(0, bytesRead))
