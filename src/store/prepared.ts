@@ -1,12 +1,16 @@
 import { type Compilable, type CompiledQuery, type InferResult, sql } from 'kysely'
 
-/** A compiled query. */
-export interface Prepared<Params, Row> {
+/** A statement of one call. */
+export interface Statement<Params> {
   /** Names the statement on a connection that keeps it prepared. */
   readonly name: string
   readonly sql: string
   /** Returns the values of one call in the order of the query's placeholders. */
   bind(params: Params): unknown[]
+}
+
+/** A compiled query. */
+export interface Prepared<Params, Row> extends Statement<Params> {
   /**
    * Compiles the query with columns of the table `batch` in place of its parameters; missing if the
    * query has no parameters or is more than a `select`.
@@ -27,8 +31,10 @@ export interface QueryOfBatch<Params> {
   readonly parameters: readonly (keyof Params | undefined)[]
 }
 
-/** A statement that writes what several calls do. */
+/** A statement that writes what several calls do, and waits for locks only for a moment. */
 interface WritingBatch<Params> {
+  /** The same for a single call. */
+  readonly single: Statement<Params>
   /** Each row begins with the number of its call, from 1. A call has one row at most. */
   readonly sql: string
   bind(calls: readonly Params[]): unknown[]

@@ -11,7 +11,7 @@ export function postgresScenarios({ fixture, server }: Served, baseline: ServerP
   const reads = [read('public', sized.get(10))]
   const changed = { description: `412 tests passed in ${UNIQUE} s` }
   const reports = reported.slice(0, COMMITS).map((sha) => report('reports', sha, tokens[0], changed))
-  const target = { atLeast: 0.7 }
+  const target = { atLeast: 1.5 }
   return [
     { name: 'PostgreSQL: the calls of a read', server: baseline, requests: reads, statuses: [200] },
     {
@@ -19,7 +19,7 @@ export function postgresScenarios({ fixture, server }: Served, baseline: ServerP
       server,
       requests: reads,
       statuses: [200],
-      against: { name: 'PostgreSQL: the calls of a read', target },
+      against: { name: 'PostgreSQL: the calls of a read', target, byCpu: true },
     },
     // Runs before its baseline, which replaces the rows that this scenario creates.
     {
@@ -27,7 +27,7 @@ export function postgresScenarios({ fixture, server }: Served, baseline: ServerP
       server,
       requests: reports,
       statuses: [201],
-      against: { name: 'PostgreSQL: the calls of a report', target },
+      against: { name: 'PostgreSQL: the calls of a report', target, byCpu: true },
     },
     { name: 'PostgreSQL: the calls of a report', server: baseline, requests: reports, statuses: [201] },
     {

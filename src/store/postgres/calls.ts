@@ -1,6 +1,6 @@
 import { Batches } from '../batches.ts'
 import { StoreUnavailable } from '../engine.ts'
-import type { Prepared } from '../prepared.ts'
+import type { Prepared, Statement } from '../prepared.ts'
 import { type BatchStatement, MAX_ROWS, readingBatch, rowsOfCalls, writingBatch } from './batch-statement.ts'
 import { type Connections, MOST_WAITING, type Session, type Use } from './connections.ts'
 import { isLockTimeout, isRolledBack, retry, translateError } from './driver-errors.ts'
@@ -146,10 +146,11 @@ export class StatementCalls<Params, Row> {
   async #makeAlone(batch: Call<Params, Row>[]): Promise<void> {
     const [call] = this.#current(batch)
     if (!call) return
-    if (!this.#isWriting) return this.#makeOne(call)
+    const single = this.#query.batch?.single
+    if (!single) return this.#makeOne(call)
     try {
-      const results = await retry(() => this.#send([call], (session) => this.#sendBatch(session, [call])))
-      this.#end(call, () => call.resolve(results?.[0] ?? []))
+      const rows = await retry(() => this.#send([call], (session) => this.#sendOne(session, call, single)))
+      this.#end(call, () => call.resolve(rows))
     } catch (error) {
       if (isRolledBack(error)) this.#suspect(call.key)
       if (isLockTimeout(error)) this.#patient.add(call)
@@ -193,8 +194,11 @@ export class StatementCalls<Params, Row> {
     }
   }
 
-  async #sendOne(session: Session, { params }: Call<Params, Row>): Promise<Row[]> {
-    const { name, sql, bind } = this.#query
+  async #sendOne(
+    session: Session,
+    { params }: Call<Params, Row>,
+    { name, sql, bind }: Statement<Params> = this.#query,
+  ): Promise<Row[]> {
     const { rows } = await session.run({ name, text: sql, values: bind(params) })
     // The statement determines the rows; `prepare` inferred their type from the same query.
     return rows as Row[]

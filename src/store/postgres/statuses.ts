@@ -1,4 +1,4 @@
-import { type Kysely, sql } from 'kysely'
+import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { StatusState } from '../../domain/states.ts'
 import type { DialectSql } from '../engine.ts'
 import { prepare } from '../prepared.ts'
@@ -16,6 +16,9 @@ import type { RunSql } from '../statuses/runs.ts'
 import { countsOf, FAILED, type FailedContext, MAX_FAILED } from '../statuses/status-summaries.ts'
 import type { Tables } from '../tables.ts'
 import { LOCK_TIMEOUT } from './calls.ts'
+
+/** Limits how long the rest of the transaction waits for a lock. */
+const LIMIT_WAITS = `set_config('lock_timeout', '${LOCK_TIMEOUT}', true)`
 
 /** What the functions are given of a report. */
 const reportParameters = [
@@ -85,7 +88,7 @@ export function reportsFunction(): string {
   return `create or replace function report_statuses(${parameters.join(', ')}, max_contexts bigint)
   returns table (report_number bigint, ${results.join(', ')}) language plpgsql as $$
   begin
-    perform set_config('lock_timeout', '${LOCK_TIMEOUT}', true);
+    perform ${LIMIT_WAITS};
     perform pg_advisory_xact_lock(commits.lock) from (
       select distinct hashtextextended(report.sha, report.repository_id) as lock from ${reports}
       where not exists (
@@ -104,16 +107,20 @@ export function reportsFunction(): string {
  * once.
  */
 export const reporting: DialectSql['reporting'] = (kysely, maxContexts) => {
-  const query = prepare<GivenFields>()((p) => {
-    const values = reportParameters.map(({ name }) => sql`${sql.raw(`new_${name}`)} => ${p[name]}`)
-    const reportCall = sql<DecidedFields>`
-      report_status(${sql.join(values)}, max_contexts => ${sql.lit(maxContexts)})`
-    return kysely.selectFrom(reportCall.as('reported')).select(decidedColumns)
-  })
+  const reportCall = (contexts: RawBuilder<number>) =>
+    prepare<GivenFields>()((p) => {
+      const values = reportParameters.map(({ name }) => sql`${sql.raw(`new_${name}`)} => ${p[name]}`)
+      const call = sql<DecidedFields>`report_status(${sql.join(values)}, max_contexts => ${contexts})`
+      return kysely.selectFrom(call.as('reported')).select(decidedColumns)
+    })
+  const most = sql.lit(maxContexts)
+  // A function's arguments are evaluated before it begins.
+  const limited = sql<number>`case when ${sql.raw(LIMIT_WAITS)} is not null then ${most} end`
   const arrays = reportParameters.map(({ name, type }, index) => `new_${name} => $${index + 1}::${type}[]`)
   return {
-    ...query,
+    ...reportCall(most),
     batch: {
+      single: reportCall(limited),
       sql: `select report_number, ${decidedColumns.join(', ')}
         from report_statuses(${arrays.join(', ')}, max_contexts => ${maxContexts})`,
       bind: (reports) => reportParameters.map(({ name }) => reports.map((report) => report[name])),
