@@ -79,8 +79,8 @@ t.test('a user creates a token, and it works everywhere until it is revoked', as
   await page.click('text=Build the engine')
   t.match(await page.textContent('.summary'), /success\s+1 passed/)
   t.equal(await page.textContent('.sha'), sha)
-  t.match(await page.textContent('tbody tr'), /success\s+ci\/build\s+Built in 41 s\s+just now/)
-  t.equal(await page.getAttribute('tbody a', 'href'), target_url)
+  t.match(await page.textContent('.checks > li'), /success\s+ci\/build\s+Built in 41 s\s+just now/)
+  t.equal(await page.getAttribute('.checks a', 'href'), target_url)
 
   await page.goto(`${url}/settings/tokens`)
   t.equal(await page.locator('#secret').count(), 0, 'the token is shown only once')
@@ -349,12 +349,12 @@ t.test('markup from others is shown as text', async (t) => {
   t.match(await page.textContent('.tip'), AUTHOR)
   await page.hover('.commit .faint')
   await page.click('.commit a')
-  t.match(await page.textContent('tbody'), MARKUP)
+  t.match(await page.textContent('.checks'), MARKUP)
   t.same(
-    await page.locator('tbody a').evaluateAll((links) => links.map((link) => link.getAttribute('href'))),
+    await page.locator('.checks a').evaluateAll((links) => links.map((link) => link.getAttribute('href'))),
     ['https://ci.example.org/%22onclick=%22alert(4)'],
   )
-  t.equal(await page.getAttribute('tbody a', 'rel'), 'noopener noreferrer nofollow')
+  t.equal(await page.getAttribute('.checks a', 'rel'), 'noopener noreferrer nofollow')
   await page.goto(`${url}/login?next=javascript:alert(6)`)
   t.equal(page.url(), `${url}/`)
   t.equal(await page.locator('main script, main img, [onclick], [onmouseover], [onerror]').count(), 0)

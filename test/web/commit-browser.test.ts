@@ -6,7 +6,7 @@ import { asAdministrator } from '../helpers/changes.ts'
 import { git } from '../helpers/git.ts'
 import { startServer } from '../helpers/server.ts'
 import { until } from '../helpers/until.ts'
-import { AXE, checkLooks } from './looks.ts'
+import { AXE, checkAccess, checkLooks, checkWidth } from './looks.ts'
 
 const server = await startServer(t)
 const browser = await openBrowser(t)
@@ -85,7 +85,7 @@ t.test('the first screen answers the questions of a user', async (t) => {
       await page.selectOption('#state', 'success')
       await page.click('text=Filter')
       await page.waitForURL('**?q=shard-5&state=success')
-      t.equal(await page.locator('tbody tr:visible').count(), 11)
+      t.equal(await page.locator('.checks > li:visible').count(), 11)
 
       await check('')
       await page.getByText('Required checks').scrollIntoViewIfNeeded()
@@ -131,9 +131,58 @@ t.test('the first screen answers the questions of a user', async (t) => {
       t.match(await page.textContent('.lead'), 'No check is failing.')
       t.equal(await page.inputValue('#ref'), 'feature/x')
       await check(`/commits/${silent}`)
-      t.match(await page.textContent('tbody th'), '[U+202E]')
+      t.match(await page.textContent('.checks .name'), '[U+202E]')
     })
   }
+})
+
+t.test('a check is one line, or two on a phone', async (t) => {
+  const { commits, report, url } = await createRepository('lines', 3)
+  const [mixed = '', clean = '', many = ''] = commits
+  const names = [
+    'ci/mac',
+    'perf/benchmarks-of-the-parser',
+    `${'long-'.repeat(40)}end`,
+    'فحص/الوحدات/على/جميع/الأنظمة/المدعومة',
+    '検査/単体テスト/すべてのプラットフォームで実行する',
+  ]
+  for (let index = 0; index < 20; index++) {
+    const name = names[index] ?? `ci/shard-${index}`
+    const text = index < 5 ? 'valve opens too late when the tank is cold '.repeat(4) : '412 tests passed'
+    await report(mixed, name, index < 7 ? 'failure' : 'success', text)
+    await report(clean, name, 'success', text)
+  }
+  for (let index = 0; index < 1_000; index++)
+    await report(many, `ci/shard-${index}`, index < 200 ? 'failure' : 'success', 'tests ran')
+  const page = await openPage(t, DESKTOP)
+  await page.addInitScript(AXE)
+  for (const [width, lines] of [
+    [1280, 1],
+    [768, 1],
+    [360, 2],
+  ] as const) {
+    await page.setViewportSize({ width, height: 860 })
+    for (const sha of [mixed, clean]) {
+      await page.goto(`${url}/commits/${sha}`)
+      const heights = await page
+        .locator('.checks > li:visible')
+        .evaluateAll((rows) => rows.map((row) => row.getBoundingClientRect().height))
+      t.equal(heights.length, sha === clean ? 20 : 7, 'passed checks are folded below failed ones')
+      t.ok(Math.max(...heights) < 12 + lines * 27, `${width} px: rows of ${Math.max(...heights)} px`)
+      await checkWidth(t, page, `${width} px`)
+      const height = await page.evaluate<number>('document.documentElement.scrollHeight')
+      if (lines === 1) t.ok(height <= 1_100, `20 checks have ${height} px`)
+      if (sha === mixed) await checkAccess(t, page, `${width} px`)
+    }
+    t.equal(await page.getAttribute('[title^=long]', 'title'), names[2])
+  }
+  await page.goto(`${url}/commits/${mixed}`)
+  await page.locator('.note summary').first().click()
+  t.ok(await page.getByText('when the tank is cold').first().isVisible(), 'a description opens')
+  await checkWidth(t, page, 'an opened description')
+  await page.goto(`${url}/commits/${many}`)
+  t.match(await page.textContent('#passed .count'), '800')
+  t.equal(await page.locator('.checks > li:visible').count(), 200)
 })
 
 t.test('a page is brought up to date while checks are pending', async (t) => {
@@ -158,11 +207,11 @@ t.test('a page is brought up to date while checks are pending', async (t) => {
   t.same([await next(), await next()], [200, 304])
 
   // The user reads row 40, has focused its link, and has selected a part of row 41.
-  const read = page.locator('tr', { hasText: 'ci/job-40' })
+  const read = page.locator('.checks > li', { hasText: 'ci/job-40' })
   await read.scrollIntoViewIfNeeded()
   await read.locator('a').focus()
   await page.evaluate(`{
-    const [text] = [...document.querySelectorAll('tr')].filter((row) => row.textContent.includes('ci/job-41'))
+    const [text] = [...document.querySelectorAll('.checks > li')].filter((row) => row.textContent.includes('ci/job-41'))
     getSelection().selectAllChildren(text.querySelector('bdi'))
   }`)
   const before = await read.boundingBox()
@@ -173,7 +222,7 @@ t.test('a page is brought up to date while checks are pending', async (t) => {
   t.equal(await page.getAttribute('link[rel=icon]', 'href'), '/assets/icon-failure.svg')
   t.equal(await page.textContent('p[role=status]'), '2 failed, 58 pending', 'announced')
   t.equal(await page.textContent('#failed .count'), '2')
-  t.equal(await page.locator('#pending tbody tr').count(), 58)
+  t.equal(await page.locator('#pending li').count(), 58)
   const focus = () => page.evaluate<string>('document.activeElement.textContent')
   const selection = () => page.evaluate<string>('getSelection().toString()')
   t.equal(await focus(), 'ci/job-40')
@@ -184,7 +233,7 @@ t.test('a page is brought up to date while checks are pending', async (t) => {
   await report(sha, 'ci/job-40', 'success')
   await report(sha, 'ci/job-41', 'success')
   t.equal(await next(), 200)
-  await until(async () => (await page.locator('#passed tbody tr').count()) === 2)
+  await until(async () => (await page.locator('#passed li').count()) === 2)
   t.same([await focus(), await selection()], ['ci/job-40', 'ci/job-41'], 'in rows that have moved')
   t.match(
     await page.textContent('#failed time'),
@@ -311,10 +360,10 @@ t.test('screen readers read the state first, then the verdict and what failed', 
       'link branch main',
       'search Checks',
       'heading Failed 1',
-      'rowheader ci/mac',
+      'ci/mac',
       '2 of 414 tests failed',
       'heading Not reported 1',
-      'rowheader launch/approval',
+      'launch/approval',
       'heading Passed 119',
     ],
   }

@@ -5,8 +5,8 @@ import type { Test } from 'tap'
 
 export const AXE = readFileSync(fileURLToPath(import.meta.resolve('axe-core/axe.min.js')), 'utf8')
 const COLORS = ['color-contrast', 'link-in-text-block']
-/** The rows in the middle of a long table, which look like its first ones. */
-const MIDDLE = 'tr:nth-child(n + 20):not(:last-child)'
+/** The rows in the middle of a long table or list, which look like its first ones. */
+const MIDDLE = ':is(tr, .checks > li):nth-child(n + 20):not(:last-child)'
 const WIDE = { width: 1280, height: 860 }
 
 /**
@@ -31,7 +31,7 @@ export async function checkLooks(t: Test, page: Page, what: string): Promise<voi
   const own = page.viewportSize() ?? WIDE
   await page.setViewportSize(WIDE)
   await checkWidth(t, page, what)
-  await checkAccess(t, page, `${what}, light`, {})
+  await checkAccess(t, page, `${what}, light`)
   await page.emulateMedia({ colorScheme: 'dark' })
   // Scripts follow in the next frame, and colors may change slowly.
   await page.evaluate(`new Promise(requestAnimationFrame).then(() =>
@@ -53,7 +53,8 @@ export async function checkWidth(t: Test, page: Page, what: string): Promise<voi
   t.equal(cut, 0, `${what}: no column is out of sight`)
 }
 
-async function checkAccess(t: Test, page: Page, what: string, options: object): Promise<void> {
+/** Checks that the page is accessible as it is. */
+export async function checkAccess(t: Test, page: Page, what: string, options: object = {}): Promise<void> {
   const all = JSON.stringify({ ...options, resultTypes: ['violations'], preload: false })
   const { violations } = await page.evaluate<{ violations: Violation[] }>(
     `axe.run({ exclude: ${JSON.stringify([MIDDLE])} }, ${all})`,

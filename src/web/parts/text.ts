@@ -11,6 +11,20 @@ export function shownText(text: string): Html {
   return html`<bdi>${visibleText(text)}</bdi>`
 }
 
+/** Code points of a name that fits everywhere, and of its end that stays visible where it does not. */
+const SHORT_NAME = 24
+const NAME_END = 10
+
+/** Renders a name from outside in one line. Where it is too long, its middle is left out. */
+export function shownName(name: string): Html {
+  const points = Array.from(visibleText(name))
+  if (points.length <= SHORT_NAME) return shownText(name)
+  let end = points.length - NAME_END
+  while (end > 0 && /\p{M}/u.test(points[end] ?? '')) end--
+  const [start, rest] = [points.slice(0, end).join(''), points.slice(end).join('')]
+  return html`<bdi class="cut" title="${visibleText(name)}"><span>${start}</span><span>${rest}</span></bdi>`
+}
+
 /** Renders a list in a sentence: `a, b and 4 more`. @param total with those that are left out */
 export function enumerate(shown: readonly Html[], total = shown.length): Html {
   const more = total - shown.length

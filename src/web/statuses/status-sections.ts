@@ -1,10 +1,7 @@
-import { allows, type Permission } from '../../domain/permissions.ts'
 import { COMBINED, type CombinedState, type StatusCounts } from '../../domain/states.ts'
 import type { ReportedStatus } from '../../store/statuses/statuses.ts'
-import { formatTime } from '../../store/time.ts'
 import { type Html, html } from '../parts/html.ts'
-import { cutText, formatAge, formatElapsed, shownText, targetLink } from '../parts/text.ts'
-import { stateBadge } from './state-summary.ts'
+import { missingRow, statusRow } from './check-row.ts'
 import { type FilteredCheck, isFiltered, matches, type StatusFilter } from './status-filter.ts'
 import type { BranchVerdict, requiredContexts } from './verdicts.ts'
 
@@ -16,32 +13,64 @@ export interface StatusList {
   required: ReturnType<typeof requiredContexts>
   /** Since when contexts fail. */
   since: ReadonlyMap<string, readonly Html[]>
-  /** Of the user. */
-  permission: Permission | null
+  /** Who has reported all statuses; null if nobody has. */
+  reporter: Html | null
+  /** Renders who has reported a status; null if that is not known. */
+  reporterOf(status: ReportedStatus): Html | null
   /** Seconds since the epoch. A pending status last reported before is stalled. */
   stalledBefore: number
   /** All statuses of the commit, ordered by context. */
   statuses: readonly ReportedStatus[]
 }
 
-/** More passed checks than this are folded. */
+/** More passed checks than this are folded, even if they are all there is. */
 const FOLDED_ABOVE = 20
-/** Characters of a description that are shown at first. */
-const DESCRIPTION = 200
+
+type Rows = readonly (() => Html)[]
 
 /** Renders the statuses of a commit: failed, pending, required but not reported, passed. */
 export function statusSections(list: StatusList): Html {
-  const matching = list.statuses.filter((status) => matches(checkOf(status, list), list.filter))
-  const missingPatterns = [...list.required.missing].filter((pattern) =>
-    matches(unreported(pattern), list.filter),
-  )
-  if (matching.length === 0 && missingPatterns.length === 0)
-    return isFiltered(list.filter) ? html`<p class="empty">No check matches the filter.</p>` : html``
-  const section = (title: string, combined: CombinedState) => {
-    const statuses = matching.filter(({ state }) => COMBINED[state] === combined)
-    return statuses.length > 0 ? sectionView(title, combined, statuses, list) : ''
-  }
-  return html`${section('Failed', 'failure')}${section('Pending', 'pending')}${missingPatterns.length > 0 ? missingView(missingPatterns) : ''}${section('Passed', 'success')}`
+  const { filter, required, since, stalledBefore } = list
+  const matching = list.statuses.filter((status) => matches(checkOf(status, list), filter))
+  const missing = [...required.missing].filter((pattern) => matches(unreported(pattern), filter))
+  if (matching.length === 0 && missing.length === 0)
+    return isFiltered(filter) ? html`<p class="empty">No check matches the filter.</p>` : html``
+
+  const rows = (combined: CombinedState) =>
+    matching
+      .filter(({ state }) => COMBINED[state] === combined)
+      .map((status) => () => {
+        const { context, state } = status
+        return statusRow(status, {
+          since: since.get(context) ?? [],
+          isUnmet: required.reported.has(context) && COMBINED[state] !== 'success',
+          isStalled: isStalled(status, stalledBefore),
+          reporter: list.reporter ? null : list.reporterOf(status),
+        })
+      })
+  const passed = rows('success')
+  const isAll = passed.length === matching.length && missing.length === 0
+  const isOpen = isFiltered(filter) || (isAll && passed.length <= FOLDED_ABOVE)
+  return html`${section('Failed', 'failed', rows('failure'))}${section('Pending', 'pending', rows('pending'))}
+${section(
+  'Not reported',
+  'missing',
+  missing.map((pattern) => () => missingRow(pattern)),
+)}
+${passed.length > 0 ? html`<details class="section" id="passed" ${isOpen ? 'open' : ''}><summary>${heading('Passed', 'passed', passed)}</summary>${checks('passed', passed)}</details>` : ''}`
+}
+
+function section(title: string, id: string, rows: Rows): Html | string {
+  if (rows.length === 0) return ''
+  return html`<section class="section" id="${id}" aria-labelledby="${id}-heading">${heading(title, id, rows)}${checks(id, rows)}</section>`
+}
+
+function heading(title: string, id: string, rows: Rows): Html {
+  return html`<h2 id="${id}-heading">${title} <span class="count">${rows.length}</span></h2>`
+}
+
+function checks(id: string, rows: Rows): Html {
+  return html`<ul class="list checks" aria-labelledby="${id}-heading">${rows}</ul>`
 }
 
 /** Returns all checks of a commit, also required ones that have not reported. */
@@ -56,67 +85,6 @@ function checkOf(status: ReportedStatus, { stalledBefore }: StatusList): Filtere
 
 function unreported(context: string): FilteredCheck {
   return { context, state: null, stalled: false }
-}
-
-function sectionView(
-  title: string,
-  combined: CombinedState,
-  statuses: readonly ReportedStatus[],
-  list: StatusList,
-): Html {
-  const id = title.toLowerCase()
-  const heading = html`<h2 id="${id}-heading">${title} <span class="count">${statuses.length}</span></h2>`
-  const table = html`${tableStart(id)}${statuses.map((status) => () => statusRow(status, list))}</tbody></table></div>`
-  if (combined !== 'success')
-    return html`<section class="section" id="${id}" aria-labelledby="${id}-heading">${heading}${table}</section>`
-  const open = statuses.length <= FOLDED_ABOVE || isFiltered(list.filter)
-  return html`<details class="section" id="${id}" ${open ? 'open' : ''}><summary>${heading}</summary>${table}</details>`
-}
-
-function tableStart(id: string): Html {
-  return html`<div class="scroll" tabindex="0" role="group" aria-labelledby="${id}-heading"><table class="statuses">
-  <thead><tr><th scope="col">State</th><th scope="col">Context</th><th scope="col">Description</th>
-    <th scope="col">Took</th><th scope="col">Reported</th></tr></thead>
-  <tbody>`
-}
-
-/** Renders required patterns that no context matches. */
-function missingView(missing: readonly string[]): Html {
-  return html`<section class="section" id="missing" aria-labelledby="missing-heading">
-<h2 id="missing-heading">Not reported <span class="count">${missing.length}</span></h2>${tableStart('missing')}${missing.map(
-    (pattern) => html`<tr>
-  <td><span class="badge missing">not reported</span></td>
-  <th scope="row">${shownText(pattern)}</th>
-  <td>Required</td>
-  <td data-column="Took"></td>
-  <td data-column="Reported"></td>
-</tr>
-`,
-  )}</tbody></table></div></section>`
-}
-
-function statusRow(status: ReportedStatus, { permission, required, since, stalledBefore }: StatusList): Html {
-  const { id, state, context, description, pending_at, updated_at } = status
-  const isUnmet = required.reported.has(context) && COMBINED[state] !== 'success'
-  const took =
-    COMBINED[state] === 'pending' || pending_at === null ? '' : formatElapsed(updated_at - pending_at)
-  return html`<tr id="s-${id}">
-  <td>${stateBadge(state)}${isStalled(status, stalledBefore) ? html` <span class="badge stalled">stalled</span>` : ''}</td>
-  <th scope="row">${targetLink(status.target_url, shownText(context))}${isUnmet ? html` <span class="badge required">required</span>` : ''}</th>
-  <td>${description === null ? '' : cutText(description, DESCRIPTION)}${since.get(context) ?? ''}</td>
-  <td data-column="Took">${took}</td>
-  <td data-column="Reported">${formatAge(formatTime(updated_at))} ${reporter(status, permission)}</td>
-</tr>
-`
-}
-
-/** Renders who reported a status last, if known. Only those who may write see names of tokens. */
-function reporter(
-  { reporter_user: user, reporter_token: token }: ReportedStatus,
-  permission: Permission | null,
-): Html | '' {
-  if (user === null) return ''
-  return html`<span class="faint">by ${user}${allows(permission, 'write') && token ? html`, token ${shownText(token)}` : ''}</span>`
 }
 
 /** Returns whether a status is pending since before a time, in seconds since the epoch. */

@@ -15,6 +15,7 @@ import type { Html } from '../../parts/html.ts'
 import { sendPage } from '../../parts/layout.ts'
 import type { PageContext } from '../../parts/page-context.ts'
 import type { Pages } from '../../parts/pages.ts'
+import { reporterOf } from '../../statuses/check-row.ts'
 import { tabOf } from '../../statuses/state-summary.ts'
 import { type FilterQuery, readFilter } from '../../statuses/status-filter.ts'
 import type { StatusList } from '../../statuses/status-sections.ts'
@@ -74,7 +75,7 @@ export async function commitPage(pages: Pages, options: PageContext): Promise<vo
         statuses,
         counts: countsOf(statuses),
         since: await findSince(repository, statuses, histories ?? []),
-        permission: repository.permission,
+        ...reportersOf(statuses, repository.permission),
         filter: readFilter(request.query),
         stalledBefore: nowInSeconds() - stalledAfter,
       }
@@ -112,6 +113,20 @@ export async function commitPage(pages: Pages, options: PageContext): Promise<vo
         since.get(context)?.push(sinceView(repository, branch, shas, failingSince(cells)))
     return since
   }
+}
+
+/** Returns who has reported statuses: all of them, or each. */
+function reportersOf(
+  statuses: readonly ReportedStatus[],
+  permission: ReadableRepository['permission'],
+): Pick<StatusList, 'reporter' | 'reporterOf'> {
+  const [first] = statuses
+  const isSame = statuses.every(
+    ({ reporter_user: user, reporter_token: token }) =>
+      user === first?.reporter_user && token === first.reporter_token,
+  )
+  const reporter = (status: ReportedStatus) => reporterOf(status, permission)
+  return { reporter: first && isSame ? reporter(first) : null, reporterOf: reporter }
 }
 
 function countsOf(statuses: readonly ReportedStatus[]): StatusList['counts'] {

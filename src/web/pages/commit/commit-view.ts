@@ -53,7 +53,7 @@ export function commitView(view: CommitView): Html {
   ${details === null ? html`<span class="faint">The repository’s files cannot be opened right now.</span>` : ''}
 </div>
 ${details && fullMessage(details) !== '' ? messageView(details) : ''}
-<p class="summary" id="summary">${stateBadge(combined.state)} ${combined.text}</p>
+<p class="summary" id="summary">${stateBadge(combined.state)} ${combined.text}${statuses.reporter ? html` <span class="faint">${statuses.reporter}</span>` : ''}</p>
 ${verdictLines(verdicts)}
 ${places ? refLinks(repository, sha, places) : ''}
 ${total >= FILTERED_FROM || isFiltered(filter) ? filterForm(filter, checksOf(statuses)) : ''}
@@ -109,13 +109,9 @@ export function sinceView(
   // The history says nothing about a check that only this commit has.
   if (branch === null && length === 1 && neverPassed) return html``
   const where = branch === null ? '' : html` on ${shownText(branch)}`
-  if (length === 0)
-    return html`<span class="faint">${neverPassed ? 'Not completed' : 'Passes'}${where}</span>`
-  const ago =
-    first === 0
-      ? ''
-      : `, ${first} ${first === 1 ? 'commit' : 'commits'} before ${branch === null ? 'this one' : 'its newest one'}`
-  return html`<span class="faint">Fails${where} since <a href="/${owner}/${name}/commits/${sha}"><code>${shortId(sha)}</code></a>${ago}${neverPassed ? ' or earlier' : ''}</span>`
+  if (length === 0) return html`<span>${neverPassed ? 'Not completed' : 'Passes'}${where}</span>`
+  const ago = first === 0 ? '' : `, ${first} ${first === 1 ? 'commit' : 'commits'} ago`
+  return html`<span>Fails${where} since <a href="/${owner}/${name}/commits/${sha}"><code>${shortId(sha)}</code></a>${ago}${neverPassed ? ' or earlier' : ''}</span>`
 }
 
 /** Returns what the heading does not show of the message; all of it if the subject is cut. */
