@@ -344,6 +344,8 @@ t.test('a page says where a commit is, and since when a check fails', async (t) 
   t.match(await text(shas[1] ?? ''), 'Passes on main')
   git(path, 'update-ref', 'refs/heads/main', shas[1] ?? '')
   t.match(await text(shas[1] ?? ''), 'branch main newest commit', 'a push takes effect at once')
+  for (const branch of ['one', 'two', 'three']) git(path, 'branch', branch, tip)
+  t.match((await anonymous.get(page(tip))).body, '<details><summary>and 1 more</summary>', 'of its branches')
 })
 
 t.test('a verdict is a sentence beside the combined state, where a rule still applies', async (t) => {

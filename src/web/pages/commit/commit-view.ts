@@ -33,8 +33,9 @@ export interface CommitView {
 
 /** Code points of a subject in a heading. The message has the rest. */
 const SUBJECT = 200
-/** Branches and tags that are shown. */
-const REFS = 10
+/** Branches and tags that are shown, and those that are shown when they are unfolded. */
+const UNFOLDED = 2
+const REFS = 20
 /** Statuses from which on the page offers a filter. */
 const FILTERED_FROM = 10
 
@@ -89,13 +90,14 @@ function refLinks(
       : html`newer: <a href="/${owner}/${name}/commits/${tip}"><code>${shortId(tip)}</code></a>`
   const branch = (ref: Ref) =>
     html`${newest(ref.sha)} · <a href="/${owner}/${name}/checks${refQuery(all, ref)}">checks<span class="sr"> of ${shownText(ref.name)}</span></a>`
-  const more = refs.length - REFS
-  return html`<div class="byline">${refs
-    .slice(0, REFS)
-    .map(
-      (ref) =>
-        html`<span><a class="ref-link" href="/${owner}/${name}${refQuery(all, ref)}"><span class="sr">${ref.kind} </span>${shownText(ref.name)}</a> ${ref.kind === 'branch' ? branch(ref) : ''}</span> `,
-    )}${more > 0 ? html`<span>and ${more} more</span>` : ''}</div>`
+  const item = (ref: Ref) =>
+    html`<span><a class="ref-link" href="/${owner}/${name}${refQuery(all, ref)}"><span class="sr">${ref.kind} </span>${shownText(ref.name)}</a> ${ref.kind === 'branch' ? branch(ref) : ''}</span> `
+  const [folded, more] = [refs.slice(UNFOLDED, REFS), refs.length - REFS]
+  return html`<div class="byline">${refs.slice(0, UNFOLDED).map(item)}${
+    folded.length > 0
+      ? html`<details><summary>and ${refs.length - UNFOLDED} more</summary><div class="byline">${folded.map(item)}${more > 0 ? html`<span>and ${more} more</span>` : ''}</div></details>`
+      : ''
+  }</div>`
 }
 
 /** Renders since when a check fails in a history. @param branch null for that of the commit */
