@@ -414,6 +414,13 @@ t.test('a verdict is a sentence beside the combined state, where a rule still ap
   git(path, 'branch', 'release/0\u202e', sha)
   const release = await read(`/alice/${name}?ref=${encodeURIComponent('release/0\u202e')}`)
   t.match(release, /release\/0\[U\+202E]<\/bdi><\/strong>: <bdi>e2e has not reported/)
+  for (const attribute of ['aria-label="State of', 'alt="Badge with the state of'])
+    t.match(release, `${attribute} release/0[U+202E]"`)
+  t.match(
+    release,
+    '<option value="release/0\u202e" selected>release/0[U+202E]</option>',
+    'the value is exact',
+  )
   git(path, 'tag', 'v1', middle)
   git(path, 'branch', 'past', middle)
   for (const ref of ['v1', 'past'])

@@ -10,7 +10,7 @@ import { ciLines } from '../../parts/ci-lines.ts'
 import { repositoryHead } from '../../parts/find-commit.ts'
 import { type Html, html } from '../../parts/html.ts'
 import { refChooser, refQuery } from '../../parts/ref-chooser.ts'
-import { copyButton, enumerate, formatAge, shownText } from '../../parts/text.ts'
+import { copyButton, enumerate, formatAge, shownText, visibleText } from '../../parts/text.ts'
 import {
   authorship,
   failedContexts,
@@ -97,7 +97,7 @@ function tipView(view: RepositoryView): Html | string {
   if (!ref || !tip) return ''
   const state = stateOfSummary(tip.summary)
   const name = html`<strong>${shownText(ref.name || 'HEAD')}</strong>`
-  return html`<section class="tip ${state ?? 'unreported'}" aria-label="State of ${ref.name || 'HEAD'}">
+  return html`<section class="tip ${state ?? 'unreported'}" aria-label="State of ${visibleText(ref.name) || 'HEAD'}">
   <p>${stateBadge(state)} ${name}: ${sentenceOf(tip.summary)}</p>
   ${verdictLines(verdicts)}
   <p class="faint"><a href="${commitPath(repository, tip)}">${subjectOf(tip.commit)}</a> · ${authorship(tip.commit)}
@@ -196,7 +196,7 @@ function badgeView({ repository, refs, ref, origin }: RepositoryView): Html | st
   const query = refQuery(refs, ref)
   const markdown = `[![Commit status](${url}/badge.svg${query})](${url}${query})`
   return html`<h2>Badge</h2>
-    <p><img src="${pathOf(repository)}/badge.svg${query}" alt="Badge with the state of ${ref?.name || 'HEAD'}" height="20"></p>
+    <p><img src="${pathOf(repository)}/badge.svg${query}" alt="Badge with the state of ${visibleText(ref?.name ?? '') || 'HEAD'}" height="20"></p>
     <div class="copy"><code id="badge">${markdown}</code>${copyButton('badge', 'the Markdown of the badge')}</div>`
 }
 
