@@ -12,8 +12,8 @@ export function shownText(text: string): Html {
 }
 
 /** Code points of a name that fits everywhere, and of its end that stays visible where it does not. */
-const SHORT_NAME = 24
-const NAME_END = 10
+const SHORT_NAME = 12
+const NAME_END = 8
 
 /** Renders a name from outside in one line. Where it is too long, its middle is left out. */
 export function shownName(name: string): Html {
