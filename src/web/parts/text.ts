@@ -22,7 +22,8 @@ export function shownName(name: string): Html {
   let end = points.length - NAME_END
   while (end > 0 && /\p{M}/u.test(points[end] ?? '')) end--
   const [start, rest] = [points.slice(0, end).join(''), points.slice(end).join('')]
-  return html`<bdi class="cut" title="${visibleText(name)}"><span>${start}</span><span>${rest}</span></bdi>`
+  // Screen readers would put a space between the two parts.
+  return html`<bdi class="cut" title="${visibleText(name)}"><span class="sr">${visibleText(name)}</span><span aria-hidden="true">${start}</span><span aria-hidden="true">${rest}</span></bdi>`
 }
 
 /** Renders a list in a sentence: `a, b and 4 more`. @param total with those that are left out */
