@@ -3,6 +3,7 @@ import { sessionId } from '../../src/store/accounts/sessions.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import { databases, openTestStore } from '../helpers/databases.ts'
 import { listEvents } from '../helpers/events.ts'
+import { addToken } from '../helpers/records.ts'
 import { BROWSER, insertSession } from '../helpers/sessions.ts'
 
 const DAY = 24 * 3_600_000
@@ -32,8 +33,24 @@ for (const database of databases) {
       t.ok(await store.sessions.use('two', BROWSER))
       now += 6 * DAY
       t.ok(await store.sessions.use('two', BROWSER))
+      const by = { kind: 'user', user: alice, address: BROWSER.address, session: 'two' } as const
+      t.equal(await store.audit.transaction(by, async () => 'done'), 'done')
       now += 7 * DAY
+      await t.rejects(
+        store.audit.transaction(by, async () => 'done'),
+        { code: 'session_ended' },
+      )
       t.equal(await store.sessions.use('two', BROWSER), undefined)
+    })
+
+    t.test('a token changes nothing from its end on', async (t) => {
+      const { id } = await addToken(store, alice.id, { expiresAt: now + DAY })
+      const by = { kind: 'user', user: alice, address: BROWSER.address, token: { id, name: 'test' } } as const
+      const change = () => store.audit.transaction(by, async () => 'done')
+      now += DAY - 1
+      t.equal(await change(), 'done')
+      now += 1
+      await t.rejects(change(), { code: 'credential_unknown' })
     })
 
     t.test('a session ends after thirty days even if it is used', async (t) => {
