@@ -2,12 +2,13 @@ import type { FileHandle } from 'node:fs/promises'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Readable, Writable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
-import { isSystemError, ServiceError } from '../errors.ts'
+import { isSystemError, nullOnSystemError, ServiceError } from '../errors.ts'
 import { tooLarge } from '../http/body.ts'
 import { abortBody, BODY_ABORTED, hasBody, isBodyAborted } from '../http/lingering-close.ts'
 import { SharedBudget } from '../util/shared-budget.ts'
 import type { GitLimits } from './limits.ts'
-import { type PushRequest, readCommands } from './push/commands.ts'
+import { hasCapability, type PushRequest, readCommands } from './push/commands.ts'
+import { PushSink } from './push-sink.ts'
 import type { GitService } from './service.ts'
 import type { Spool } from './spool.ts'
 import { SpooledStream } from './spooled-stream.ts'
@@ -21,17 +22,19 @@ const MB = 1_000_000
 const KEPT_COMMANDS = 16 * 1024
 /** The body of a fetch that asks for nothing: git tries so whether it may send a large one. */
 const FLUSH = '0000'
-/** Bytes of a push that are written at once: fewer make one of 100 MB a fifth slower. */
-const WRITE_BATCH = 1024 * 1024
 
 /** A whole request body. */
 export interface Body {
-  /** What git reads: a stream, or a file from its start. */
-  content: Readable | FileHandle
+  /** What git reads: a stream, or a file from its start. null if it was not stored. */
+  content: Readable | FileHandle | null
   /** What a push begins with. null for a fetch, and for a large one, which is read again: many may wait. */
   request: PushRequest | null
+  /** Whether the client of a push takes packets before git's report. */
+  sideband: boolean
   /** Whether it asks for nothing: git would answer nothing. */
   isEmpty: boolean
+  /** Why it was not stored; null if it was. */
+  refusal: ServiceError | null
   /** Milliseconds that git may work on it. */
   timeout: number
   /** Aborts when the body gives way to another client's. */
@@ -119,7 +122,7 @@ export function createBodyReceiver(
     await readBody(request.raw, reply.raw, {
       sink: content,
       maxBytes: bodyLimit('git-upload-pack', limits.maxBytes),
-      pace: { bytes: Number.POSITIVE_INFINITY, window: bodyTimeout },
+      pace: { bytes: Number.POSITIVE_INFINITY, window: bodyTimeout, first: 0 },
       take: (chunk) => {
         if (start.length <= FLUSH.length) start += chunk.toString('latin1', 0, FLUSH.length + 1)
       },
@@ -128,7 +131,9 @@ export function createBodyReceiver(
     return {
       content,
       request: null,
+      sideband: false,
       isEmpty: start === FLUSH,
+      refusal: null,
       timeout: limits.timeout,
       displaced: displaced.signal,
       keep: () => content.keep(),
@@ -141,33 +146,35 @@ export function createBodyReceiver(
     { request, reply, client }: BodyRequest,
     displaced: AbortController,
   ): Promise<Body> {
-    const holder = pushes.open(client, () => displaced.abort(new ServiceError('no_room')))
-    const content = await spool.createFile()
-
-    // Written at offsets, so that the position of the file, from which git reads, stays at its
-    // start.
-    const sink = content.createWriteStream({ start: 0, autoClose: false, highWaterMark: WRITE_BATCH })
-    sink.once('close', () => holder.release())
+    // While it arrives, the sink decides what to do without room.
+    let yieldRoom = (error: ServiceError) => displaced.abort(error)
+    const holder = pushes.open(client, () => yieldRoom(new ServiceError('no_room')))
+    const content = await spool.createFile().catch(nullOnSystemError)
+    const sink = new PushSink(content, holder)
+    yieldRoom = (error) => sink.refuse(error)
 
     try {
       await readBody(request.raw, reply.raw, {
         sink,
         maxBytes: limits.maxBytes,
         pace: limits.pace,
-        take: ({ length }) => {
-          if (!holder.take(length)) throw new ServiceError('no_room')
-        },
+        hasBegun: () => sink.hasPack,
         signal: displaced.signal,
       })
+      yieldRoom = (error) => displaced.abort(error)
 
-      const pushRequest = await readCommands(content)
+      const pushRequest = sink.request ?? (content && (await readCommands(content)))
+      if (!pushRequest) throw new ServiceError('no_room')
       const refs = pushRequest.commands.length
       const { any, megabyte, ref } = limits.pushTime
       const time = any + (megabyte * holder.held) / MB + ref * refs
+      const isKept = sink.refusal !== null || lengthOf(pushRequest) <= KEPT_COMMANDS
       return {
         content,
-        request: lengthOf(pushRequest) <= KEPT_COMMANDS ? pushRequest : null,
+        request: isKept ? pushRequest : null,
+        sideband: hasCapability(pushRequest, 'side-band-64k'),
         isEmpty: refs === 0,
+        refusal: sink.refusal,
         timeout: Math.min(time, limits.timeout),
         displaced: displaced.signal,
         keep: holder.keep,
@@ -204,8 +211,10 @@ interface BodyOptions {
   /** Size of the largest body, counted while reading and after decompression. */
   maxBytes: number
   pace: GitLimits['pace']
-  /** Receives each part, and throws if there is no room for it. */
-  take(chunk: Buffer): void
+  /** Receives each part. */
+  take?(chunk: Buffer): void
+  /** Whether it has begun to arrive, so that pauses count. By default its first byte. */
+  hasBegun?(): boolean
   /** Ends the reading with its reason. */
   signal: AbortSignal
 }
@@ -214,12 +223,12 @@ interface BodyOptions {
  * Reads a whole body, decompressed. Sends `100 Continue` if the client waits for it.
  *
  * @throws ServiceError `body_too_large`, `body_not_gzip`, `too_slow`, or `malformed_request` if the
- * client disconnects; the errors of `take` and of `sink`; the reason of `signal`
+ * client disconnects; the errors of `sink`; the reason of `signal`
  */
 export async function readBody(
   request: IncomingMessage,
   response: ServerResponse,
-  { sink, maxBytes, pace, take, signal }: BodyOptions,
+  { sink, maxBytes, pace, take, hasBegun, signal }: BodyOptions,
 ): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>()
   const lose = () => reject(new ServiceError('malformed_request'))
@@ -238,12 +247,8 @@ export async function readBody(
   let length = 0
   const count = (chunk: Buffer) => {
     length += chunk.length
-    try {
-      if (length > maxBytes) throw tooLarge(maxBytes)
-      take(chunk)
-    } catch (error) {
-      reject(error)
-    }
+    if (length > maxBytes) reject(tooLarge(maxBytes))
+    else take?.(chunk)
   }
   const gunzip = encodingOf(request.headers) === 'gzip' ? createGunzip({ chunkSize: GUNZIP_AT_ONCE }) : null
   gunzip?.on('error', (cause) => reject(new ServiceError('body_not_gzip', undefined, { cause })))
@@ -251,11 +256,13 @@ export async function readBody(
   source.on('data', count).pipe(sink)
 
   let earlier = 0
+  const since = performance.now()
   const cutSlow = () => {
     // Bytes of the connection would count what adds nothing, such as empty blocks of gzip.
     const isSlow = length - earlier < pace.bytes
     earlier = length
-    if (!isSlow) return
+    const isEarly = performance.now() - since < pace.first && !(hasBegun?.() ?? length > 0)
+    if (!isSlow || isEarly) return
     reject(new ServiceError('too_slow'))
     abortBody(request)
   }

@@ -28,9 +28,9 @@ export interface GitLimits {
   answerMemory: { each: number; all: number }
   /**
    * How fast a push must arrive: `bytes` in every `window` of milliseconds, counted after
-   * decompression.
+   * decompression. Its pack may begin `first` milliseconds after the request.
    */
-  pace: { bytes: number; window: number }
+  pace: { bytes: number; window: number; first: number }
 }
 
 export const DEFAULT_GIT_LIMITS: GitLimits = {
@@ -47,5 +47,6 @@ export const DEFAULT_GIT_LIMITS: GitLimits = {
   maxBodies: { 'git-upload-pack': 384, 'git-receive-pack': 128 },
   bodyMemory: { each: 64 * 1024, all: 64 * 1024 ** 2 },
   answerMemory: { each: 1024 ** 2, all: 64 * 1024 ** 2 },
-  pace: { bytes: 30 * 1024, window: 30_000 },
+  // Before a client sends a large pack, and between parts of it, it compares files for long.
+  pace: { bytes: 30 * 1024, window: 60_000, first: 300_000 },
 }

@@ -7,13 +7,14 @@ import { readCredential, type SchemeReader } from '../auth/credential.ts'
 import { hasCode, ServiceError } from '../errors.ts'
 import { GarbageCollector } from '../git/collect-garbage.ts'
 import { headerValues } from '../http/incoming.ts'
-import { sendError } from '../replies/error-replies.ts'
+import { sendTextError } from '../replies/error-replies.ts'
 import { recheckAccess } from '../replies/recheck-access.ts'
 import type { Pusher } from '../store/audit/audit.ts'
 import type { Store } from '../store/store.ts'
 import { bodyLimit, checkGitBodyHeaders } from './body.ts'
 import { Presence } from './push/presence.ts'
 import { PushRecorder } from './push/record.ts'
+import { refuseFetch, tellInProtocol } from './refusals.ts'
 import { createGitServer, type GitRequest, type GitServerOptions, openServable } from './run.ts'
 import type { GitService } from './service.ts'
 
@@ -89,7 +90,7 @@ export async function gitHttp(app: FastifyInstance, options: GitHttpOptions): Pr
   app.setErrorHandler(async (error, _request, reply) => {
     // That a client disconnects before the answer begins is no error of the server.
     const isDisconnect = hasCode(error, 'ERR_STREAM_PREMATURE_CLOSE')
-    return sendError(reply, isDisconnect ? new ServiceError('malformed_request') : error, CHALLENGE)
+    return sendTextError(reply, isDisconnect ? new ServiceError('malformed_request') : error, CHALLENGE)
   })
 
   /** Runs steps 2 to 6 of the order of checks. */
@@ -128,8 +129,11 @@ export async function gitHttp(app: FastifyInstance, options: GitHttpOptions): Pr
       return reply.send(
         await runGit({ ...call, request, reply, repository, protocol, client, authorizeAgain }),
       )
-    } catch (error) {
-      throw await recheckAccess(error, () => authorize(request, target, 'read'))
+    } catch (cause) {
+      const error = await recheckAccess(cause, () => authorize(request, target, 'read'))
+      if (call.step === 'rpc' && call.service === 'git-upload-pack')
+        return reply.send(refuseFetch(tellInProtocol({ request, reply }, error)))
+      throw error
     }
   }
 

@@ -1,5 +1,5 @@
 import { Readable } from 'node:stream'
-import { setImmediate } from 'node:timers/promises'
+import { setTimeout as delay, setImmediate } from 'node:timers/promises'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { ServiceError } from '../errors.ts'
 import type { GarbageCollector } from '../git/collect-garbage.ts'
@@ -7,17 +7,19 @@ import { type OpenedRepository, openRepository } from '../git/opened-repository.
 import { checkObjects } from '../git/repository-health.ts'
 import type { GitEnd } from '../git/run-git.ts'
 import { connectionSignal } from '../http/connection-signal.ts'
+import { recheckAccess } from '../replies/recheck-access.ts'
 import type { ReadableRepository } from '../store/access/access.ts'
 import type { Pusher } from '../store/audit/audit.ts'
-import { QueueFull } from '../util/fair-queue.ts'
 import type { AddGauge } from '../util/gauge.ts'
 import { limitConcurrency } from '../util/limit-concurrency.ts'
 import { SharedBudget } from '../util/shared-budget.ts'
 import { type Body, createBodyReceiver } from './body.ts'
 import { createGitPlaces } from './git-places.ts'
 import type { GitLimits } from './limits.ts'
-import { readCommands } from './push/commands.ts'
+import { type PushRequest, readCommands } from './push/commands.ts'
 import { Push, type PushOptions } from './push/push.ts'
+import { EMPTY_PACKET, progress, reportRefusal } from './push/report.ts'
+import { asGitError, tellInProtocol } from './refusals.ts'
 import { type GitCall, startService } from './service.ts'
 import type { Spool } from './spool.ts'
 import { SpooledStream } from './spooled-stream.ts'
@@ -25,6 +27,9 @@ import { SpooledStream } from './spooled-stream.ts'
 /** Part of the disk for answers that one client may use. */
 const ANSWERS_OF_CLIENT = 1 / 4
 
+/** Milliseconds after which the client of a push that waits hears of it, and between two packets. */
+const KEEP_ALIVE = 5_000
+const WAITING = 'The server is busy, and the push waits for its turn.'
 /** Each turn of the event loop starts one process, because that blocks it for milliseconds. */
 const inTurn = limitConcurrency(1)
 
@@ -39,6 +44,20 @@ export interface GitRequest extends GitCall {
   pusher: Pusher | null
   /** Throws if the caller may not do this any more. */
   authorizeAgain(): Promise<void>
+}
+
+/** A request on its way to git. */
+interface Run {
+  call: GitRequest
+  /** null for the list of refs. */
+  body: Body | null
+  /** What a push asks for, once it is known. */
+  pushRequest: PushRequest | null
+  answer: SpooledStream
+  /** Stops git. */
+  stop: AbortController
+  /** Aborts when nobody waits for the answer, or the body has given way. */
+  whileWanted: AbortSignal
 }
 
 export interface GitServerOptions {
@@ -58,9 +77,9 @@ export interface GitServerOptions {
  * ```
  *   list of refs ──────────────────────────────────────┐
  *   fetch ── whole body: memory, then disk ────────────┼──▶ waits for a place ──▶ git runs ──▶ place free
- *   push ─── whole body on disk (bounded, or 503) ─────┘    (fair, bounded)       │
- *                                                                                 ▼
- *                             client ◀── read as fast as it likes ◀── answer: memory, then disk
+ *   push ─── whole body on disk (bounded, or refused) ─┘    (fair, bounded)       │
+ *              after 5 s: 200, and packets that         │                          ▼
+ *              keep the connection alive ───────────────┘  client ◀── answer: memory, then disk
  *                                                                                 │ no room
  *                                                                                 ▼
  *                                            git waits ── others wait for the place ──▶ the answer is cut
@@ -77,17 +96,36 @@ export function createGitServer(options: GitServerOptions) {
   const receive = createBodyReceiver(limits, bodyTimeout, { spool, pushes: pushDisk, fetches: answerDisk })
   if (addGauge) addGauges(addGauge, places, pushDisk, answerDisk, spool)
 
-  /** Runs git in a place of its share. The body is closed when git has ended, or if this throws. */
-  async function runInPlace(call: GitRequest, body: Body | null): Promise<Readable | Buffer> {
-    const { request, repository, service, client, pusher } = call
+  function createRun(call: GitRequest, body: Body | null): Run {
+    const { request, service, client } = call
+    const stop = new AbortController()
     const connection = connectionSignal(request.raw.socket)
     const whileWanted = body ? AbortSignal.any([connection, body.displaced]) : connection
-    const place = places[service]
+    const room = {
+      client,
+      memory: { bytes: limits.answerMemory.each, budget: answerMemory },
+      disk: { spool, budget: answerDisk },
+    }
+    const giveUp = () => stop.abort(new ServiceError('git_busy'))
+    const answer = new SpooledStream(room, () => places[service].pause(client, giveUp))
+    return { call, body, pushRequest: body?.request ?? null, answer, stop, whileWanted }
+  }
+
+  /**
+   * Runs git in a place of its share, and lets it write the answer. The body is closed when git has
+   * ended, or if this throws.
+   *
+   * @param maxWait longest wait for a place, in milliseconds
+   * @returns why git must not decide about a push; null if git has begun
+   */
+  async function runInPlace(run: Run, maxWait: number): Promise<string | null> {
+    const { call, body, answer, stop, whileWanted } = run
+    const { request, repository, service, client, pusher, authorizeAgain } = call
     const timeout = body?.timeout ?? limits.timeout
-    const leave = await place.enter(client, whileWanted, pusher !== null && timeout > limits.pushTime.short)
+    const isLong = pusher !== null && timeout > limits.pushTime.short
+    const leave = await places[service].enter(client, whileWanted, isLong, maxWait)
     body?.keep()
 
-    const stop = new AbortController()
     const signal = AbortSignal.any([whileWanted, stop.signal])
     const timer = setTimeout(() => {
       const cause = new Error('git took too long')
@@ -111,29 +149,19 @@ export function createGitServer(options: GitServerOptions) {
       return end()
     }
 
-    const room = {
-      client,
-      memory: { bytes: limits.answerMemory.each, budget: answerMemory },
-      disk: { spool, budget: answerDisk },
-    }
-    const giveUp = () => stop.abort(new ServiceError('git_busy'))
-    const answer = new SpooledStream(room, () => place.pause(client, giveUp))
     const content = body?.content ?? null
     let begun: Promise<void>
     try {
+      const pushRequest = pusher && (await requestOf(run))
       opened = await openServable(repository)
-      if (pusher) {
-        if (content === null || content instanceof Readable)
-          throw new Error('a push was not received into a file')
+      if (pushRequest) {
         // It may have been arriving or waiting for minutes.
-        const { authorizeAgain } = call
         await authorizeAgain()
-        const pushRequest = body?.request ?? (await readCommands(content))
         push = new Push({ ...pushes, pusher, repository, request: pushRequest, authorizeAgain })
         const refusal = await push.begin(opened, signal)
         if (refusal !== null) {
           await end()
-          return push.refuse(refusal)
+          return refusal
         }
       }
       await inTurn(() => setImmediate())
@@ -144,24 +172,81 @@ export function createGitServer(options: GitServerOptions) {
       throw error
     }
     await begun
+    return null
+  }
+
+  async function runFetch(call: GitRequest, body: Body | null): Promise<Readable> {
+    const run = createRun(call, body)
+    try {
+      await runInPlace(run, limits.maxWait)
+      return run.answer
+    } catch (error) {
+      body?.close()
+      throw asGitError(error)
+    }
+  }
+
+  /** Runs git for a push. Returns the answer if git does not begin one. */
+  async function refusalOf(run: Run, body: Body): Promise<Buffer | null> {
+    const { call } = run
+    try {
+      if (body.refusal) throw body.refusal
+      const reason = await runInPlace(run, body.sideband ? limits.timeout : limits.maxWait)
+      return reason === null ? null : reportRefusal(await requestOf(run), reason)
+    } catch (cause) {
+      const pushRequest = await requestOf(run).finally(() => body.close())
+      const error = await recheckAccess(cause, call.authorizeAgain)
+      return reportRefusal(pushRequest, tellInProtocol(call, error))
+    }
+  }
+
+  /**
+   * Runs git for a push. Whatever refuses it is said in the report that git would give, since git
+   * prints nothing else.
+   *
+   * A push whose client can be kept waiting waits long for a place, because the client would have to
+   * send everything again.
+   */
+  async function runPush(call: GitRequest, body: Body): Promise<Readable | Buffer> {
+    const run = createRun(call, body)
+    const { answer } = run
+    const refused = refusalOf(run, body)
+    if (!body.sideband) return (await refused) ?? answer
+
+    const late = Symbol('late')
+    refused.catch(() => {})
+    const first = await Promise.race([refused, delay(KEEP_ALIVE, late, { ref: false })])
+    if (first !== late) return first ?? answer
+
+    answer.write(progress(WAITING))
+    const keepAlive = setInterval(() => answer.write(EMPTY_PACKET), KEEP_ALIVE)
+    refused
+      .finally(() => clearInterval(keepAlive))
+      .then(
+        (refusal) => refusal && answer.end(refusal),
+        (error: Error) => answer.destroy(error),
+      )
     return answer
   }
 
   return async (call: GitRequest): Promise<Readable | Buffer> => {
     const body = call.step === 'rpc' ? await receive(call) : null
-    try {
-      if (body?.isEmpty) {
-        await openServable(call.repository)
-        body.close()
-        return Buffer.alloc(0)
-      }
-      return await runInPlace(call, body)
-    } catch (error) {
-      body?.close()
-      if (error instanceof QueueFull) throw new ServiceError('git_busy', undefined, { cause: error })
-      throw error
+    if (body?.isEmpty) {
+      body.close()
+      await openServable(call.repository)
+      return Buffer.alloc(0)
     }
+    return body && call.pusher ? runPush(call, body) : runFetch(call, body)
   }
+}
+
+/** Returns what a push asks for. @throws Error unless it is a push */
+async function requestOf(run: Run): Promise<PushRequest> {
+  if (run.pushRequest) return run.pushRequest
+  const content = run.body?.content
+  if (!content || content instanceof Readable) throw new Error('a push was not received into a file')
+  run.pushRequest = await readCommands(content)
+  return run.pushRequest
 }
 
 function addGauges(

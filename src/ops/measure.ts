@@ -1,4 +1,5 @@
 import type { FastifyInstance, onResponseHookHandler } from 'fastify'
+import { statusOf } from '../errors.ts'
 import type { Metrics } from './metrics.ts'
 
 declare module 'fastify' {
@@ -22,7 +23,7 @@ export function measureRequests(app: FastifyInstance, metrics: Metrics): void {
       const name = operationOf?.(request) ?? operation
       const observe = observers.get(name) ?? metrics.operation(name)
       observers.set(name, observe)
-      observe(reply.statusCode, reply.elapsedTime)
+      observe(request.refusal ? statusOf(request.refusal.code) : reply.statusCode, reply.elapsedTime)
       done()
     }
     route.onResponse = [route.onResponse ?? [], measure].flat()

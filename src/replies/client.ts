@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Caller } from '../auth/access-policy.ts'
 import type { Session } from '../auth/session.ts'
+import type { ServiceError } from '../errors.ts'
 import { addressKey, findClient, isTrusted, type TrustedProxies } from '../http/address.ts'
 
 declare module 'fastify' {
@@ -11,6 +12,8 @@ declare module 'fastify' {
     knownClient: Client | null
     /** The token that the request was authorized with; null: none, or not yet. */
     caller: Caller['token']
+    /** What was refused in the protocol of git, in an answer whose status is 200. */
+    refusal: ServiceError | null
     /** The session of the browser; null on routes that are no pages, and until it has been read. */
     session: Session | null
   }
@@ -80,6 +83,7 @@ export function decorateClient(
   app.decorateRequest('knownClient', null)
   app.decorateRequest('caller', null)
   app.decorateRequest('session', null)
+  app.decorateRequest('refusal', null)
   app.decorateRequest('client', {
     getter() {
       this.knownClient ??= clientOf(this)

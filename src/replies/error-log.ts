@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify'
-import { type ServiceError, statusOf } from '../errors.ts'
+import { type ErrorCode, type ServiceError, statusOf } from '../errors.ts'
 import { whoSent } from './client.ts'
 
 declare module 'fastify' {
@@ -9,13 +9,15 @@ declare module 'fastify' {
   }
 }
 
+/** The server works as it should, and has more to do than it can. */
+const BUSY: readonly ErrorCode[] = ['git_busy', 'no_room', 'authentication_busy']
 /** Milliseconds between two lines about an unavailable service. */
 export const QUIET = 5_000
 
 /**
  * Adds `logError` to the app. An internal error is logged each time, with its stack. While the
  * service is unavailable, every request fails with the same error, so at most one line is logged
- * every five seconds, with the number of errors since the last one.
+ * every five seconds, with the number of errors since the last one: a warning if it is busy.
  */
 export function addErrorLog(app: FastifyInstance): void {
   let quietUntil = Number.NEGATIVE_INFINITY
@@ -32,7 +34,7 @@ export function addErrorLog(app: FastifyInstance): void {
       return
     }
     quietUntil = performance.now() + QUIET
-    app.log.error({ ...details, err, silenced }, error.code)
+    app.log[BUSY.includes(error.code) ? 'warn' : 'error']({ ...details, err, silenced }, error.code)
     silenced = 0
   })
 }

@@ -36,8 +36,18 @@ export function applyErrorHeaders(reply: FastifyReply, error: ServiceError): voi
 /** Sends an error as `{"error": message}`. @param challenge value of `WWW-Authenticate` in a 401 */
 export function sendError(reply: FastifyReply, cause: unknown, challenge: string): FastifyReply {
   const error = asServiceError(cause)
+  applyChallenge(reply, error, challenge)
+  return reply.type('application/json; charset=utf-8').send(JSON.stringify({ error: error.message }))
+}
+
+/** As `sendError`, as a line of text: git prints no other kind, each line after `remote:`. */
+export function sendTextError(reply: FastifyReply, cause: unknown, challenge: string): FastifyReply {
+  const error = asServiceError(cause)
+  applyChallenge(reply, error, challenge)
+  return reply.type('text/plain; charset=utf-8').send(`${error.message}\n`)
+}
+
+function applyChallenge(reply: FastifyReply, error: ServiceError, challenge: string): void {
   applyErrorHeaders(reply, error)
-  reply.type('application/json; charset=utf-8')
   if (statusOf(error.code) === 401) reply.header('www-authenticate', challenge)
-  return reply.send(JSON.stringify({ error: error.message }))
 }

@@ -117,12 +117,18 @@ export class FairQueue {
    *
    * @param client callers with the same key share one client's slots
    * @param isLong see `FairQueueLimits.long`
+   * @param timeout longest wait in milliseconds, instead of that of all
    * @returns a function that releases the slot; later calls have no effect
    * @throws QueueFull, or the signal's reason
    */
-  async enter(client: string, signal?: AbortSignal, isLong = false): Promise<() => void> {
+  async enter(
+    client: string,
+    signal?: AbortSignal,
+    isLong = false,
+    timeout = this.#limits.timeout,
+  ): Promise<() => void> {
     signal?.throwIfAborted()
-    if (!this.#hasSlotFor(client, isLong)) await this.#wait(client, signal, isLong)
+    if (!this.#hasSlotFor(client, isLong)) await this.#wait(client, signal, isLong, timeout)
     else this.#take(client, isLong)
     let isHeld = true
     return () => {
@@ -166,8 +172,8 @@ export class FairQueue {
     this.#admitNext()
   }
 
-  #wait(client: string, signal: AbortSignal | undefined, isLong: boolean): Promise<void> {
-    const { waiting, waitingPerClient, timeout } = this.#limits
+  #wait(client: string, signal: AbortSignal | undefined, isLong: boolean, timeout: number): Promise<void> {
+    const { waiting, waitingPerClient } = this.#limits
     const queue = this.#queues.get(client) ?? new Set<Waiter>()
     if (queue.size >= waitingPerClient || (this.#waiting >= waiting && !this.#makeSpace(queue.size + 1))) {
       return Promise.reject(new QueueFull(TOO_MANY))

@@ -165,8 +165,8 @@ t.test('a push that is too large is refused with 413', async (t) => {
   chunked.request.end(bytes)
   const { status, headers, body } = await chunked.answer
   t.equal(status, 413)
-  t.equal(headers['content-type'], 'application/json; charset=utf-8')
-  t.same(JSON.parse(body.toString()), { error: 'The body is larger than 200000 bytes.' })
+  t.equal(headers['content-type'], 'text/plain; charset=utf-8')
+  t.equal(body.toString(), 'The body is larger than 200000 bytes.\n')
 
   const inflated = beginRpc(url, 'git-receive-pack', authorization, { 'content-encoding': 'gzip' })
   inflated.request.end(gzipSync(Buffer.alloc(5_000_000)))
@@ -274,9 +274,7 @@ t.test('a repository whose files are missing answers 503, but 404 to strangers',
     fetch(`${url}/info/refs?service=git-upload-pack`, { headers: { authorization: caller } })
   const answer = await ask(authorization)
   t.equal(answer.status, 503)
-  t.same(await answer.json(), {
-    error: 'The service is temporarily unavailable. Try again in a few seconds.',
-  })
+  t.equal(await answer.text(), 'The service is temporarily unavailable. Try again in a few seconds.\n')
   t.equal((await ask(stranger)).status, 404)
   await rename(join(folder, 'away'), path)
   t.equal((await ask(authorization)).status, 200)

@@ -202,7 +202,7 @@ t.test('room for a push is released when it ends', async (t) => {
 
 t.test('a client that sends too slowly is cut off', async (t) => {
   const window = 600
-  const pace = { bytes: 500, window }
+  const pace = { bytes: 500, window, first: 0 }
   const { begin, path, url, authorization } = await startGitServer(t, { pace }, { timeouts: { body: 300 } })
   const command = `${'0'.repeat(40)} ${'1'.repeat(40)} refs/heads/main\n`
   const line = packet(command)

@@ -18,13 +18,13 @@ async function connectTo(t: Test, server: Server): Promise<Socket> {
 }
 
 t.test('a request may have no body', { timeout: 10_000 }, async (t) => {
-  const pace = { bytes: 1, window: 60_000 }
+  const pace = { bytes: 1, window: 60_000, first: 0 }
   const client = await connectTo(
     t,
     createHttpServer(async (request, response) => {
       const read = readJsonBody(request, response, 100, 60_000)
       const { signal } = new AbortController()
-      await readBody(request, response, { sink: new PassThrough(), maxBytes: 100, pace, take() {}, signal })
+      await readBody(request, response, { sink: new PassThrough(), maxBytes: 100, pace, signal })
       const error: unknown = await read.catch((error: unknown) => error)
       response.end(`${error instanceof Error ? error.message : error}`)
     }, DEFAULT_TIMEOUTS),
@@ -124,9 +124,9 @@ t.test('a body that gave way before it is read is refused at once', { timeout: 1
   const client = await connectTo(
     t,
     createHttpServer(async (request, response) => {
-      const pace = { bytes: 1, window: 60_000 }
+      const pace = { bytes: 1, window: 60_000, first: 0 }
       const sink = new PassThrough()
-      const options = { sink, maxBytes: 100, pace, take() {}, signal: AbortSignal.abort(reason) }
+      const options = { sink, maxBytes: 100, pace, signal: AbortSignal.abort(reason) }
       const error: unknown = await readBody(request, response, options).catch((error: unknown) => error)
       response.end(`${error === reason} ${sink.destroyed}`)
     }, DEFAULT_TIMEOUTS),

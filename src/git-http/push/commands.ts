@@ -16,6 +16,8 @@ export const NO_OBJECT = /^0+$/
 const MAX_BYTES = 8 * 1024 * 1024
 /** Bytes that are read at once. */
 const CHUNK = 64 * 1024
+/** Bytes of the length of a packet. */
+const LENGTH = 4
 /** Maximum number of bytes of a line. A longer name could not be the path of a file. */
 const MAX_LINE = 4096
 /**
@@ -37,47 +39,80 @@ const REPORTS = ['report-status', 'report-status-v2']
  *
  * A push that asks for no report is refused: without one, a ref that another push has moved back
  * meanwhile looks untouched.
- *
- * @throws ServiceError `malformed_request`, `body_too_large`; the system's error
  */
-export async function readCommands(body: FileHandle): Promise<PushRequest> {
-  const commands: RefUpdate[] = []
-  let capabilities: string | undefined
-  let isComplete = false
-  let isInOptions = false
-  const packets = new PacketReader((content) => {
-    const text = content?.toString('latin1').replace(/\n$/, '')
-    if (text === undefined) {
-      // git keeps the options in memory, so they are bounded too.
-      const hasOptions = hasCapability({ commands, capabilities: capabilities ?? '' }, 'push-options')
-      isComplete = isInOptions || commands.length === 0 || !hasOptions
-      isInOptions = true
-      return !isComplete
-    }
-    if (isInOptions) return true
-    if (text.length > MAX_LINE) throw malformed(`it contains a line of more than ${MAX_LINE} bytes`)
-    if (SHALLOW.test(text)) return true
-    const [command = '', words] = text.split('\0', 2)
-    if (words !== undefined && capabilities !== undefined) throw malformed('it contains capabilities twice')
-    capabilities ??= words
-    commands.push(parseCommand(command))
-    return true
-  })
-  for (let offset = 0; !isComplete; ) {
-    if (offset > MAX_BYTES)
+export class CommandReader {
+  readonly #commands: RefUpdate[] = []
+  readonly #packets = new PacketReader((content) => this.#take(content))
+  #capabilities: string | undefined
+  /** git keeps the options of a push in memory, so they are read along. */
+  #part: 'commands' | 'options' | 'rest' = 'commands'
+  /** Bytes that were read, and those of the packets among them. */
+  #read = 0
+  #taken = 0
+
+  /**
+   * Reads the next bytes. Ignores those after the commands.
+   *
+   * @throws ServiceError `malformed_request`, `body_too_large`
+   */
+  read(chunk: Buffer): void {
+    this.#read += chunk.length
+    this.#packets.read(chunk)
+    if (this.#part !== 'rest' && this.#read > MAX_BYTES)
       throw new ServiceError(
         'body_too_large',
         `The commands and options of the push are larger than ${MAX_BYTES} bytes.`,
       )
+  }
+
+  /** What was read; null before all of it has been. */
+  get request(): PushRequest | null {
+    return this.#part === 'rest' ? this.#found : null
+  }
+
+  /** Whether something came after that. */
+  get hasMore(): boolean {
+    return this.#part === 'rest' && this.#read > this.#taken
+  }
+
+  get #found(): PushRequest {
+    return { commands: this.#commands, capabilities: this.#capabilities ?? '' }
+  }
+
+  #take(content: Buffer | null): boolean {
+    this.#taken += LENGTH + (content?.length ?? 0)
+    if (content === null) return this.#endPart()
+    if (this.#part === 'options') return true
+    const text = content.toString('latin1').replace(/\n$/, '')
+    if (text.length > MAX_LINE) throw malformed(`it contains a line of more than ${MAX_LINE} bytes`)
+    if (SHALLOW.test(text)) return true
+    const [command = '', words] = text.split('\0', 2)
+    if (words !== undefined && this.#capabilities !== undefined)
+      throw malformed('it contains capabilities twice')
+    this.#capabilities ??= words
+    this.#commands.push(parseCommand(command))
+    return true
+  }
+
+  /** Returns whether others follow. */
+  #endPart(): boolean {
+    const asksFor = (name: string) => this.#commands.length > 0 && hasCapability(this.#found, name)
+    if (this.#commands.length > 0 && !REPORTS.some(asksFor)) throw malformed('it does not ask for a report')
+    this.#part = this.#part === 'commands' && asksFor('push-options') ? 'options' : 'rest'
+    return this.#part === 'options'
+  }
+}
+
+/** Reads the commands of a whole push. @throws as `CommandReader`; the system's error */
+export async function readCommands(body: FileHandle): Promise<PushRequest> {
+  const reader = new CommandReader()
+  for (let offset = 0; ; ) {
     const { buffer, bytesRead } = await body.read(Buffer.alloc(CHUNK), 0, CHUNK, offset)
     if (bytesRead === 0) throw malformed('it ends before its commands do')
-    packets.read(buffer.subarray(0, bytesRead))
+    reader.read(buffer.subarray(0, bytesRead))
+    if (reader.request) return reader.request
     offset += bytesRead
   }
-  const request = { commands, capabilities: capabilities ?? '' }
-  if (commands.length > 0 && !REPORTS.some((name) => hasCapability(request, name)))
-    throw malformed('it does not ask for a report')
-  return request
 }
 
 /**

@@ -15,7 +15,7 @@ import { compareRefs, isMove, nothingKnown } from './outcome.ts'
 import type { Presence } from './presence.ts'
 import type { PushedRefs } from './proc-receive.ts'
 import type { PushRecorder } from './record.ts'
-import { PushReport, reportRefusal } from './report.ts'
+import { PushReport } from './report.ts'
 
 export interface PushOptions {
   store: Pick<Store, 'rules' | 'statuses' | 'pushes'>
@@ -145,11 +145,6 @@ export class Push {
     // git may have been stopped meanwhile.
     if (this.#state === 'deciding') this.#enter('open')
     return refusals
-  }
-
-  /** Returns the answer that git would give if it refused all commands. */
-  refuse(reason: string): Buffer {
-    return reportRefusal(this.request, reason)
   }
 
   /**

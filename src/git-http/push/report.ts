@@ -100,6 +100,15 @@ export function syncBeforeEnd(sync: () => Promise<void>): Transform {
   })
 }
 
+/** A packet that says nothing, with side-band. */
+export const EMPTY_PACKET = packet(String.fromCharCode(REPORT))
+
+/** Returns a packet that git prints after `remote:`, with side-band. */
+export function progress(text: string): Buffer {
+  const content = Buffer.from(`${text}\n`).toString('latin1')
+  return Buffer.from(packet(String.fromCharCode(PROGRESS) + content), 'latin1')
+}
+
 /** Returns the answer that git would give if it refused all commands. */
 export function reportRefusal(request: PushRequest, reason: string): Buffer {
   // The rest of the report is Latin-1, in which this is UTF-8.

@@ -1,0 +1,38 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { type ErrorCode, ServiceError, statusOf } from '../errors.ts'
+import { asServiceError } from '../replies/error-replies.ts'
+import { QueueFull } from '../util/fair-queue.ts'
+import { packet } from './push/pkt-line.ts'
+
+/** Errors of a body, which no protocol can tell: it has not arrived as it should. */
+const OF_BODIES: readonly ErrorCode[] = [
+  ...(['malformed_request', 'body_not_gzip', 'too_slow', 'body_too_large', 'media_type_wrong'] as const),
+]
+
+/** Returns the error to answer with: no place for git means that the server is busy. */
+export function asGitError(error: unknown): ServiceError {
+  if (error instanceof QueueFull) return new ServiceError('git_busy', undefined, { cause: error })
+  return asServiceError(error)
+}
+
+/**
+ * Returns the reason to give in the protocol of git, since git does not print the body of a refused
+ * POST. The request is logged and counted as if the answer had the status of the error.
+ *
+ * @throws the error if HTTP must tell it
+ */
+export function tellInProtocol(
+  { request, reply }: { request: FastifyRequest; reply: FastifyReply },
+  cause: unknown,
+): string {
+  const error = asGitError(cause)
+  if (OF_BODIES.includes(error.code)) throw error
+  request.refusal = error
+  if (statusOf(error.code) >= 500) reply.server.logError(request, error)
+  return error.message
+}
+
+/** Returns an answer to a fetch that git prints as "remote error" (gitprotocol-pack(5)). */
+export function refuseFetch(reason: string): Buffer {
+  return Buffer.from(packet(`ERR ${Buffer.from(reason).toString('latin1')}`), 'latin1')
+}

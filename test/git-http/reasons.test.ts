@@ -1,0 +1,154 @@
+import { existsSync, mkdirSync, renameSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
+import Sqlite from 'better-sqlite3'
+import t from 'tap'
+import { defaultMessage, type ErrorCode } from '../../src/errors.ts'
+import { StoreUnavailable } from '../../src/store/engine.ts'
+import { asAdministrator } from '../helpers/changes.ts'
+import { sqlite } from '../helpers/databases.ts'
+import { startServer } from '../helpers/server.ts'
+import { until } from '../helpers/until.ts'
+import { basic, createCheckout, tryGit, workFolder } from './client.ts'
+import { blockGit, finish, startGitServer, WHOLE } from './git-server.ts'
+import { beginRpc, packet, pushBody, servicesOf, spooledFiles } from './raw.ts'
+
+/** Checks that git itself printed the message of an error. */
+function says(code: ErrorCode, stderr: string, prefix = 'remote: '): void {
+  t.ok(stderr.includes(`${prefix}${defaultMessage(code)}`), `${code}: ${stderr}`)
+}
+
+t.test('git prints why a fetch or push is refused', async (t) => {
+  const server = await startServer(t, { budget: { limit: 7, window: 300 }, database: sqlite })
+  const administrator = asAdministrator(server.store)
+  const { path } = await server.createRepository('owner/public')
+  await server.createRepository('owner/private', { private: true })
+  const good = await server.createToken('owner')
+  const tokens = {
+    expired: await server.createToken('owner', { expiresAt: Date.now() - 1 }),
+    'without scope': await server.createToken('owner', { scopes: [] }),
+    'without pushes': await server.createToken('owner', { limits: { push: false } }),
+    revoked: await server.createToken('revoked'),
+    locked: await server.createToken('locked'),
+    stranger: await server.createToken('stranger'),
+  }
+  await administrator.tokens.revokeAll(await server.createUser('revoked'))
+  await administrator.users.setLocked('locked', true)
+  const checkout = await createCheckout(t, `${server.url}/owner/public.git`)
+  const run = async (args: string[], name: string, password: string) => {
+    const credential = { username: 'x', password }
+    const url = `${server.url}/owner/${name}.git`
+    const { code, stderr } = await tryGit(checkout, [...args.slice(0, 1), url, ...args.slice(1)], {
+      credential,
+    })
+    t.not(code, 0)
+    return stderr
+  }
+  const push = (name: string, token: string) => run(['push', 'HEAD:new'], name, token)
+  const fetch = (name: string, token: string) => run(['fetch'], name, token)
+
+  says('credential_unknown', await push('public', 'wrong'))
+  says('credential_unknown', await push('public', tokens.expired))
+  says('credential_unknown', await push('public', tokens.revoked))
+  says('credential_unknown', await push('public', tokens.locked))
+  says('scope_missing', await push('public', tokens['without scope']))
+  says('token_excludes_push', await push('public', tokens['without pushes']))
+  says('read_only', await push('public', tokens.stranger))
+  says('repository_unknown', await fetch('private', tokens.stranger))
+  says('repository_unknown', await fetch('missing', good))
+  says('credential_unknown', await fetch('private', 'wrong'))
+
+  const lock = new Sqlite(join(server.dataDir, 'commit-status.db'))
+  t.teardown(() => lock.close())
+  lock.exec('begin exclusive')
+  says('unavailable', await push('public', good), '')
+  lock.exec('rollback')
+  renameSync(path, `${path}.away`)
+  says('unavailable', await push('public', good))
+  renameSync(`${path}.away`, path)
+
+  for (let count = 0; count < 3; count++) await fetch('private', 'wrong')
+  says('blocked', await push('public', good))
+})
+
+/** Lets a client wait before it sends its push, until the returned function is called. */
+async function pushInSteps(url: string, authorization: string, branch: string) {
+  const checkout = await createCheckout(t, url)
+  const [ready, go] = [join(checkout, 'ready'), join(checkout, 'go')]
+  const hook = `#!/bin/sh\ntouch ${ready}\nwhile [ ! -e ${go} ]; do sleep 0.05; done\n`
+  mkdirSync(join(checkout, '.git/hooks'), { recursive: true })
+  writeFileSync(join(checkout, '.git/hooks/pre-push'), hook, { mode: 0o755 })
+  const pushed = tryGit(checkout, ['push', 'origin', `HEAD:${branch}`], { authorization })
+  await until(() => existsSync(ready))
+  return { pushed, go: () => writeFileSync(go, '') }
+}
+
+t.test('a push waits long for a place, and its client hears of it', async (t) => {
+  const { server, url, authorization, hold } = await startGitServer(t, { maxChildren: 4, maxWait: 100 })
+  const { collaborators } = asAdministrator(server.store)
+  const repository = { owner: 'owner', name: 'demo' }
+  const leaver = await server.createUser('leaver')
+  await collaborators.set(repository, leaver, 'write')
+  const first = await pushInSteps(url, authorization, 'first')
+  const second = await pushInSteps(url, basic('x', await server.createToken('leaver')), 'second')
+  const held = await hold()
+  first.go()
+  second.go()
+  await until(() => spooledFiles().length === 3)
+  // Longer than the pause before the first packet.
+  await setTimeout(5_500)
+  await collaborators.set(repository, leaver, 'read')
+  await finish(held)
+  const waiting = /remote: The server is busy, and the push waits for its turn/
+  const { code, stderr } = await first.pushed
+  t.equal(code, 0, stderr)
+  t.match(stderr, waiting)
+  const late = await second.pushed
+  t.match(late.stderr, waiting)
+  says('read_only', late.stderr, '! [remote rejected] HEAD -> second (')
+  await until(() => spooledFiles().length === 0)
+})
+
+t.test('a push that waits in vain, and a fetch, are told so by git', async (t) => {
+  const limits = { maxChildren: 4, maxWait: 100, timeout: 6_000 }
+  const { url, authorization, hold, clone } = await startGitServer(t, limits)
+  const push = await pushInSteps(url, authorization, 'vain')
+  const held = await hold()
+  push.go()
+  says('git_busy', (await push.pushed).stderr, '! [remote rejected] HEAD -> vain (')
+  held.answer.catch(() => {})
+  held.release()
+
+  await clone()
+  const release = blockGit(t, 'git-upload-pack')
+  const lists = [1, 2, 3].map(() => tryGit(workFolder(t), ['ls-remote', url]))
+  await until(() => servicesOf().length >= 1)
+  const refused = await tryGit(workFolder(t), ['ls-remote', url])
+  says('git_busy', refused.stderr)
+  release()
+  await Promise.all(lists)
+})
+
+t.test('what is found out late is said in the protocol of each client', async (t) => {
+  const { server, url, path, authorization } = await startGitServer(t)
+  const { begin } = server.store.pushes
+  t.teardown(() => {
+    server.store.pushes.begin = begin
+  })
+  server.store.pushes.begin = () => Promise.reject(new StoreUnavailable('away'))
+  for (const capabilities of ['report-status', 'report-status side-band-64k']) {
+    const { request, answer } = beginRpc(url, 'git-receive-pack', authorization)
+    request.end(pushBody([`${'0'.repeat(40)} ${'1'.repeat(40)} refs/heads/x`], capabilities))
+    const { status, body } = await answer
+    t.equal(status, 200)
+    const report = `${packet('unpack ok\n')}${packet(`ng refs/heads/x ${defaultMessage('unavailable')}\n`)}0000`
+    t.equal(body.toString(), capabilities.endsWith('k') ? `${packet(`\x01${report}`)}0000` : report)
+  }
+  renameSync(path, `${path}.away`)
+  const { request, answer } = beginRpc(url, 'git-upload-pack', '')
+  request.end(WHOLE.fetch)
+  const { status, body } = await answer
+  t.equal(status, 200)
+  t.equal(body.toString(), packet(`ERR ${defaultMessage('unavailable')}`))
+  renameSync(`${path}.away`, path)
+})
