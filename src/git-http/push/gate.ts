@@ -6,12 +6,28 @@ import { ServiceError } from '../../errors.ts'
 import type { OpenedRepository } from '../../git/opened-repository.ts'
 import { readSymbolicRefs } from '../../git/refs/symbolic-refs.ts'
 import { decodeLatin1 } from '../../git/run-git.ts'
-import type { RefUpdate } from '../../store/audit/audit.ts'
+import type { Pusher, RefUpdate } from '../../store/audit/audit.ts'
 import type { Bypass } from '../../store/repositories/rules.ts'
+import type { Store } from '../../store/store.ts'
 import { NO_OBJECT } from './commands.ts'
 import type { PushedRefs } from './proc-receive.ts'
-import type { Push, PushOptions } from './push.ts'
 import { compareTips, type Move, peelToCommits } from './ref-graph.ts'
+
+/** What is decided about a push. */
+interface GatedPush {
+  store: Pick<Store, 'rules' | 'statuses'>
+  pusher: Pusher
+  opened: OpenedRepository
+  /** The rules before git started. */
+  rules: readonly BranchRule[]
+}
+
+interface GateOptions {
+  /** Throws if the user may not push any more. */
+  authorizeAgain(): Promise<void>
+  /** Receives the error for which a push was refused. */
+  onError(error: unknown): void
+}
 
 /** An update of branches and tags with rules. */
 interface RuledUpdate {
@@ -64,9 +80,9 @@ const REASONS: Record<Move, string | null> = {
  * @returns a reason for each ref that is not updated
  */
 export async function decide(
-  push: Push,
+  push: GatedPush,
   pushed: PushedRefs,
-  { authorizeAgain, onError }: Pick<PushOptions, 'authorizeAgain' | 'onError'>,
+  { authorizeAgain, onError }: GateOptions,
 ): Promise<Map<string, string>> {
   try {
     return await decideRefs(push, pushed, authorizeAgain)
@@ -80,7 +96,7 @@ export async function decide(
 }
 
 async function decideRefs(
-  { store, pusher, opened, rules: rulesBefore }: Push,
+  { store, pusher, opened, rules: rulesBefore }: GatedPush,
   { updates, atomic, signal }: PushedRefs,
   authorizeAgain: () => Promise<void>,
 ): Promise<Map<string, string>> {
