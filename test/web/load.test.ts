@@ -58,7 +58,7 @@ t.test(`a commit with ${STATUSES} long statuses`, async (t) => {
     t.match(summary(body), /success<\/span> 1000 passed/)
     t.match(
       body.slice(-400),
-      /<\/table><\/div><\/details>\s*<\/div>[\s\S]{1,300}<\/noscript><\/main>\s*<\/body>\s*<\/html>\s*$/,
+      /<\/li>\s*<\/ul><\/details>\s*<\/div>[\s\S]{1,300}<\/noscript><\/main>\s*<\/body>\s*<\/html>\s*$/,
     )
     const head = await client.send('HEAD', page)
     t.same([head.status, head.body], [200, ''])

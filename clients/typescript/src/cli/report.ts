@@ -19,11 +19,13 @@ type OptionOf<Name extends string> = Name extends `${infer Start}_${infer Rest}`
 
 // `Object.keys` and `Object.fromEntries` have types for any names.
 const textFields = Object.keys(maxLength) as TextField[]
+/** The options of text fields. */
+export type TextOption = OptionOf<TextField>
 /** Each text field of a report has an option: `target_url` has `--target-url`. */
-const optionOf = (field: TextField) => field.replaceAll('_', '-') as OptionOf<TextField>
+const optionOf = (field: TextField) => field.replaceAll('_', '-') as TextOption
 const textOptions = Object.fromEntries(
   textFields.map((field) => [optionOf(field), { type: 'string' } as const]),
-) as Record<OptionOf<TextField>, { type: 'string' }>
+) as Record<TextOption, { type: 'string' }>
 export const reportOptions = {
   ...targetOptions,
   ...textOptions,

@@ -2,7 +2,7 @@ import { operations } from '../../generated/operations.ts'
 import type { gateOptions } from '../gate.ts'
 import type { getOptions } from '../get.ts'
 import type { landOptions } from '../land/land.ts'
-import type { reportOptions } from '../report.ts'
+import type { reportOptions, TextOption } from '../report.ts'
 import type { runOptions } from '../run.ts'
 import type { waitOptions } from '../wait.ts'
 
@@ -39,6 +39,14 @@ const checkRun = {
   run: ['ID', 'pipeline that the report belongs to; an older one then replaces no newer one'],
   began: ['TIME', 'when it began, in seconds since 1970, or like 2026-01-31T12:00:00Z'],
 } as const
+/** What is said of a text field of the contract that has no line of its own below. */
+const textFields = Object.fromEntries(
+  Object.keys(operations.reportStatus.maxLength).map((field) => [
+    field.replaceAll('_', '-'),
+    ['TEXT', `${field} of the status`] as const,
+  ]),
+  // `Object.fromEntries` has types for any names; these are those of the options of `report`.
+) as Record<TextOption, OptionHelp>
 const STATES = operations.reportStatus.values.state.join(', ')
 
 export const commandHelp = {
@@ -47,6 +55,7 @@ export const commandHelp = {
     summary: 'report the result of a check',
     options: {
       state: ['STATE', `one of ${STATES}`],
+      ...textFields,
       context,
       description: ['TEXT', 'what to show beside the state'],
       ...checkRun,
