@@ -1,7 +1,8 @@
 import type { Scope } from '../../generated/operations.ts'
 import { allows } from '../domain/permissions.ts'
 import { ServiceError } from '../errors.ts'
-import type { Access, ReadableRepository } from '../store/access/access.ts'
+import type { Access } from '../store/access/access.ts'
+import type { ReadableRepository } from '../store/access/readable-repositories.ts'
 
 /** What an operation requires of its caller. */
 export interface Requirement {

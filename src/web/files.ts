@@ -54,7 +54,8 @@ export async function files(app: FastifyInstance): Promise<void> {
   const asset = (folder: string, name: string) =>
     serve(`/assets/${name}`, readFileSync(resolve(folder, name)))
 
-  for (const name of ['style.css', 'page.js', 'live.js', 'docs.css', 'docs.js']) asset(ASSETS, name)
+  for (const name of ['style.css', 'page.js', 'ages.js', 'live.js', 'docs.css', 'docs.js'])
+    asset(ASSETS, name)
   for (const name of ['icon', 'icon-failure', 'icon-pending', 'icon-success']) asset(ASSETS, `${name}.svg`)
   for (const name of ['swagger-ui.css', 'swagger-ui-bundle.js']) asset(SWAGGER_UI, name)
 

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { isReserved } from '../domain/names.ts'
-import type { ReadableRepository } from '../store/access/access.ts'
+import type { ReadableRepository } from '../store/access/readable-repositories.ts'
 import { type Html, html } from './parts/html.ts'
 
 /** What `go` adds to the import path of a package to ask where its module is. */

@@ -50,6 +50,7 @@ const FILES = [
   'commit-status.sh',
   'commit-status-client.tgz',
   'page.js',
+  'ages.js',
   'live.js',
   'icon.svg',
   'icon-failure.svg',

@@ -3,6 +3,7 @@ import { rename } from 'node:fs/promises'
 import fc from 'fast-check'
 import type { JsonAnswer } from './client.ts'
 import { cleanCommit, commitsOf, pathParams } from './fixture.ts'
+import { object } from './json.ts'
 import { mutationsOf } from './mutations.ts'
 import { brokenQueries } from './queries.ts'
 import { type Check, expectStatus, type Run } from './run.ts'
@@ -94,7 +95,9 @@ const provocations: Readonly<Record<number, Provocation>> = {
   },
   409: async (run, operation) => {
     const report = (more: object) =>
-      write(run, operation, { body: { ...Object(bodyFor(operation)), context: 'runs', ...more } })
+      write(run, operation, {
+        body: { ...object(bodyFor(operation), operation.id), context: 'runs', ...more },
+      })
     await report({ state: 'failure' })
     await report({ state: 'failure', run: 'newer' })
     return [

@@ -131,11 +131,11 @@ t.test('a push that waits in vain, and a fetch, are told so by git', async (t) =
 
 t.test('what is found out late is said in the protocol of each client', async (t) => {
   const { server, url, path, authorization } = await startGitServer(t)
-  const { begin } = server.store.pushes
+  const { open } = server.store.pushes
   t.teardown(() => {
-    server.store.pushes.begin = begin
+    server.store.pushes.open = open
   })
-  server.store.pushes.begin = () => Promise.reject(new StoreUnavailable('away'))
+  server.store.pushes.open = () => Promise.reject(new StoreUnavailable('away'))
   for (const capabilities of ['report-status', 'report-status side-band-64k']) {
     const { request, answer } = beginRpc(url, 'git-receive-pack', authorization)
     request.end(pushBody([`${'0'.repeat(40)} ${'1'.repeat(40)} refs/heads/x`], capabilities))

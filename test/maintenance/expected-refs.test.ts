@@ -32,7 +32,7 @@ async function start(t: Test, database: TestDatabase = sqlite) {
   const pusher = { by, repositoryId: id, repositoryName: 'alice/rocket' }
   const folder = join(temporaryFolder(t), 'backups')
   const record = async (outcome: PushOutcome) => {
-    await store.pushes.settle(await store.pushes.begin(pusher, []), pusher, outcome)
+    await store.pushes.settle(await store.pushes.open(pusher, []), pusher, outcome)
   }
   return {
     store,
@@ -40,7 +40,7 @@ async function start(t: Test, database: TestDatabase = sqlite) {
     path,
     commits: { a, b, c },
     record,
-    begin: (ref: string) => store.pushes.begin(pusher, [{ ref, old: NONE, new: a }]),
+    begin: (ref: string) => store.pushes.open(pusher, [{ ref, old: NONE, new: a }]),
     async push(ref: string, old: string, id: string) {
       git(path, 'update-ref', ...(id === NONE ? ['-d', ref] : [ref, id]))
       await record({ updates: [{ ref, old, new: id }] })

@@ -83,8 +83,8 @@ for (const database of databases) {
         t.equal((await store.members.list(name)).length, 1, name)
       }
 
-      const [last] = await store.members.list('group-0')
-      const user = last?.user === 'ann' ? ann : ben
+      const [remaining] = await store.members.list('group-0')
+      const user = remaining?.user === 'ann' ? ann : ben
       await asAdministrator(store).members.set('group-0', root.user.id, 'admin')
       await asAdministrator(store).users.setLocked('root', true)
       for (const permission of ['write', null] as const)
@@ -96,6 +96,12 @@ for (const database of databases) {
             message: /nobody could administer group-0/,
           },
         )
+      const last = { subject: 'group-0', userId: user.user.id, permission: null }
+      await t.rejects(
+        store.members.setAll((work) => store.audit.transaction(user, work), [last]),
+        { message: /nobody could administer group-0/ },
+        'many at once',
+      )
       await t.rejects(
         store.audit.transaction(root, (change) => store.members.set(change, 'group-0', user.user.id, null)),
         { code: 'not_admin' },

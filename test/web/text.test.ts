@@ -1,14 +1,8 @@
 import t from 'tap'
 import { jsonText } from '../../src/cli/parts/output.ts'
 import { replaceHidden } from '../../src/util/replace-characters.ts'
-import {
-  cutText,
-  durationInWords,
-  formatAge,
-  shownLines,
-  shownText,
-  visibleText,
-} from '../../src/web/parts/text.ts'
+import { durationInWords } from '../../src/web/assets/ages.js'
+import { cutText, formatAge, shownLines, shownText, visibleText } from '../../src/web/parts/text.ts'
 import { createAccount, openPageClient, PASSWORD } from '../helpers/page-client.ts'
 import { startServer } from '../helpers/server.ts'
 

@@ -162,7 +162,12 @@ for (const { name, program, start, run } of shells.slice(0, 1)) {
         /needs a duration/,
       ],
       [['report', '--state', 'success', ...placeOf(service), '--repo', 'a/b/c'], 2, /is not OWNER\/NAME/],
-      [['report', ...placeOf(service), '--sha', '', '--state', 'success'], 2, /missing commit/],
+      [
+        ['report', ...placeOf(service), '--sha', '', '--state', 'success', '--began', ''],
+        2,
+        /missing commit/,
+      ],
+      [['report', ...placeOf(service), '--state', 'success', '--began', '5'], 2, /--began needs --run/],
       [['report', ...placeOf(service), '--sha', '{a,b}', '--state', 'success'], 2, /missing commit/],
       [
         ['report', ...placeOf(service), '--url', service.proxy.url.slice(7), '--state', 'success'],

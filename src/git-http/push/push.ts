@@ -3,7 +3,7 @@ import { BRANCHES } from '../../domain/ref-names.ts'
 import type { OpenedRepository } from '../../git/opened-repository.ts'
 import { followFirstBranch } from '../../git/refs/default-branch.ts'
 import { type RefIds, readRefIds } from '../../git/refs/ref-ids.ts'
-import type { ReadableRepository } from '../../store/access/access.ts'
+import type { ReadableRepository } from '../../store/access/readable-repositories.ts'
 import type { Pusher, RefUpdate } from '../../store/audit/audit.ts'
 import type { PushOutcome } from '../../store/repositories/pushes.ts'
 import type { Store } from '../../store/store.ts'
@@ -130,7 +130,7 @@ export class Push {
 
     signal.throwIfAborted()
     const own = await presence?.own()
-    const id = await store.pushes.begin(pusher, commands, own?.server)
+    const id = await store.pushes.open(pusher, commands, own?.server)
     this.#enter('open')
     this.#opened = opened
     this.#descriptor = own?.git.fd ?? null

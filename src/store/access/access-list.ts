@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { Permission } from '../../domain/permissions.ts'
 import type { Queries } from '../tables.ts'
-import { accessRules, type Reason } from './access.ts'
+import { accessRules, ofCollaborator, ofMember, type Reason } from './access-rules.ts'
 
 /** Who has access to a repository, and why. */
 export interface AccessEntry {
@@ -55,14 +55,8 @@ export async function listAccess(
     )
     .leftJoin('users', 'users.id', 'pairs.user_id')
     .leftJoin('owners', 'owners.id', 'repositories.owner_id')
-    .leftJoin('members', (join) =>
-      join.onRef('members.owner_id', '=', 'repositories.owner_id').onRef('members.user_id', '=', 'users.id'),
-    )
-    .leftJoin('collaborators', (join) =>
-      join
-        .onRef('collaborators.repository_id', '=', 'repositories.id')
-        .onRef('collaborators.user_id', '=', 'users.id'),
-    )
+    .leftJoin('members', (join) => join.on(ofMember))
+    .leftJoin('collaborators', (join) => join.on(ofCollaborator))
     .select(['repositories.id', 'repositories.owner', 'repositories.name', 'repositories.visibility'])
     .select(['users.name as user', 'users.locked_at', 'collaborators.granted'])
     .select([permission.as('permission'), reason.as('reason')])
@@ -109,14 +103,9 @@ export async function listChangesOfDeletion(
 ): Promise<AccessChange[]> {
   const lost = await db
     .selectFrom('repositories')
-    .leftJoin('members', (join) =>
-      join.onRef('members.owner_id', '=', 'repositories.owner_id').on('members.user_id', '=', user.id),
-    )
-    .leftJoin('collaborators', (join) =>
-      join
-        .onRef('collaborators.repository_id', '=', 'repositories.id')
-        .on('collaborators.user_id', '=', user.id),
-    )
+    .innerJoin('users', (join) => join.on('users.id', '=', user.id))
+    .leftJoin('members', (join) => join.on(ofMember))
+    .leftJoin('collaborators', (join) => join.on(ofCollaborator))
     .select(['repositories.owner_id', 'repositories.owner', 'repositories.name', permission.as('permission')])
     .where((eb) =>
       eb.or([eb('members.user_id', 'is not', null), eb('collaborators.user_id', 'is not', null)]),
@@ -127,11 +116,7 @@ export async function listChangesOfDeletion(
     // The members that the repositories have then.
     .innerJoin('members', (join) => join.on('members.owner_id', '=', newOwner?.id ?? -1))
     .innerJoin('users', 'users.id', 'members.user_id')
-    .leftJoin('collaborators', (join) =>
-      join
-        .onRef('collaborators.repository_id', '=', 'repositories.id')
-        .onRef('collaborators.user_id', '=', 'users.id'),
-    )
+    .leftJoin('collaborators', (join) => join.on(ofCollaborator))
     .select(['repositories.name', 'users.name as user', 'collaborators.granted', permission.as('permission')])
     .where('repositories.owner_id', '=', owner?.id ?? -1)
     .where('users.id', '<>', user.id)

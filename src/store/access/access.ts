@@ -1,13 +1,16 @@
 import { sql } from 'kysely'
-import type { ObjectFormat } from '../../domain/commit-id.ts'
-import { isName, isOwnerName, nameKey } from '../../domain/names.ts'
 import type { Permission } from '../../domain/permissions.ts'
 import { memoizeByObject } from '../../util/memoize.ts'
 import type { Engine } from '../engine.ts'
 import { prepare } from '../prepared.ts'
-import { locate, type OwnerTrust } from '../repository-files.ts'
-import type { Queries, Visibility } from '../tables.ts'
+import { accessRules, ofCollaborator, ofMember } from './access-rules.ts'
 import { accessKey, type Failures, failureColumns } from './failures.ts'
+import {
+  type ReadableRepository,
+  repositoryColumns,
+  repositoryKeys,
+  repositoryOf,
+} from './readable-repositories.ts'
 import { limitColumns, readLimits, signInDue, type TokenLimits } from './token-limits.ts'
 
 /** A caller and a repository, as stored. */
@@ -36,55 +39,6 @@ export interface Access {
   repository: ReadableRepository | null
 }
 
-/** A caller's view of a repository that it may read. */
-export interface ReadableRepository {
-  /** Never used again once it is deleted. */
-  id: number
-  owner: string
-  name: string
-  visibility: Visibility
-  objectFormat: ObjectFormat
-  /** Its git directory: absolute, without symbolic links. */
-  path: string
-  /** Whether the server created it, in its own folder. */
-  managed: boolean
-  ownerTrust: OwnerTrust
-  /**
-   * What the user has as a member of the owner or was granted, the greater of both; null: may read
-   * because the repository is public. A token has at most `write`, and nothing if it is limited to
-   * other repositories.
-   */
-  permission: Permission | null
-}
-
-/** Why a user has a permission: owns the repository, is a member of the group that does, … */
-export type Reason = 'owner' | 'member' | 'granted' | 'public'
-
-/**
- * Decides what a user may do with a repository, in a query of `repositories` that joins the user's
- * row of `members` of the owner and of `collaborators`, or null. No other code decides access.
- *
- * @param included whether the caller's credential gives access to the repository, if the user has
- * any
- * @param highest what `admin` is for the credential
- */
-export function accessRules(included = sql<boolean>`true`, highest = sql<Permission>`'admin'`) {
-  const permission = sql<Permission | null>`case when ${included} then case
-    when 'admin' in (members.permission, collaborators.granted) then ${highest}
-    when 'write' in (members.permission, collaborators.granted) then 'write'
-    else coalesce(members.permission, collaborators.granted) end end`
-  return {
-    permission,
-    mayRead: sql<boolean>`(repositories.visibility = 'public' or ${included}
-      and coalesce(members.permission, collaborators.granted) is not null)`,
-    /** Needs `users`, and `owners` of the repository. */
-    reason: sql<Reason>`case
-      when members.permission = ${permission} then
-        case when owners.name_key = users.name_key then 'owner' else 'member' end
-      when collaborators.granted is not null then 'granted' else 'public' end`,
-  }
-}
-
 /**
  * Whether the repository is one to which the token is limited. Decided in SQL, so that others are
  * like missing ones.
@@ -93,16 +47,6 @@ const included = sql<boolean>`(tokens.repositories is null
   or tokens.repositories like '% ' || repositories.id || ' %')`
 const highest = sql<Permission>`case when tokens.id is null then 'admin' else 'write' end`
 const { mayRead, permission } = accessRules(included, highest)
-
-/** What `repositoryOf` reads, besides the id and the permission. */
-const repositoryColumns = [
-  'repositories.owner',
-  'repositories.name',
-  'repositories.visibility',
-  'repositories.object_format',
-  'repositories.path',
-  'repositories.trust_owner',
-] as const
 
 /**
  * Returns a query by names and credentials. Its only row has the failures of the address, the
@@ -144,16 +88,8 @@ export function accessQuery({ kysely, dialect }: Engine) {
           .onRef('repositories.owner_key', '=', 'asked.owner')
           .onRef('repositories.name_key', '=', 'asked.name'),
       )
-      .leftJoin('members', (join) =>
-        join
-          .onRef('members.owner_id', '=', 'repositories.owner_id')
-          .onRef('members.user_id', '=', 'users.id'),
-      )
-      .leftJoin('collaborators', (join) =>
-        join
-          .onRef('collaborators.repository_id', '=', 'repositories.id')
-          .onRef('collaborators.user_id', '=', 'users.id'),
-      )
+      .leftJoin('members', (join) => join.on(ofMember))
+      .leftJoin('collaborators', (join) => join.on(ofCollaborator))
       .select([
         ...failureColumns(dialect),
         'tokens.id as token_id',
@@ -171,31 +107,6 @@ export function accessQuery({ kysely, dialect }: Engine) {
         permission.as('permission'),
       ]),
   )
-}
-
-const rules = accessRules()
-
-/** Returns a query of the repositories that a user, or an anonymous one, may read. */
-export function repositoriesFor(db: Queries, userId: number | null) {
-  return db
-    .selectFrom('repositories')
-    .leftJoin('users', (join) => join.on('users.id', '=', userId ?? -1).on('users.locked_at', 'is', null))
-    .leftJoin('members', (join) =>
-      join.onRef('members.owner_id', '=', 'repositories.owner_id').onRef('members.user_id', '=', 'users.id'),
-    )
-    .leftJoin('collaborators', (join) =>
-      join
-        .onRef('collaborators.repository_id', '=', 'repositories.id')
-        .onRef('collaborators.user_id', '=', 'users.id'),
-    )
-    .select(['repositories.id as repository_id', ...repositoryColumns, rules.permission.as('permission')])
-    .where(rules.mayRead)
-}
-
-/** Returns the keys of a repository for `accessQuery`. Those of an invalid name match nothing. */
-export function repositoryKeys(owner: string, name: string): { owner: string; name: string } {
-  const isPossible = isOwnerName(owner) && isName(name)
-  return isPossible ? { owner: nameKey(owner), name: nameKey(name) } : { owner: '', name: '' }
 }
 
 type AccessRow = NonNullable<ReturnType<typeof accessQuery>['row']>
@@ -252,17 +163,4 @@ function tokenOf(row: AccessRow, signInEvery: number): Access['token'] {
     limits: readLimits({ repositories: row.repositories, contexts: row.contexts, push: row.push ?? 0 }),
     reporterId: row.reporter_id,
   }
-}
-
-type RepositoryRow = Pick<
-  AccessRow,
-  'repository_id' | 'owner' | 'name' | 'visibility' | 'object_format' | 'path' | 'trust_owner' | 'permission'
->
-
-/** @param folder of the repositories that the server creates */
-export function repositoryOf(row: RepositoryRow, folder: string): ReadableRepository | null {
-  const { repository_id: id, owner, name, visibility, object_format: objectFormat, permission } = row
-  if (id === null || owner === null || name === null || visibility === null || objectFormat === null)
-    return null
-  return { id, owner, name, visibility, objectFormat, ...locate(folder, { ...row, id }), permission }
 }

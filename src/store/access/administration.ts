@@ -6,7 +6,7 @@ import { ServiceError } from '../../errors.ts'
 import type { Actor, NamedRepository } from '../audit/audit.ts'
 import type { Change } from '../audit/change.ts'
 import type { Queries, Tables } from '../tables.ts'
-import { repositoriesFor } from './access.ts'
+import { repositoriesFor } from './readable-repositories.ts'
 
 /** What is to be changed, by its name. */
 export interface RepositoryName {

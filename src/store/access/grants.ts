@@ -65,7 +65,7 @@ export function createGrants<Subject>(db: Queries, kind: GrantKind<Subject>) {
       const opened = await kind.open(change, subject)
       const event = await grant(kind, change, opened, userId, permission, expected)
       if (event) await change.record(event)
-      if (change.by.kind !== 'administrator') await kind.check?.(change, opened)
+      await checkChange(kind, change, opened)
     },
 
     /**
@@ -92,11 +92,16 @@ export function createGrants<Subject>(db: Queries, kind: GrantKind<Subject>) {
             if (event) events.push(event)
           }
           await change.record(...events)
+          for (const subject of opened.values()) await checkChange(kind, change, subject)
           return events.length
         })
       return changes
     },
   }
+}
+
+async function checkChange<Subject>(kind: GrantKind<Subject>, change: Change, opened: Opened) {
+  if (change.by.kind !== 'administrator') await kind.check?.(change, opened)
 }
 
 /** Stores a grant. Returns its event, or null, and does nothing, if it is stored already. */

@@ -2,14 +2,14 @@ import { sql } from 'kysely'
 import { isName, nameKey } from '../../domain/names.ts'
 import { allows, PERMISSIONS } from '../../domain/permissions.ts'
 import type { Engine } from '../engine.ts'
+import { accessQuery } from './access.ts'
+import { accessRules } from './access-rules.ts'
 import {
-  accessQuery,
-  accessRules,
   type ReadableRepository,
   repositoriesFor,
   repositoryKeys,
   repositoryOf,
-} from './access.ts'
+} from './readable-repositories.ts'
 
 const { permission } = accessRules()
 

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { type Selectable, sql } from 'kysely'
 import { checkPatterns } from '../../domain/patterns.ts'
 import { Refusal } from '../../domain/refusal.ts'
-import { repositoriesFor } from '../access/access.ts'
+import { repositoriesFor } from '../access/readable-repositories.ts'
 import {
   limitColumns,
   NO_LIMITS,

@@ -1,6 +1,6 @@
 import { isName, isOwnerName, NAME_RULE, nameKey, OWNER_NAME_RULE } from '../../domain/names.ts'
 import { AlreadyExists, Refusal } from '../../domain/refusal.ts'
-import { accessRules } from '../access/access.ts'
+import { accessRules, ofCollaborator, ofMember } from '../access/access-rules.ts'
 import { administeredRepository, checkOwnerAdmin, type RepositoryName } from '../access/administration.ts'
 import type { Change } from '../audit/change.ts'
 import type { Engine } from '../engine.ts'
@@ -49,16 +49,9 @@ export function createRepositoryMoves({ kysely }: Engine) {
         .selectFrom('reserved_names')
         .innerJoin('owners', 'owners.id', 'reserved_names.owner_id')
         .leftJoin('repositories', 'repositories.id', 'reserved_names.repository_id')
-        .leftJoin('members', (join) =>
-          join
-            .onRef('members.owner_id', '=', 'repositories.owner_id')
-            .on('members.user_id', '=', readerId ?? -1),
-        )
-        .leftJoin('collaborators', (join) =>
-          join
-            .onRef('collaborators.repository_id', '=', 'repositories.id')
-            .on('collaborators.user_id', '=', readerId ?? -1),
-        )
+        .leftJoin('users', (join) => join.on('users.id', '=', readerId ?? -1))
+        .leftJoin('members', (join) => join.on(ofMember))
+        .leftJoin('collaborators', (join) => join.on(ofCollaborator))
         .select(['owners.name as owner', 'reserved_names.name', 'reserved_names.created_at'])
         .select(['repositories.owner as now_owner', 'repositories.name as now_name'])
         .select(mayRead.as('may_read'))

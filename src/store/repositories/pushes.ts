@@ -45,9 +45,9 @@ const BATCH = 100
  * every update that git makes gets into the audit log, whatever ends before the push does:
  *
  * ```
- *   begin ──▶ stored ── git has ended ─────────────────▶ settle: row removed, event recorded if a ref moved
- *                └───── the server and git have ended,
- *                       or it is overdue ─────────────▶ settle: row removed, event recorded
+ *   open ──▶ stored ── git has ended ─────────────────▶ settle: row removed, event recorded if a ref moved
+ *               └───── the server and git have ended,
+ *                      or it is overdue ─────────────▶ settle: row removed, event recorded
  * ```
  *
  * Both happen in one transaction. If several processes find such a push, the one that removes its
@@ -139,7 +139,7 @@ export function createPushStore(engine: Engine, repositories: string, audit: Aud
      * @param server see `OpenPush`
      * @throws StoreUnavailable
      */
-    async begin(
+    async open(
       pusher: Pusher,
       commands: readonly RefUpdate[],
       server: string | null = null,
@@ -188,7 +188,7 @@ export async function settleAsUnknown(db: Transaction<Tables>): Promise<void> {
   }
 }
 
-/** Only `begin` writes these columns. */
+/** Only `open` writes these columns. */
 function readIntent(row: { pusher: string; commands: string }): Pick<OpenPush, 'pusher' | 'commands'> {
   return { pusher: JSON.parse(row.pusher) as Pusher, commands: JSON.parse(row.commands) as RefUpdate[] }
 }

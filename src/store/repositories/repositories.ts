@@ -2,7 +2,6 @@ import { lstatSync } from 'node:fs'
 import type { Selectable } from 'kysely'
 import { nameKey } from '../../domain/names.ts'
 import { checkUnchanged, Refusal } from '../../domain/refusal.ts'
-import type { ReadableRepository } from '../access/access.ts'
 import {
   administeredRepository,
   checkOwnerAdmin,
@@ -11,6 +10,7 @@ import {
   namedAs,
   type RepositoryName,
 } from '../access/administration.ts'
+import type { ReadableRepository } from '../access/readable-repositories.ts'
 import type { AuditEvent } from '../audit/audit.ts'
 import type { Change, Transact } from '../audit/change.ts'
 import type { Engine } from '../engine.ts'

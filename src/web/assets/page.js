@@ -1,3 +1,5 @@
+import { ageInWords } from './ages.js'
+
 // Pages work without this script; it adds convenience.
 for (const button of document.querySelectorAll('[data-copy]')) {
   const source = document.getElementById(button.dataset.copy)
@@ -31,30 +33,12 @@ for (const part of document.querySelectorAll('[data-shown-for]')) {
   update()
 }
 
-const UNITS = [
-  ['year', 365 * 86_400],
-  ['month', 30 * 86_400],
-  ['day', 86_400],
-  ['hour', 3_600],
-  ['minute', 60],
-]
-
-/** Brings the ages of the page up to date. They read as those that the server renders, see `formatAge` in text.ts. */
+/** Brings the ages of the page up to date. */
 function updateAges() {
   for (const time of document.querySelectorAll('time[data-age]')) {
-    const text = ageOf(time) ?? time.title
+    const text = ageInWords((Date.now() - Date.parse(time.dateTime)) / 1000) ?? time.title
     if (time.textContent !== text) time.textContent = text
   }
-}
-
-/** Returns the age of a time, or nothing if it is in the future by more than clocks differ. */
-function ageOf(time) {
-  const seconds = (Date.now() - Date.parse(time.dateTime)) / 1000
-  if (seconds < -300) return
-  if (seconds < 60) return 'just now'
-  const [unit, length] = UNITS.find(([, length]) => seconds >= length)
-  const count = Math.floor(seconds / length)
-  return `${count} ${unit}${count === 1 ? '' : 's'} ago`
 }
 
 updateAges()

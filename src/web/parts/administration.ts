@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { allows } from '../../domain/permissions.ts'
 import { ServiceError } from '../../errors.ts'
-import type { ReadableRepository } from '../../store/access/access.ts'
+import type { ReadableRepository } from '../../store/access/readable-repositories.ts'
 import { sessionOf, signInPath } from '../session/session-auth.ts'
 import { createRepositoryFinder, type RepositoryRoute } from './find-repository.ts'
 import { type Html, html } from './html.ts'

@@ -1,7 +1,7 @@
 import type { FastifyReply } from 'fastify'
 import { allows } from '../../domain/permissions.ts'
 import type { Ref, Refs } from '../../git/refs/read-refs.ts'
-import type { ReadableRepository } from '../../store/access/access.ts'
+import type { ReadableRepository } from '../../store/access/readable-repositories.ts'
 import { settingsPath } from './administration.ts'
 import { type Html, html } from './html.ts'
 import { sendPage } from './layout.ts'

@@ -71,7 +71,7 @@ function renderPage(options: PageOptions, session: Session, content: Html): Html
 <title>${tab ?? titleOf(options)}</title>
 <link rel="stylesheet" href="/assets/style.css">
 <link rel="icon" href="${icon}" type="image/svg+xml">
-<script src="/assets/page.js" defer></script>
+<script type="module" src="/assets/page.js"></script>
 ${head ?? ''}
 </head>
 <body>

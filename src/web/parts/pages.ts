@@ -20,6 +20,8 @@ import { sentence } from './text.ts'
  * `Subject` is what the form is about, `View` what the page shows besides.
  */
 export interface FormPage<Route extends RouteGenericInterface, Subject, View> {
+  /** Returns what the page shows before a form was sent; default: it has another path, or none. */
+  initial?(request: FastifyRequest<Route>, subject: Subject): Promise<View> | View
   /** Path to which anonymous users return, who sign in before the form is received. */
   signIn?: string
   /** Checks, before the form is received, whether it may be sent. @throws ServiceError */
@@ -73,11 +75,19 @@ export class Pages {
     this.#app.get(path, { config: PAGE }, (request, reply) => send(ofRoute<Route>(request), reply))
   }
 
-  /** Registers where a form is sent. */
+  /** Registers where a form is sent, and its page if that has the same path. */
   form<Route extends RouteGenericInterface, Subject, View>(
     path: string,
     page: FormPage<Route, Subject, View>,
   ): void {
+    const { initial } = page
+    if (initial)
+      this.get<Route>(path, async (request, reply) => {
+        const subject = await page.find(request, reply)
+        if (subject === null) return reply
+        return page.send(request, reply, subject, await initial(request, subject))
+      })
+
     const subjects = new WeakMap<FastifyRequest, () => Subject>()
 
     const onRequest = async (received: FastifyRequest, reply: FastifyReply) => {

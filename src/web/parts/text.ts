@@ -1,5 +1,6 @@
 import { characterReplacer, HIDDEN, inLines } from '../../util/replace-characters.ts'
 import { truncate } from '../../util/truncate.ts'
+import { ageInWords } from '../assets/ages.js'
 import { type Html, html } from './html.ts'
 
 /** Returns text with visible symbols for control and formatting characters, for attributes. */
@@ -54,24 +55,6 @@ function symbolOf(character: string): string {
   return `[U+${code.toString(16).toUpperCase().padStart(4, '0')}]`
 }
 
-const UNITS = [
-  ['year', 365 * 86_400],
-  ['month', 30 * 86_400],
-  ['day', 86_400],
-  ['hour', 3_600],
-  ['minute', 60],
-] as const
-
-/** Seconds by which the clock of another machine may be ahead. */
-const CLOCK_SKEW = 300
-
-/** Returns a duration in its largest unit, rounded down: `3 hours`. Negative ones count as none. */
-export function durationInWords(seconds: number): string {
-  const [unit, length] = UNITS.find(([, length]) => seconds >= length) ?? ['second', 1]
-  const count = Math.max(Math.floor(seconds / length), 0)
-  return `${count} ${unit}${count === 1 ? '' : 's'}`
-}
-
 /**
  * Renders how long ago something happened, with the exact time in `datetime` and `title`. The
  * script of the pages keeps it up to date.
@@ -81,10 +64,7 @@ export function durationInWords(seconds: number): string {
  */
 export function formatAge(iso: string, now = Date.now()): Html {
   const exact = `${iso.slice(0, 10)} ${iso.slice(11, 19)} UTC`
-  const seconds = (now - Date.parse(iso)) / 1000
-  // Other clocks are a little ahead. A commit can have any date.
-  const age = seconds < 60 ? 'just now' : `${durationInWords(seconds)} ago`
-  const text = seconds < -CLOCK_SKEW ? exact : age
+  const text = ageInWords((now - Date.parse(iso)) / 1000) ?? exact
   return html`<time datetime="${iso}" title="${exact}" data-age>${text}</time>`
 }
 

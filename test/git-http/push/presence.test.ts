@@ -71,7 +71,7 @@ async function prepare(t: Test) {
       repositoryId,
       repositoryName: 'owner/demo',
     }
-    await store.pushes.begin(pusher, [{ ref, old: NONE, new: id }], by)
+    await store.pushes.open(pusher, [{ ref, old: NONE, new: id }], by)
   }
   const events = async () => (await listPushes(store)).map(({ details }) => details)
   return { store, server, recorder, push, events, folder }

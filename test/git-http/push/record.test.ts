@@ -51,7 +51,7 @@ for (const database of databases) {
     for (const [name, id] of Object.entries({ made: second, kept: first, moved: third, same: first }))
       git(repository.path, 'update-ref', `refs/heads/${name}`, id)
     const move = (name: string, old: string, next: string) => ({ ref: `refs/heads/${name}`, old, new: next })
-    await store.pushes.begin(pusher, [
+    await store.pushes.open(pusher, [
       move('made', first, second),
       move('kept', first, second),
       move('moved', first, second),
@@ -72,18 +72,18 @@ for (const database of databases) {
       interrupted: true,
     })
 
-    await store.pushes.begin(pusher, [move('new', NONE, first)])
+    await store.pushes.open(pusher, [move('new', NONE, first)])
     await settle(t, store)
     t.same((await listPushes(store))[1]?.details, { updates: [], interrupted: true }, 'nothing was updated')
 
     const equal = [move('made', first, second), move('\xc3\xbc', NONE, third)]
     git(repository.path, 'update-ref', 'refs/heads/\u00fc', third)
     const elsewhere = { ...pusher, repositoryId: other.id, repositoryName: 'owner/other' }
-    for (let push = 0; push < 2; push++) await store.pushes.begin(pusher, equal)
-    await store.pushes.begin(pusher, [move('made', third, second)])
-    await store.pushes.settle(await store.pushes.begin(elsewhere, equal), elsewhere, { updates: equal })
+    for (let push = 0; push < 2; push++) await store.pushes.open(pusher, equal)
+    await store.pushes.open(pusher, [move('made', third, second)])
+    await store.pushes.settle(await store.pushes.open(elsewhere, equal), elsewhere, { updates: equal })
     await settle(t, store)
-    const reported = [await store.pushes.begin(pusher, equal), await store.pushes.begin(pusher, equal)]
+    const reported = [await store.pushes.open(pusher, equal), await store.pushes.open(pusher, equal)]
     for (const id of reported) {
       t.equal(await store.pushes.settle(id, pusher, { updates: equal }), true)
       t.equal(await store.pushes.settle(id, pusher, { updates: [], interrupted: true }), false)
@@ -103,21 +103,21 @@ for (const database of databases) {
     )
 
     const many = Array.from({ length: 70 }, (_, index) => move(`x${index}`, NONE, first))
-    await store.pushes.begin(pusher, many)
+    await store.pushes.open(pusher, many)
     await asAdministrator(store).repositories.delete({ owner: 'owner', name: 'Demo' })
     await settle(t, store)
     t.match((await listPushes(store))[8]?.details, { updates: [], more: 20, interrupted: true })
     t.equal((await listPushes(store))[8]?.object, 'owner/Demo', 'the name that the push used')
 
     const some = many.slice(0, 30)
-    await store.pushes.settle(await store.pushes.begin(pusher, some), pusher, {
+    await store.pushes.settle(await store.pushes.open(pusher, some), pusher, {
       updates: some,
       unknown: some,
     })
     const { updates, unknown, more } = (await listPushes(store))[9]?.details ?? {}
     t.same([updates?.length, unknown?.length, more], [30, 20, 10], 'fifty are listed in all')
 
-    const early = await store.pushes.begin(pusher, [move('made', first, second)])
+    const early = await store.pushes.open(pusher, [move('made', first, second)])
     await settle(t, another)
     await store.pushes.settle(early, pusher, { updates: [move('made', first, second)] })
     t.same(
@@ -126,7 +126,7 @@ for (const database of databases) {
       'a push that another instance has settled too early is recorded by its own',
     )
 
-    await store.pushes.begin(pusher, [move('made', first, second)])
+    await store.pushes.open(pusher, [move('made', first, second)])
     await store.engine.kysely.transaction().execute(settleAsUnknown)
     t.match((await listPushes(store))[12]?.details, { updates: [], unknown: [move('made', first, second)] })
     t.same(await store.pushes.listOpen(0), [])
@@ -142,10 +142,10 @@ t.test('who pushed is not told a name that the repository got meanwhile', async 
   const by = { kind: 'user', user, address: '192.0.2.1' } as const
   const pusher: Pusher = { by, repositoryId: id, repositoryName: 'Owner/demo' }
   const move = { ref: 'refs/heads/main', old: NONE, new: commits[0] ?? '' }
-  const push = await store.pushes.begin(pusher, [move])
-  const late = await store.pushes.begin(pusher, [move])
+  const push = await store.pushes.open(pusher, [move])
+  const late = await store.pushes.open(pusher, [move])
   const from = { owner: 'owner', name: 'demo' }
-  await store.pushes.settle(await store.pushes.begin(pusher, [move]), pusher, { updates: [move] })
+  await store.pushes.settle(await store.pushes.open(pusher, [move]), pusher, { updates: [move] })
 
   await admin.moves.rename(from, { owner: 'owner', name: 'secret-product' })
   await store.rules.recordBypasses(pusher, [{ ...move, reason: 'no status' }])
@@ -394,7 +394,7 @@ t.test('a git that does not answer holds up neither other events nor the stop of
   await recorder.close()
   await settled
   t.match((await listPushes(store))[0]?.details, { updates: [], unknown: [update] })
-  for (let push = 0; push < 3; push++) await store.pushes.begin(pusher, [update])
+  for (let push = 0; push < 3; push++) await store.pushes.open(pusher, [update])
   await settle(t, store)
   t.equal((await store.pushes.listOpen(0)).length, 2, 'a server that stops settles no more when time is up')
 })

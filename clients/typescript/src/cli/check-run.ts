@@ -30,10 +30,8 @@ export function namedRun(values: {
   began?: string | undefined
 }): CheckRun | undefined {
   const { run, began } = values
-  if (run === undefined) {
-    if (began !== undefined) throw new UsageError('--began needs --run, which names the run that began then')
-    return undefined
-  }
+  if (run === undefined && began)
+    throw new UsageError('--began needs --run, which names the run that began then')
   return run ? { id: shortened(run), began: began ? parseTime(began) : Date.now() } : undefined
 }
 

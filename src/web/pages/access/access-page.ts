@@ -1,5 +1,4 @@
-import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { ReadableRepository } from '../../../store/access/access.ts'
+import type { FastifyRequest } from 'fastify'
 import { MAY, readPermission } from '../../forms/permission-forms.ts'
 import { createAdministeredFinder, settingsPath } from '../../parts/administration.ts'
 import type { RepositoryRoute } from '../../parts/find-repository.ts'
@@ -9,35 +8,23 @@ import type { Pages } from '../../parts/pages.ts'
 import { sessionOf, userOf } from '../../session/session-auth.ts'
 import { accessView } from './access-view.ts'
 
-const PATH = '/:owner/:repo/settings/access'
-
 /** Registers `/{owner}/{repo}/settings/access`: who has access to a repository, and why. */
 export async function accessPage(pages: Pages, context: PageContext): Promise<void> {
   const { store, findUser } = context
-  const find = createAdministeredFinder(pages, context)
 
-  const send = async (
-    request: FastifyRequest<RepositoryRoute>,
-    reply: FastifyReply,
-    repository: ReadableRepository,
-    error?: string,
-  ): Promise<FastifyReply> => {
-    const { owner, name } = repository
-    const entries = await store.collaborators.list(repository)
-    const form = request.form ?? new URLSearchParams()
-    const content = accessView({ session: sessionOf(request), repository, entries, form, error })
-    return sendPage(reply, { title: `Access · ${owner}/${name}` }, content)
-  }
-
-  pages.get<RepositoryRoute>(PATH, async (request, reply) => {
-    const repository = await find(request, reply)
-    return repository ? send(request, reply, repository) : reply
-  })
-
-  pages.form(PATH, {
-    find,
-    send,
+  pages.form('/:owner/:repo/settings/access', {
+    find: createAdministeredFinder(pages, context),
+    initial: () => undefined,
     refused: (problem) => problem,
+
+    async send(request: FastifyRequest<RepositoryRoute>, reply, repository, error: string | undefined) {
+      const { owner, name } = repository
+      const entries = await store.collaborators.list(repository)
+      const form = request.form ?? new URLSearchParams()
+      const content = accessView({ session: sessionOf(request), repository, entries, form, error })
+      return sendPage(reply, { title: `Access · ${owner}/${name}` }, content)
+    },
+
     async submit({ request, form, subject: repository, transact }) {
       const { owner, name } = repository
       const { id } = userOf(request)

@@ -1,6 +1,7 @@
 import type { Session } from '../../../auth/session.ts'
-import type { ReadableRepository, Reason } from '../../../store/access/access.ts'
 import type { AccessEntry } from '../../../store/access/access-list.ts'
+import type { Reason } from '../../../store/access/access-rules.ts'
+import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
 import { changePermission, givePermission } from '../../forms/permission-forms.ts'
 import { settingsHead, settingsPath } from '../../parts/administration.ts'
 import { type Html, html } from '../../parts/html.ts'

@@ -2,7 +2,7 @@ import { setTimeout } from 'node:timers/promises'
 import { ExpectedError, insteadOf } from '../../../errors.ts'
 import type { GitClient } from '../../../git/history/cached-reads.ts'
 import type { Ref, Refs } from '../../../git/refs/read-refs.ts'
-import type { ReadableRepository } from '../../../store/access/access.ts'
+import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
 import type { PageContext } from '../../parts/page-context.ts'
 
 /** Where a commit is in its repository. */

@@ -1,7 +1,7 @@
 import { isFullId, isShortId } from '../../../domain/commit-id.ts'
 import { ServiceError } from '../../../errors.ts'
 import type { GitClient } from '../../../git/history/cached-reads.ts'
-import type { ReadableRepository } from '../../../store/access/access.ts'
+import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
 import type { PageContext } from '../../parts/page-context.ts'
 
 /**

@@ -1,4 +1,4 @@
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyRequest } from 'fastify'
 import { OBJECT_FORMATS } from '../../../domain/commit-id.ts'
 import { createRepositories } from '../../../git/manage.ts'
 import { VISIBILITIES } from '../../../store/tables.ts'
@@ -9,6 +9,10 @@ import { firstOf, type Query } from '../../parts/query.ts'
 import { sessionOf, userOf } from '../../session/session-auth.ts'
 import { type NewRepositoryForm, newRepositoryView } from './new-repository-view.ts'
 
+interface Route {
+  Querystring: Query<'owner'>
+}
+
 const PATH = '/settings/repositories/new'
 
 /** Registers `/settings/repositories/new`, where users create repositories for their owners. */
@@ -18,20 +22,20 @@ export async function newRepositoryPage(
 ): Promise<void> {
   pages.requireSignIn(PATH)
 
-  const send = async (request: FastifyRequest, reply: FastifyReply, form: NewRepositoryForm) => {
-    const owners = (await store.groups.administeredBy(userOf(request).id)).map(({ name }) => name)
-    const content = newRepositoryView({ session: sessionOf(request), path: PATH, owners, form })
-    return sendPage(reply, { title: 'New repository' }, content)
-  }
-
-  pages.get<{ Querystring: Query<'owner'> }>(PATH, (request, reply) => {
-    const owner = firstOf(request.query.owner) || userOf(request).name
-    return send(request, reply, { owner, name: '', visibility: defaultVisibility, objectFormat: 'sha1' })
-  })
-
   pages.form(PATH, {
-    find: async (request: FastifyRequest) => userOf(request),
-    send: (request: FastifyRequest, reply, _user, form: NewRepositoryForm) => send(request, reply, form),
+    find: async (request: FastifyRequest<Route>) => userOf(request),
+
+    initial(request, user) {
+      const owner = firstOf(request.query.owner) || user.name
+      return { owner, name: '', visibility: defaultVisibility, objectFormat: 'sha1' }
+    },
+
+    async send(request: FastifyRequest<Route>, reply, user, form: NewRepositoryForm) {
+      const owners = (await store.groups.administeredBy(user.id)).map(({ name }) => name)
+      const content = newRepositoryView({ session: sessionOf(request), path: PATH, owners, form })
+      return sendPage(reply, { title: 'New repository' }, content)
+    },
+
     refused: (error, fields) => ({ ...readForm(fields), error }),
     async submit({ request, form: fields, transact }) {
       const form = readForm(fields)

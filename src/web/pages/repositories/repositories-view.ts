@@ -1,5 +1,5 @@
 import { schemas } from '../../../../generated/schemas.ts'
-import type { ReadableRepository } from '../../../store/access/access.ts'
+import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
 import { type Html, html } from '../../parts/html.ts'
 import { formatAge, shownText } from '../../parts/text.ts'
 import {

@@ -5,7 +5,7 @@ import { isTagPattern, noteOnPattern, refMatcher } from '../../../domain/rule-pa
 import { explainVerdict } from '../../../domain/verdict.ts'
 import { insteadOf, Unavailable } from '../../../errors.ts'
 import type { Ref, Refs } from '../../../git/refs/read-refs.ts'
-import type { ReadableRepository } from '../../../store/access/access.ts'
+import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
 import { ruleState } from '../../../store/repositories/rules.ts'
 import { linesOf, problemOf } from '../../forms/form.ts'
 import { recentContexts } from '../../forms/recent-contexts.ts'
@@ -25,14 +25,12 @@ interface Route extends RepositoryRoute {
   Querystring: Query<'rule'>
 }
 
-const PATH = '/:owner/:repo/settings/checks'
 /** Commits of a preview. */
 const PREVIEWED = 10
 
 /** Registers `/{owner}/{repo}/settings/checks`: the rules of branches, for admins. */
 export async function requiredChecksPage(pages: Pages, context: PageContext): Promise<void> {
   const { store, commitLog, pageQueue, findUser } = context
-  const find = createAdministeredFinder(pages, context)
 
   const send = async (
     request: FastifyRequest<Route>,
@@ -90,25 +88,23 @@ export async function requiredChecksPage(pages: Pages, context: PageContext): Pr
     })
   }
 
-  pages.get<Route>(PATH, async (request, reply) => {
-    const repository = await find(request, reply)
-    if (!repository) return reply
-    const pattern = firstOf(request.query.rule)
-    const rules = await store.rules.load(repository.id)
-    const rule = rules.find(({ branchPattern }) => branchPattern === pattern) ?? null
-    const form: RuleForm = {
-      branch: rule?.branchPattern ?? '',
-      required: [...(rule?.required ?? [])],
-      bypass: rule?.bypass.map(({ name }) => name) ?? [],
-      seen: ruleState(rule),
-      isPreview: false,
-    }
-    return send(request, reply, repository, form)
-  })
-
-  pages.form(PATH, {
-    find,
+  pages.form('/:owner/:repo/settings/checks', {
+    find: createAdministeredFinder(pages, context),
     send,
+
+    async initial(request: FastifyRequest<Route>, repository): Promise<RuleForm> {
+      const pattern = firstOf(request.query.rule)
+      const rules = await store.rules.load(repository.id)
+      const rule = rules.find(({ branchPattern }) => branchPattern === pattern) ?? null
+      return {
+        branch: rule?.branchPattern ?? '',
+        required: [...(rule?.required ?? [])],
+        bypass: rule?.bypass.map(({ name }) => name) ?? [],
+        seen: ruleState(rule),
+        isPreview: false,
+      }
+    },
+
     refused: (error, fields) => ({ ...readRule(fields), error }),
     async submit({ request, form: fields, subject: repository, transact }) {
       const form = readRule(fields)

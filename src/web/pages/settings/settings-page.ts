@@ -1,9 +1,9 @@
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyRequest } from 'fastify'
 import { Refusal } from '../../../domain/refusal.ts'
 import { insteadOf, Unavailable } from '../../../errors.ts'
 import { chooseDefaultBranch, deleteRepository } from '../../../git/manage.ts'
 import { isRefName } from '../../../git/refs/read-refs.ts'
-import type { ReadableRepository } from '../../../store/access/access.ts'
+import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
 import type { Transact } from '../../../store/audit/change.ts'
 import { VISIBILITIES } from '../../../store/tables.ts'
 import { createAdministeredFinder, settingsPath } from '../../parts/administration.ts'
@@ -14,48 +14,35 @@ import type { Pages } from '../../parts/pages.ts'
 import { sessionOf, userOf } from '../../session/session-auth.ts'
 import { type SettingsErrors, settingsView } from './settings-view.ts'
 
-const PATH = '/:owner/:repo/settings'
-
 /**
  * Registers `/{owner}/{repo}/settings`: visibility, default branch, name, owner and deletion of a
  * repository, for its admins.
  */
 export async function settingsPage(pages: Pages, context: PageContext): Promise<void> {
   const { store, refs } = context
-  const find = createAdministeredFinder(pages, context)
 
-  const send = async (
-    request: FastifyRequest<RepositoryRoute>,
-    reply: FastifyReply,
-    repository: ReadableRepository,
-    errors: SettingsErrors = {},
-  ): Promise<FastifyReply> => {
-    const { name, owner } = repository
-    // Without its files, a repository can still be renamed and deleted.
-    const list = await refs.list(repository, gitClient(request)).catch(insteadOf(Unavailable, null))
-    const owners = (await store.groups.administeredBy(userOf(request).id)).map(({ name }) => name)
-    const content = settingsView({
-      session: sessionOf(request),
-      repository,
-      branches: list?.branches.map(({ name }) => name) ?? null,
-      defaultBranch: list?.defaultBranch ?? null,
-      owners,
-      form: request.form ?? new URLSearchParams(),
-      errors,
-    })
-    return sendPage(reply, { title: `Settings · ${owner}/${name}` }, content)
-  }
-
-  pages.get<RepositoryRoute>(PATH, async (request, reply) => {
-    const repository = await find(request, reply)
-    return repository ? send(request, reply, repository) : reply
-  })
-
-  pages.form(PATH, {
-    find,
-    send,
-    refused: (problem, form): SettingsErrors => ({ [form.get('change') ?? '']: problem }),
+  pages.form('/:owner/:repo/settings', {
+    find: createAdministeredFinder(pages, context),
+    initial: () => ({}),
+    refused: (problem, form) => ({ [form.get('change') ?? '']: problem }),
     submit: ({ form, subject, transact }) => apply(transact, subject, form),
+
+    async send(request: FastifyRequest<RepositoryRoute>, reply, repository, errors: SettingsErrors) {
+      const { name, owner } = repository
+      // Without its files, a repository can still be renamed and deleted.
+      const list = await refs.list(repository, gitClient(request)).catch(insteadOf(Unavailable, null))
+      const owners = (await store.groups.administeredBy(userOf(request).id)).map(({ name }) => name)
+      const content = settingsView({
+        session: sessionOf(request),
+        repository,
+        branches: list?.branches.map(({ name }) => name) ?? null,
+        defaultBranch: list?.defaultBranch ?? null,
+        owners,
+        form: request.form ?? new URLSearchParams(),
+        errors,
+      })
+      return sendPage(reply, { title: `Settings · ${owner}/${name}` }, content)
+    },
   })
 
   /** Makes one change. @returns the page that comes next @throws Refusal */

@@ -1,5 +1,5 @@
 import type { Session } from '../../../auth/session.ts'
-import type { ReadableRepository } from '../../../store/access/access.ts'
+import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
 import { changeForm, choiceField, field } from '../../forms/form.ts'
 import { settingsHead, settingsPath } from '../../parts/administration.ts'
 import { type Html, html } from '../../parts/html.ts'

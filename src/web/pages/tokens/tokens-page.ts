@@ -3,7 +3,7 @@ import { scopes } from '../../../../generated/operations.ts'
 import { issueToken } from '../../../auth/issue-token.ts'
 import { allows } from '../../../domain/permissions.ts'
 import { insteadOf, ServiceError, Unavailable } from '../../../errors.ts'
-import type { ReadableRepository } from '../../../store/access/access.ts'
+import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
 import type { TokenLimits } from '../../../store/access/token-limits.ts'
 import type { TokenInfo } from '../../../store/accounts/tokens.ts'
 import { problemOf } from '../../forms/form.ts'
@@ -87,17 +87,17 @@ export async function tokenPages(
     return subject ? [subject, ...writable.filter(({ id }) => id !== subject.id)] : writable
   }
 
-  pages.get<Route>(PATH, async (request, reply) => {
-    const repository = await subjectOf(request)
-    if (!repository) return send(request, reply, { form: EMPTY_FORM })
-    const name = `CI of ${repository.name}`
-    const form = { ...EMPTY_FORM, name, push: false, repositories: new Set([repository.id]) }
-    return send(request, reply, { form })
-  })
-
   pages.form(PATH, {
     find: async (request: FastifyRequest<Route>) => userOf(request),
     send: (request: FastifyRequest<Route>, reply, _user, view: View) => send(request, reply, view),
+
+    async initial(request): Promise<View> {
+      const repository = await subjectOf(request)
+      if (!repository) return { form: EMPTY_FORM }
+      const name = `CI of ${repository.name}`
+      return { form: { ...EMPTY_FORM, name, push: false, repositories: new Set([repository.id]) } }
+    },
+
     refused: (problem, fields) => {
       const { form } = readTokenForm(fields, Date.now(), [], tokenMaxLifetime)
       return { form: { ...form, errors: { name: problem } } }
@@ -115,14 +115,11 @@ export async function tokenPages(
     },
   })
 
-  const sendToken = (request: FastifyRequest, reply: FastifyReply, token: TokenInfo) =>
-    sendPage(reply, { title: 'Revoke token' }, revokeView(sessionOf(request), token))
-
-  pages.get<TokenRoute>(REVOKE, async (request, reply) => sendToken(request, reply, await tokenOf(request)))
-
   pages.form(REVOKE, {
     find: tokenOf,
-    send: sendToken,
+    initial: () => undefined,
+    send: (request: FastifyRequest<TokenRoute>, reply, token) =>
+      sendPage(reply, { title: 'Revoke token' }, revokeView(sessionOf(request), token)),
     refused: () => undefined,
     async submit({ subject: { id }, transact }) {
       // Another request may have revoked it, which is the desired result.

@@ -1,7 +1,7 @@
 import { isExpired } from '../../../auth/access-policy.ts'
 import { EXPIRES_SOON } from '../../../auth/issue-token.ts'
 import type { Session } from '../../../auth/session.ts'
-import type { ReadableRepository } from '../../../store/access/access.ts'
+import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
 import type { ListedToken, TokenInfo } from '../../../store/accounts/tokens.ts'
 import { formatTime } from '../../../store/time.ts'
 import { type Choice, choiceField, field, fieldError } from '../../forms/form.ts'
