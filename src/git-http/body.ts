@@ -7,7 +7,7 @@ import { tooLarge } from '../http/body.ts'
 import { abortBody, BODY_ABORTED, hasBody, isBodyAborted } from '../http/lingering-close.ts'
 import { SharedBudget } from '../util/shared-budget.ts'
 import type { GitLimits } from './limits.ts'
-import { hasCapability, type PushRequest, readCommands } from './push/commands.ts'
+import { hasCapability, type PushRequest, readCommands, SIDE_BAND } from './push/commands.ts'
 import { PushSink } from './push-sink.ts'
 import type { GitService } from './service.ts'
 import type { Spool } from './spool.ts'
@@ -172,7 +172,7 @@ export function createBodyReceiver(
       return {
         content,
         request: isKept ? pushRequest : null,
-        sideband: hasCapability(pushRequest, 'side-band-64k'),
+        sideband: hasCapability(pushRequest, SIDE_BAND),
         isEmpty: refs === 0,
         refusal: sink.refusal,
         timeout: Math.min(time, limits.timeout),

@@ -81,6 +81,8 @@ export async function gitHttp(app: FastifyInstance, options: GitHttpOptions): Pr
     onError: onUnsettled,
   })
   const garbage = new GarbageCollector(limits.timeout)
+  // It starts a process: the first push does not wait for that.
+  app.addHook('onListen', async () => void (await presence.own()))
   app.addHook('onClose', async () => {
     await Promise.all([recorder.close(), garbage.close()])
     await presence.close()

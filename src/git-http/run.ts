@@ -157,7 +157,9 @@ export function createGitServer(options: GitServerOptions) {
       if (pushRequest) {
         // It may have been arriving or waiting for minutes.
         await authorizeAgain()
-        push = new Push({ ...pushes, pusher, repository, request: pushRequest, authorizeAgain })
+        const repositoryUrl = `${request.client.origin()}/${pusher.repositoryName}`
+        const own = { pusher, repository, repositoryUrl, request: pushRequest, authorizeAgain }
+        push = new Push({ ...pushes, ...own })
         const refusal = await push.begin(opened, signal)
         if (refusal !== null) {
           await end()

@@ -228,7 +228,11 @@ function outputTo(
 ): Writable {
   if (service === 'git-upload-pack') return answer
   const sync = push
-    ? syncBeforeReport(push.report, () => push.sync())
+    ? syncBeforeReport(
+        push.report,
+        () => push.sync(),
+        () => push.advice,
+      )
     : syncBeforeEnd(async () => {
         // Otherwise the push that follows would fail.
         await removeStaleLocks(repository.path)

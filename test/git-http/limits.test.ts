@@ -13,7 +13,7 @@ import { startInstance } from '../helpers/instance.ts'
 import { startServer } from '../helpers/server.ts'
 import { until } from '../helpers/until.ts'
 import { basic, commit, createCheckout, git, packedPush, tryGit, workFolder } from './client.ts'
-import { beginRefs, beginRpc, spooledFiles, workersIn } from './raw.ts'
+import { beginRefs, beginRpc, namedSpoolFiles, spooledFiles, workersIn } from './raw.ts'
 
 async function start(t: Test, limits: AppOptions['git'] = {}) {
   const server = await startServer(t, { git: limits })
@@ -55,7 +55,7 @@ t.test('an aborted push leaves no files behind', async (t) => {
   half.request.write(bytes.subarray(0, bytes.length / 2))
   await until(() => spooledFiles().length > 0)
   t.same(workersIn(path), [], 'git does not run before all has arrived')
-  t.same(readdirSync(join(server.dataDir, 'spool')), [], 'the file has no name')
+  t.same(namedSpoolFiles(server.dataDir), [], 'the file has no name')
   half.request.destroy()
   await until(() => spooledFiles().length === 0)
 

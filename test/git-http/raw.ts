@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs'
 import { type ClientRequest, type IncomingMessage, type RequestOptions, request } from 'node:http'
+import { join } from 'node:path'
 import { commandLine, isRunning } from '../git/sample-repository.ts'
 import { requestBytes } from '../helpers/keep-alive.ts'
 
@@ -103,6 +104,11 @@ export function spooledFiles(server = process.pid): string[] {
   return readdirSync(`/proc/${server}/fd`)
     .map((name) => linkOf(`/proc/${server}/fd/${name}`))
     .filter((file) => SPOOLED.test(file))
+}
+
+/** Returns the files in a data directory's spool that have names, except the locks of servers. */
+export function namedSpoolFiles(dataDir: string): string[] {
+  return readdirSync(join(dataDir, 'spool')).filter((name) => !name.startsWith('.lock-'))
 }
 
 /** Returns the number of bytes in the files of the spool that this process has open. */

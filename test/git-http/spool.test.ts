@@ -1,6 +1,6 @@
 import { createHash, randomBytes, randomInt } from 'node:crypto'
 import { once } from 'node:events'
-import { existsSync, mkdirSync, readdirSync, renameSync, statSync, utimesSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, renameSync, statSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { clearInterval, setInterval } from 'node:timers'
@@ -17,7 +17,7 @@ import { until } from '../helpers/until.ts'
 import { basic, commit, createCheckout, git, packedPush, tryGit } from './client.ts'
 import { packOfDeltas } from './delta-pack.ts'
 import { blockGit, startGitServer, WHOLE } from './git-server.ts'
-import { beginRpc, packet, pushBody, servicesOf, spooledBytes, spooledFiles } from './raw.ts'
+import { beginRpc, namedSpoolFiles, packet, pushBody, servicesOf, spooledBytes, spooledFiles } from './raw.ts'
 
 const MB = 1_000_000
 
@@ -305,15 +305,15 @@ t.test('a killed server leaves no files, and those of a power cut are removed at
   const authorization = basic('x', await createToken('owner'))
   writeFileSync(join(folder, 'left'), '')
   const { url, child } = await startInstance(t, options)
-  t.same(readdirSync(folder), [])
+  t.same(namedSpoolFiles(options.dataDir), [])
   t.equal(statSync(folder).mode & 0o777, 0o700)
   const { request, answer } = beginRpc(`${url}/owner/demo.git`, 'git-receive-pack', authorization)
   request.on('error', () => {}).write(randomBytes(3 * MB))
   await until(() => spooledFiles(child.pid).length > 0)
-  t.same(readdirSync(folder), [])
+  t.same(namedSpoolFiles(options.dataDir), [])
   child.kill('SIGKILL')
   await t.rejects(answer)
-  t.same(readdirSync(folder), [])
+  t.same(namedSpoolFiles(options.dataDir), [])
 
   const old = join(path, 'objects/tmp_objdir-incoming-old')
   const young = join(path, 'objects/tmp_objdir-incoming-young')

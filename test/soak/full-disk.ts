@@ -3,11 +3,12 @@ import { chownSync, existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } 
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import tap, { type Test } from 'tap'
+import { defaultMessage } from '../../src/errors.ts'
 import { backUp } from '../../src/maintenance/backup/back-up.ts'
 import { listBackups } from '../../src/maintenance/backup/generations.ts'
 import { findBackup, restoreAll } from '../../src/maintenance/backup/restore.ts'
 import { basic, commit, createCheckout, git as runGit, tryGit } from '../git-http/client.ts'
-import { beginRpc } from '../git-http/raw.ts'
+import { beginRpc, namedSpoolFiles } from '../git-http/raw.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import {
   databaseUrl,
@@ -144,7 +145,7 @@ tap.test('pushes to a disk that is full, and fetches from it', async (t) => {
 
   const makeRoom = fill(disk)
   for (const config of [{}, { 'http.postBuffer': '65536' }])
-    t.match((await push('full', config)).stderr, /returned error: 503/, 'git sees the answer')
+    t.match((await push('full', config)).stderr, `-> full (${defaultMessage('no_room')})`)
   for (const body of [Buffer.alloc(12 * MIB, 'x'), Buffer.alloc(10, 'x')]) {
     const { request, answer } = beginRpc(url, 'git-receive-pack', authorization)
     request.end(body)
@@ -175,11 +176,7 @@ tap.test('pushes to a disk that is full, and fetches from it', async (t) => {
   makeMore()
   t.equal(git(path, 'for-each-ref'), refs)
   t.same(leftovers(), [])
-  const spooled = readdirSync(join(disk, 'spool'))
-  t.same(
-    spooled.filter((name) => !name.startsWith('fifo-')),
-    [],
-  )
+  t.same(namedSpoolFiles(disk), [])
   t.ok(free - freeBytes(disk) < MIB, 'nothing is left of it')
   t.equal(await events(), 1)
   t.same(await store.pushes.listOpen(0), [])

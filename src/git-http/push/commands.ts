@@ -1,7 +1,7 @@
 import type { FileHandle } from 'node:fs/promises'
 import { ServiceError } from '../../errors.ts'
 import type { RefUpdate } from '../../store/audit/audit.ts'
-import { PacketReader } from './pkt-line.ts'
+import { lengthOfPacket, PacketReader } from './pkt-line.ts'
 
 /** What a push begins with. */
 export interface PushRequest {
@@ -16,8 +16,6 @@ export const NO_OBJECT = /^0+$/
 const MAX_BYTES = 8 * 1024 * 1024
 /** Bytes that are read at once. */
 const CHUNK = 64 * 1024
-/** Bytes of the length of a packet. */
-const LENGTH = 4
 /** Maximum number of bytes of a line. A longer name could not be the path of a file. */
 const MAX_LINE = 4096
 /**
@@ -29,6 +27,8 @@ const COMMAND =
   /^([0-9a-f]{40}|[0-9a-f]{64}) ([0-9a-f]{40}|[0-9a-f]{64}) (refs\/[!-)+-9;->@-Z\]_-}\x80-\xff]+)$/i
 const SHALLOW = /^shallow [0-9a-f]/i
 const CERTIFICATE = 'push-cert'
+/** The capability of a client that takes packets beside git's report. */
+export const SIDE_BAND = 'side-band-64k'
 const REPORTS = ['report-status', 'report-status-v2']
 
 /**
@@ -80,7 +80,7 @@ export class CommandReader {
   }
 
   #take(content: Buffer | null): boolean {
-    this.#taken += LENGTH + (content?.length ?? 0)
+    this.#taken += lengthOfPacket(content)
     if (content === null) return this.#endPart()
     if (this.#part === 'options') return true
     const text = content.toString('latin1').replace(/\n$/, '')

@@ -9,6 +9,7 @@ import { decodeLatin1 } from '../../git/run-git.ts'
 import type { Pusher, RefUpdate } from '../../store/audit/audit.ts'
 import type { Bypass } from '../../store/repositories/rules.ts'
 import type { Store } from '../../store/store.ts'
+import { adviceOf, type Obstacle, type RuledOut } from './advice.ts'
 import { NO_OBJECT } from './commands.ts'
 import type { PushedRefs } from './proc-receive.ts'
 import { compareTips, type Move, peelToCommits } from './ref-graph.ts'
@@ -22,7 +23,17 @@ interface GatedPush {
   rules: readonly BranchRule[]
 }
 
+/** What is decided about the refs of a push. */
+export interface Decision {
+  /** A reason for each ref that is not updated. */
+  refusals: Map<string, string>
+  /** Lines that say what to do about it: see `adviceOf`. */
+  advice: string[]
+}
+
 interface GateOptions {
+  /** The page of the repository. */
+  repositoryUrl: string
   /** Throws if the user may not push any more. */
   authorizeAgain(): Promise<void>
   /** Receives the error for which a push was refused. */
@@ -33,13 +44,20 @@ interface GateOptions {
 interface RuledUpdate {
   update: RefUpdate
   /** Each branch and tag that it changes. */
-  refs: { isTag: boolean; rules: BranchRule[] }[]
+  refs: { ref: string; rules: BranchRule[] }[]
+}
+
+/** Why an update is refused. */
+interface RefRefusal {
+  reason: string
+  /** null: git refuses it too, whoever pushes it. */
+  obstacle: Obstacle | null
 }
 
 /** What the objects say about an update. */
 interface Comparison {
   /** Why it is refused whatever has been reported; null: it depends on the reports. */
-  reason: string | null
+  refusal: RefRefusal | null
   /** The commit whose reports count. */
   sha: string
 }
@@ -50,22 +68,31 @@ interface Comparison {
  */
 export const MAX_RULED_BRANCHES = 50
 const FAILED = 'the server cannot check the rules of its branches now; push again later'
-const NOT_A_COMMIT = 'not a commit'
-const CHANGED = 'the branch has changed; fetch and push again'
 const NO_ACCESS = 'you may not push here any more'
-const DELETED = 'a branch with required checks cannot be deleted'
-const FORCED = 'a branch with required checks cannot be pushed to by force'
-const TAG_DELETED = 'a tag with required checks cannot be deleted'
-const TAG_MOVED = 'a tag with required checks cannot be moved'
-const TAG_OF_NO_COMMIT = 'a tag with required checks must name a commit'
 const ATOMIC = 'the push is atomic, and another ref was refused'
+const BRANCH_DELETED: RefRefusal = {
+  reason: 'a branch with required checks cannot be deleted',
+  obstacle: 'branch deleted',
+}
+const TAG_DELETED: RefRefusal = {
+  reason: 'a tag with required checks cannot be deleted',
+  obstacle: 'tag deleted',
+}
+const TAG_MOVED: RefRefusal = { reason: 'a tag with required checks cannot be moved', obstacle: 'tag moved' }
+const TAG_OF_NO_COMMIT: RefRefusal = {
+  reason: 'a tag with required checks must name a commit',
+  obstacle: 'tag of no commit',
+}
 /** Why a move of a branch is refused whatever has been reported. */
-const REASONS: Record<Move, string | null> = {
+const MOVES: Record<Move, RefRefusal | null> = {
   created: null,
   forward: null,
-  forced: FORCED,
-  'not from a commit': CHANGED,
-  'not to a commit': NOT_A_COMMIT,
+  forced: {
+    reason: 'a branch with required checks cannot be pushed to by force',
+    obstacle: 'branch forced',
+  },
+  'not from a commit': { reason: 'the branch has changed; fetch and push again', obstacle: null },
+  'not to a commit': { reason: 'not a commit', obstacle: null },
 }
 
 /**
@@ -76,21 +103,15 @@ const REASONS: Record<Move, string | null> = {
  * Access, rules and reports are read after everything that takes long, so that only git's own steps
  * lie between the decision and the update of the ref. git compares the old tip again when it
  * updates the ref.
- *
- * @returns a reason for each ref that is not updated
  */
-export async function decide(
-  push: GatedPush,
-  pushed: PushedRefs,
-  { authorizeAgain, onError }: GateOptions,
-): Promise<Map<string, string>> {
+export async function decide(push: GatedPush, pushed: PushedRefs, options: GateOptions): Promise<Decision> {
   try {
-    return await decideRefs(push, pushed, authorizeAgain)
+    return await decideRefs(push, pushed, options)
   } catch (error) {
     // Others at a blocked address may have spent its budget.
     if (error instanceof ServiceError && !(error instanceof Blocked))
       return refuseAll(pushed.updates, NO_ACCESS)
-    onError(error)
+    options.onError(error)
     return refuseAll(pushed.updates, FAILED)
   }
 }
@@ -98,8 +119,8 @@ export async function decide(
 async function decideRefs(
   { store, pusher, opened, rules: rulesBefore }: GatedPush,
   { updates, atomic, signal }: PushedRefs,
-  authorizeAgain: () => Promise<void>,
-): Promise<Map<string, string>> {
+  { authorizeAgain, repositoryUrl }: GateOptions,
+): Promise<Decision> {
   const { repositoryId } = pusher
   const userId = pusher.by.user.id
   const refsOf = await findRefs(opened, signal)
@@ -124,30 +145,47 @@ async function decideRefs(
   await compare(rulesBefore)
   await authorizeAgain()
   // A rule may have been added meanwhile. What has been compared already is not compared again.
-  const ruled = await compare(await store.rules.load(repositoryId))
+  const rulesNow = await store.rules.load(repositoryId)
+  const ruled = await compare(rulesNow)
 
   const refusals = new Map<string, string>()
+  const ruledOut: RuledOut[] = []
   const bypasses: Bypass[] = []
   for (const { update, refs } of ruled) {
     signal.throwIfAborted()
-    for (const { isTag, rules } of refs) {
-      const comparison = (isTag ? tags : branches).get(update)
+    for (const { ref, rules } of refs) {
+      const comparison = (isTag(ref) ? tags : branches).get(update)
       if (!comparison) throw new Error(`${update.ref} was not compared`)
-      const reason =
-        comparison.reason ??
-        explainVerdict(await store.statuses.list(repositoryId, comparison.sha), requiredBy(rules)).reason
-      if (reason === null) continue
-      // git refuses these too, whoever pushes them.
-      const isGits = reason === NOT_A_COMMIT || reason === CHANGED
-      if (!isGits && isBypassedBy(rules, userId)) bypasses.push({ ...update, reason })
-      else refusals.set(update.ref, reason)
+      const { sha } = comparison
+      const refusal = comparison.refusal ?? (await unmetChecks(store, repositoryId, sha, rules))
+      if (refusal === null) continue
+      const { reason, obstacle } = refusal
+      if (obstacle !== null && isBypassedBy(rules, userId)) {
+        bypasses.push({ ...update, reason })
+        continue
+      }
+      refusals.set(update.ref, reason)
+      if (obstacle !== null) ruledOut.push({ ref, obstacle, sha })
     }
   }
 
-  if (atomic && refusals.size > 0) return new Map([...refuseAll(updates, ATOMIC), ...refusals])
+  const advice = adviceOf(ruledOut, rulesNow, repositoryUrl)
+  if (atomic && refusals.size > 0)
+    return { refusals: new Map([...refuseAll(updates, ATOMIC).refusals, ...refusals]), advice }
   const usedBypasses = bypasses.filter(({ ref }) => !refusals.has(ref))
   if (usedBypasses.length > 0) await store.rules.recordBypasses(pusher, usedBypasses)
-  return refusals
+  return { refusals, advice }
+}
+
+/** Returns why a commit may not be pushed to a ref with rules yet; null if it has passed its checks. */
+async function unmetChecks(
+  store: GatedPush['store'],
+  repositoryId: number,
+  sha: string,
+  rules: readonly BranchRule[],
+): Promise<RefRefusal | null> {
+  const { reason } = explainVerdict(await store.statuses.list(repositoryId, sha), requiredBy(rules))
+  return reason === null ? null : { reason, obstacle: 'checks' }
 }
 
 /** Compares branches with their tips. */
@@ -160,8 +198,10 @@ async function compareBranches(
   const others = updates.filter((update) => !isDeletion(update))
   const moves = await compareTips(repository, others, signal)
   return new Map([
-    ...updates.filter(isDeletion).map((update) => [update, { reason: DELETED, sha: update.new }] as const),
-    ...[...moves].map(([update, move]) => [update, { reason: REASONS[move], sha: update.new }] as const),
+    ...updates
+      .filter(isDeletion)
+      .map((update) => [update, { refusal: BRANCH_DELETED, sha: update.new }] as const),
+    ...[...moves].map(([update, move]) => [update, { refusal: MOVES[move], sha: update.new }] as const),
   ])
 }
 
@@ -178,9 +218,9 @@ async function compareTags(
     updates.map((update) => {
       const commit = commits.get(update.new)
       const sha = commit ?? update.new
-      if (NO_OBJECT.test(update.new)) return [update, { reason: TAG_DELETED, sha }]
-      if (!NO_OBJECT.test(update.old)) return [update, { reason: TAG_MOVED, sha }]
-      return [update, { reason: commit === undefined ? TAG_OF_NO_COMMIT : null, sha }]
+      if (NO_OBJECT.test(update.new)) return [update, { refusal: TAG_DELETED, sha }]
+      if (!NO_OBJECT.test(update.old)) return [update, { refusal: TAG_MOVED, sha }]
+      return [update, { refusal: commit === undefined ? TAG_OF_NO_COMMIT : null, sha }]
     }),
   )
 }
@@ -210,24 +250,28 @@ function ruledUpdates(
   const rulesOf = refRuleMatcher(rules)
   return updates.flatMap((update) => {
     const refs = refsOf(update.ref)
-      .map((ref) => ({ isTag: ref.startsWith(TAGS), rules: rulesOf(ref) }))
+      .map((ref) => ({ ref, rules: rulesOf(ref) }))
       .filter(({ rules }) => rules.length > 0)
     return refs.length > 0 ? [{ update, refs }] : []
   })
 }
 
+function isTag(ref: string): boolean {
+  return ref.startsWith(TAGS)
+}
+
 function hasBranch({ refs }: RuledUpdate): boolean {
-  return refs.some(({ isTag }) => !isTag)
+  return refs.some(({ ref }) => !isTag(ref))
 }
 
 function hasTag({ refs }: RuledUpdate): boolean {
-  return refs.some(({ isTag }) => isTag)
+  return refs.some(({ ref }) => isTag(ref))
 }
 
 function tooMany(count: number): string {
   return `${count} branches with required checks in one push; at most ${MAX_RULED_BRANCHES} are allowed: push fewer at a time`
 }
 
-function refuseAll(updates: readonly RefUpdate[], reason: string): Map<string, string> {
-  return new Map(updates.map(({ ref }) => [ref, reason]))
+function refuseAll(updates: readonly RefUpdate[], reason: string): Decision {
+  return { refusals: new Map(updates.map(({ ref }) => [ref, reason])), advice: [] }
 }

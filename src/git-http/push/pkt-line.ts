@@ -15,6 +15,11 @@ export function packet(text: string): string {
   return (content.length + DIGITS).toString(16).padStart(DIGITS, '0') + content
 }
 
+/** Returns the bytes that a packet took. @param content null: a flush packet */
+export function lengthOfPacket(content: Buffer | null): number {
+  return DIGITS + (content?.length ?? 0)
+}
+
 /** Splits a stream into packets. Holds at most one: 64 KiB. */
 export class PacketReader {
   readonly #take: (content: Buffer | null) => boolean

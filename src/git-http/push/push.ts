@@ -8,14 +8,14 @@ import type { Pusher, RefUpdate } from '../../store/audit/audit.ts'
 import type { PushOutcome } from '../../store/repositories/pushes.ts'
 import type { Store } from '../../store/store.ts'
 import { persist } from '../../util/persist.ts'
-import { NO_OBJECT, type PushRequest, refsOf } from './commands.ts'
+import { hasCapability, NO_OBJECT, type PushRequest, refsOf, SIDE_BAND } from './commands.ts'
 import { syncFolders } from './folder-sync.ts'
 import { decide } from './gate.ts'
 import { compareRefs, isMove, nothingKnown } from './outcome.ts'
 import type { Presence } from './presence.ts'
 import type { PushedRefs } from './proc-receive.ts'
 import type { PushRecorder } from './record.ts'
-import { PushReport } from './report.ts'
+import { PushReport, progress } from './report.ts'
 
 export interface PushOptions {
   store: Pick<Store, 'rules' | 'statuses' | 'pushes'>
@@ -26,6 +26,8 @@ export interface PushOptions {
   onError(error: unknown): void
   pusher: Pusher
   repository: ReadableRepository
+  /** The page of the repository. */
+  repositoryUrl: string
   /** It has commands. */
   request: PushRequest
   /** Throws if the user may not push any more. */
@@ -71,6 +73,8 @@ export class Push {
   readonly report: PushReport
   /** The rules before git started. */
   rules: readonly BranchRule[] = []
+  /** What git's report is preceded by. */
+  advice: Buffer = Buffer.alloc(0)
   readonly #options: PushOptions
   #state: State = 'received'
   #opened: OpenedRepository | null = null
@@ -141,7 +145,8 @@ export class Push {
   /** Decides which refs git does not update: see `decide`. */
   async decide(pushed: PushedRefs): Promise<ReadonlyMap<string, string>> {
     this.#enter('deciding')
-    const refusals = await decide(this, pushed, this.#options)
+    const { refusals, advice } = await decide(this, pushed, this.#options)
+    if (hasCapability(this.request, SIDE_BAND)) this.advice = Buffer.concat(advice.map(progress))
     // git may have been stopped meanwhile.
     if (this.#state === 'deciding') this.#enter('open')
     return refusals

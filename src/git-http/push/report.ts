@@ -1,8 +1,8 @@
 import { Transform } from 'node:stream'
 import { ServiceError } from '../../errors.ts'
 import type { RefUpdate } from '../../store/audit/audit.ts'
-import { hasCapability, type PushRequest } from './commands.ts'
-import { MAX_CONTENT, PacketReader, packet } from './pkt-line.ts'
+import { hasCapability, type PushRequest, SIDE_BAND } from './commands.ts'
+import { lengthOfPacket, MAX_CONTENT, PacketReader, packet } from './pkt-line.ts'
 
 /**
  * Channels of an answer with the capability `side-band-64k`. Without it, no content begins with
@@ -28,6 +28,8 @@ export class PushReport {
    * alive.
    */
   isBegun = false
+  /** Bytes of the packets before that. */
+  start = 0
 
   constructor(commands: readonly RefUpdate[]) {
     this.#commands = commands
@@ -52,6 +54,7 @@ export class PushReport {
   #takePacket(content: Buffer | null): boolean {
     const channel = content?.[0] ?? 0
     if (channel !== PROGRESS && !(channel === REPORT && content?.length === 1)) this.isBegun = true
+    if (!this.isBegun) this.start += lengthOfPacket(content)
     if (channel === REPORT) this.#report.read(content?.subarray(1) ?? Buffer.alloc(0))
     else if (channel === 0 || channel > ERROR) this.#takeLine(content)
     return content !== null
@@ -68,19 +71,39 @@ export class PushReport {
 
 /**
  * Returns a stream that delays the answer to a push, from its report on, until `sync` has
- * completed. So no push is acknowledged that a power cut can undo. Progress is passed on at once.
+ * completed. So no push is acknowledged that a power cut can undo. Progress is passed on at once, in whole packets.
  * git reports after it has moved all objects and refs into place (builtin/receive-pack.c), so one
  * sync is enough; `sync` may be called more than once.
  *
  * @param report has read what is written to the stream
+ * @param advice returns packets to send before the report
  */
-export function syncBeforeReport(report: PushReport, sync: () => Promise<void>): Transform {
+export function syncBeforeReport(
+  report: PushReport,
+  sync: () => Promise<void>,
+  advice: () => Buffer,
+): Transform {
+  let passed = 0
+  let isReporting = false
+  let part: Buffer = Buffer.alloc(0)
   return new Transform({
     transform(chunk: Buffer, _encoding, done) {
-      if (report.isBegun) sync().then(() => done(null, chunk), done)
-      else done(null, chunk)
+      if (isReporting) {
+        sync().then(() => done(null, chunk), done)
+        return
+      }
+      const bytes = Buffer.concat([part, chunk])
+      const early = bytes.subarray(0, report.start - passed)
+      const rest = bytes.subarray(early.length)
+      this.push(early)
+      passed += early.length
+      // What was read may be ahead of what was written.
+      isReporting = report.isBegun && rest.length > 0
+      part = isReporting ? Buffer.alloc(0) : rest
+      if (isReporting) sync().then(() => done(null, Buffer.concat([advice(), rest])), done)
+      else done()
     },
-    flush: (done) => void sync().then(() => done(), done),
+    flush: (done) => void sync().then(() => done(null, part), done),
   })
 }
 
@@ -115,7 +138,7 @@ export function reportRefusal(request: PushRequest, reason: string): Buffer {
   const text = Buffer.from(reason).toString('latin1')
   const lines = ['unpack ok\n', ...request.commands.map(({ ref }) => `ng ${ref} ${text}\n`)]
   const report = `${lines.map(packet).join('')}0000`
-  if (!hasCapability(request, 'side-band-64k')) return Buffer.from(report, 'latin1')
+  if (!hasCapability(request, SIDE_BAND)) return Buffer.from(report, 'latin1')
   const packets: string[] = []
   for (let start = 0; start < report.length; start += MAX_CONTENT - 1)
     packets.push(packet(String.fromCharCode(REPORT) + report.slice(start, start + MAX_CONTENT - 1)))

@@ -40,6 +40,7 @@ export function createPush(
     onError: (error) => t.error(error),
     pusher,
     repository: { ...repository, permission: 'write' },
+    repositoryUrl: 'http://localhost/owner/demo',
     request: { commands, capabilities: 'report-status' },
     authorizeAgain: async () => {},
   })

@@ -52,8 +52,13 @@ async function setUp(name: string, objectFormat: 'sha1' | 'sha256' = 'sha1', pat
 t.test('two branches: pushed elsewhere, reported, then pushed to main', async (t) => {
   for (const objectFormat of ['sha1', 'sha256'] as const) {
     const { push, report, tip, commit, head, require } = await setUp(`flow-${objectFormat}`, objectFormat)
-    t.match((await push('HEAD:main')).stderr, UNREPORTED, 'also the first push of the branch')
+    const { stderr } = await push('HEAD:main')
+    t.match(stderr, UNREPORTED, 'also the first push of the branch')
+    t.match(stderr, /^remote: main: push the commit to another branch, such as main-checks, and here when/m)
     t.equal(tip('main'), '')
+    const [, page = ''] = /^remote: {3}(http:\S+) *$/m.exec(stderr) ?? []
+    t.equal(page, `${server.url}/owner/flow-${objectFormat}/commits/${await head()}`)
+    t.equal((await fetch(page)).status, 200)
     t.equal((await push('HEAD:topic')).code, 0)
     await report('pending')
     t.match((await push('HEAD:main')).stderr, /\(ci\/test is pending\)/)
@@ -113,10 +118,9 @@ t.test('a branch with rules is neither deleted nor pushed to by force', async (t
   await report('success')
   const first = await head()
   await push('HEAD:main')
-  t.match(
-    (await push(':main')).stderr,
-    /\[remote rejected\] main \(a branch with required checks cannot be deleted\)/,
-  )
+  const { stderr } = await push(':main')
+  t.match(stderr, /\[remote rejected\] main \(a branch with required checks cannot be deleted\)/)
+  t.match(stderr, /^remote: main: an admin of the repository can remove the rule *\n.*\/settings\/checks *$/m)
   await git(checkout, ['checkout', '--quiet', '--orphan', 'other'])
   await commit(checkout)
   await report('success')

@@ -19,7 +19,7 @@ import { addRepository } from '../../helpers/records.ts'
 import { startServer } from '../../helpers/server.ts'
 import { until } from '../../helpers/until.ts'
 import { basic } from '../client.ts'
-import { beginRpc, pushBody, spooledBytes, spooledFiles, workersIn } from '../raw.ts'
+import { beginRpc, namedSpoolFiles, pushBody, spooledBytes, spooledFiles, workersIn } from '../raw.ts'
 import { beginPush, report, startRecorder } from './begin-push.ts'
 
 const NONE = '0'.repeat(40)
@@ -239,11 +239,7 @@ t.test('a server that is killed in the middle of a push loses no event and leave
     const updates = isThere ? [{ ref: `refs/heads/${name}`, old: NONE, new: id }] : []
     if (half) t.equal(event, undefined)
     else t.same(event?.details, { updates, interrupted: true }, name)
-    const spooled = readdirSync(join(dataDir, 'spool'))
-    t.same(
-      spooled.filter((file) => !file.startsWith('.lock-')),
-      [],
-    )
+    t.same(namedSpoolFiles(dataDir), [])
     if (!crash) t.same(left(), [], name)
     return isThere
   }
@@ -340,7 +336,7 @@ t.test('the next server settles at once what a killed one has left open', async 
   t.same((await details())[2], { updates: [], interrupted: true })
 
   await kill('other')
-  t.equal(locks().length, 8, 'of a server that runs, and of three that have ended')
+  t.equal(locks().length, 10, 'of two servers that run, and of three that have ended')
   await until(() => workersIn(path).length > 0)
   writeFileSync(join(path, 'refs/heads/other.lock'), '')
   writeFileSync(join(path, 'gc.pid'), '')
@@ -350,7 +346,7 @@ t.test('the next server settles at once what a killed one has left open', async 
   t.match((await push(next.url, 'other', second)).body.toString(), 'ng refs/heads/other', 'gc may lock refs')
   next.child.kill('SIGTERM')
   await once(next.child, 'exit')
-  t.equal(locks().length, 6, 'a server that stops removes its own')
+  t.equal(locks().length, 8, 'a server that stops removes its own')
 })
 
 t.test('a server that stops waits for git on the push of a client that has gone', async (t) => {
@@ -372,7 +368,7 @@ t.test('a server that stops waits for git on the push of a client that has gone'
   child.kill('SIGTERM')
   await once(child, 'exit')
   t.same(await store.pushes.listOpen(0), [], 'it is settled')
-  t.same([readdirSync(join(dataDir, 'spool')), log], [[], []])
+  t.same([namedSpoolFiles(dataDir), log], [[], []])
 })
 
 t.test('a git that does not answer holds up neither other events nor the stop of the server', async (t) => {

@@ -5,11 +5,12 @@ import { PushReport, syncBeforeEnd, syncBeforeReport } from '../../../src/git-ht
 import { packet } from '../raw.ts'
 
 const progress = (text: string) => packet(`\x02${text}`)
+const ADVICE = progress('push elsewhere')
 const KEEP_ALIVE = packet('\x01')
 const REPORT = packet(`\x01${packet('unpack ok\n')}${packet('ok refs/heads/main\n')}0000`)
 
 /** Creates one of the two streams with a sync that the test completes, and collects its output. */
-async function follow(isReport: boolean) {
+async function follow(isReport: boolean, advice = '') {
   const { promise, resolve, reject } = Promise.withResolvers<void>()
   let waits = false
   let output = ''
@@ -19,7 +20,9 @@ async function follow(isReport: boolean) {
     return promise
   }
   const report = new PushReport([])
-  const stream = isReport ? syncBeforeReport(report, sync) : syncBeforeEnd(sync)
+  const stream = isReport
+    ? syncBeforeReport(report, sync, () => Buffer.from(advice, 'latin1'))
+    : syncBeforeEnd(sync)
   const closed = new Promise<Error | undefined>((done) => {
     stream.on('error', done).on('end', () => {
       ended = true
@@ -106,7 +109,7 @@ t.test('a failed sync cuts off the answer', async (t) => {
   }
 })
 
-t.test('chunks of any size are handled', async () => {
+t.test('chunks of any size are handled, and advice comes just before the report', async () => {
   const part = fc.oneof(
     fc.string({ unit: 'binary-ascii', maxLength: 40 }).map(progress),
     fc.constant(KEEP_ALIVE),
@@ -115,7 +118,7 @@ t.test('chunks of any size are handled', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(part), fc.array(part), fc.array(size), async (before, after, sizes) => {
       const bytes = `${before.join('')}${REPORT}${after.join('')}0000`
-      const { write, state, resolve, closed, end } = await follow(true)
+      const { write, state, resolve, closed, end } = await follow(true, ADVICE)
       let from = 0
       for (const size of [...sizes, bytes.length]) {
         await write(bytes.slice(from, from + size))
@@ -127,7 +130,8 @@ t.test('chunks of any size are handled', async () => {
       await closed
       // Part of a packet acknowledges nothing.
       const isHeld = early.output.length < before.join('').length + REPORT.length
-      return isHeld && early.waits && state().output === bytes
+      const whole = `${before.join('')}${ADVICE}${REPORT}${after.join('')}0000`
+      return isHeld && early.waits && state().output === whole
     }),
     { numRuns: 200 },
   )

@@ -58,6 +58,14 @@ t.test('a tag with rules is created on a commit that has passed, and then stays'
     const names = ['HEAD:refs/tags/v1', 'annotated:refs/tags/v2', 'nested:refs/tags/v3']
     for (const name of names)
       t.match((await push(name)).stderr, /! \[remote rejected\] \S+ -> v\d \(ci has not reported\)/, name)
+    const advice = (await push(...names)).stderr.match(/^remote: .*\S/gm)
+    const page = `remote:   ${server.url}/owner/tags-${objectFormat}/commits/${head}`
+    const next = 'push the commit to a branch, and the tag when its checks have passed'
+    t.same(
+      advice,
+      ['v1', 'v2', 'v3'].flatMap((tag) => [`remote: ${tag}: ${next}`, page]),
+    )
+    t.equal((await fetch(page.split(' ').at(-1) ?? '')).status, 200)
     await report('failure')
     t.match((await push('nested:refs/tags/v3')).stderr, /\(ci reported failure\)/)
     const tree = await git(checkout, ['rev-parse', 'HEAD^{tree}'])
@@ -209,6 +217,7 @@ t.test('tags and free branches beside a branch with rules are decided together',
     ...[`${NONE} ${head} refs/tags/v1`, `${NONE} ${other} refs/tags/v2`, `${NONE} ${head} refs/tags/v3`],
   ]
   const answer = await raw(...commands)
+  t.match(answer, /^000eunpack ok/, 'without side-band git says no more')
   const refused = answer.match(/ng [^\n]+/g)
   t.strictSame(refused, [
     'ng refs/heads/main a branch with required checks cannot be pushed to by force',

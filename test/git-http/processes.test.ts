@@ -1,0 +1,71 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import t from 'tap'
+import { asAdministrator } from '../helpers/changes.ts'
+import { createCommits } from '../helpers/git.ts'
+import { addReport } from '../helpers/records.ts'
+import { startServer } from '../helpers/server.ts'
+import { basic } from './client.ts'
+import { beginRpc, packet, pushBody } from './raw.ts'
+
+const NONE = '0'.repeat(40)
+const FETCH = `${packet('command=fetch')}0001${packet('no-progress')}`
+
+t.test('fetches and pushes start few processes, also the first push of a server', async (t) => {
+  const server = await startServer(t)
+  const { store } = server
+  const { path, commits } = await server.createRepository('owner/demo')
+  const [tip = ''] = commits
+  const { id } = await store.repositories.get('owner', 'demo')
+  const authorization = basic('x', await server.createToken('owner'))
+  const url = `${server.url}/owner/demo.git`
+  let started = 0
+  const count = () => {
+    started++
+  }
+  subscribe('child_process', count)
+  t.teardown(() => unsubscribe('child_process', count))
+  const startedBy = async (work: () => Promise<void>) => {
+    started = 0
+    await work()
+    return started
+  }
+  const refs = async (service: string, headers = {}) => {
+    const answer = await fetch(`${url}/info/refs?service=${service}`, { headers })
+    t.equal(answer.status, 200)
+    await answer.text()
+  }
+  const rpc = async (service: string, body: string | Buffer, headers = {}) => {
+    const { request, answer } = beginRpc(url, service, authorization, headers)
+    request.end(body)
+    const { status, body: answered } = await answer
+    t.equal(status, 200)
+    return answered.toString('latin1')
+  }
+  const push = async (...updates: string[]) => {
+    await refs('git-receive-pack', { authorization })
+    const answer = await rpc('git-receive-pack', pushBody(updates, 'report-status'))
+    t.equal(answer.match(/ok refs/g)?.length, updates.length, answer)
+  }
+  const version2 = { 'git-protocol': 'version=2' }
+
+  t.equal(await startedBy(() => push(`${NONE} ${tip} refs/heads/first`)), 2)
+  t.equal(await startedBy(() => push(`${tip} ${NONE} refs/heads/first`)), 2)
+  const clone = async () => {
+    await refs('git-upload-pack', version2)
+    t.match(await rpc('git-upload-pack', `${packet('command=ls-refs')}0000`, version2), tip)
+    const wanted = `${FETCH}${packet(`want ${tip}`)}${packet('done')}0000`
+    t.match(await rpc('git-upload-pack', wanted, version2), /PACK/)
+  }
+  t.equal(await startedBy(clone), 3)
+  const probe = async () => {
+    for (const service of ['git-upload-pack', 'git-receive-pack']) await rpc(service, '0000')
+  }
+  t.equal(await startedBy(probe), 0)
+
+  const rule = { branchPattern: 'ruled/*', required: ['ci'], bypass: [] }
+  await asAdministrator(store).rules.set({ owner: 'owner', name: 'demo', id }, rule)
+  const next = createCommits(path, 1, 'elsewhere')[0] ?? ''
+  for (const sha of [tip, next]) await addReport({ store, repositoryId: id, sha }, 'ci', 'success')
+  const branches = Array.from({ length: 50 }, (_, index) => `refs/heads/ruled/${index}`)
+  t.equal(await startedBy(() => push(...branches.map((ref) => `${NONE} ${tip} ${ref}`))), 4)
+})
