@@ -62,7 +62,8 @@ export function createSender(
     const cachedBody = derived && encodedBodies.get(derived.toBody)?.get(derived.source)
     if (cachedBody && !verify) return cachedBody
     const text = reply.serialize(bodyOf(answer)).toString()
-    const encoded = { payload: text.length > CONVERT_ONCE ? Buffer.from(text) : text, etag: etagOf(text) }
+    const payload = text.length > CONVERT_ONCE ? Buffer.from(text) : text
+    const encoded = { payload, etag: etagOf(payload) }
     if (cachedBody && cachedBody.etag !== encoded.etag)
       throw new Error('a derived body depends on more than its source')
     if (derived) {

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import type { KyselyPlugin } from 'kysely'
 import { removeCommits } from '../../src/maintenance/prune.ts'
 import type { Engine } from '../../src/store/engine.ts'
+import type { Prepared } from '../../src/store/prepared.ts'
 import { createStore, type Store } from '../../src/store/store.ts'
 import { BROWSER } from './sessions.ts'
 
@@ -59,11 +60,18 @@ export function filling(
 interface Statement {
   sql: string
   values: readonly unknown[]
+  /** The query and the parameters of a call that may share its statement with others. */
+  call?: { query: Prepared<object, unknown>; params: object }
 }
 
 /** Returns a store that records every statement. */
 export function recording(engine: Engine): { store: Store; statements: Statement[] } {
   const statements: Statement[] = []
+  const note = <Params, Row>(query: Prepared<Params, Row>, params: Params) => {
+    // The query is only used with the parameters beside it.
+    const call = { query, params } as unknown as NonNullable<Statement['call']>
+    statements.push({ sql: query.sql, values: query.bind(params), call })
+  }
   const recorder: KyselyPlugin = {
     transformQuery({ node, queryId }) {
       const { sql, parameters } = engine.kysely.getExecutor().compileQuery(node, queryId)
@@ -77,11 +85,11 @@ export function recording(engine: Engine): { store: Store; statements: Statement
       ...engine,
       kysely: engine.kysely.withPlugin(recorder),
       read(query, params) {
-        statements.push({ sql: query.sql, values: query.bind(params) })
+        note(query, params)
         return engine.read(query, params)
       },
       write(query, params, ...rest) {
-        statements.push({ sql: query.sql, values: query.bind(params) })
+        note(query, params)
         return engine.write(query, params, ...rest)
       },
     },

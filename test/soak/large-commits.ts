@@ -15,7 +15,7 @@ tap.setTimeout(600_000)
  * Milliseconds of processor time without a turn of the event loop: with the worst content, and with
  * ordinary one.
  */
-const MOST_STRETCH = 250
+const MOST_STRETCH = { SQLite: 60, PostgreSQL: 100 }
 const MOST_ORDINARY = 10
 /** MiB of memory, whatever is read. */
 const MOST_MEMORY = 1_024
@@ -36,9 +36,14 @@ async function serveCommits(t: Test, database: TestDatabase, commits: number) {
 
 for (const database of databases) {
   tap.test(`${database.name}: the largest commits block the event loop only for a moment`, async (t) => {
+    const mostStretch = MOST_STRETCH[database.name]
     // The first one warms up the server.
     const names = ['short', 'control', 'emoji', 'ascii', 'ordinary'] as const
-    const { options, repositoryId, commits, instance, urls } = await serveCommits(t, database, names.length)
+    const { options, store, repositoryId, commits, instance, urls } = await serveCommits(
+      t,
+      database,
+      names.length,
+    )
     for (const [index, kind] of names.entries())
       await fillCommit(options, { repositoryId, sha: commits[index] ?? '', kind })
     for (const round of ['first', 'again'] as const) {
@@ -51,13 +56,23 @@ for (const database of databases) {
         t.comment(
           `${database.name}, ${kind}, ${round}: ${length} bytes in ${took} ms, at most ${stretch} ms at a time`,
         )
-        t.ok(stretch < (kind === 'ordinary' ? MOST_ORDINARY : MOST_STRETCH), `${kind}: ${stretch} ms`)
+        t.ok(stretch < (kind === 'ordinary' ? MOST_ORDINARY : mostStretch), `${kind}: ${stretch} ms`)
       }
     }
-    await Promise.all([...urls, ...urls, ...urls].map(drain))
-    const stretch = await longestStretch(instance)
-    t.comment(`${database.name}, fifteen at once: at most ${stretch} ms at a time`)
-    t.ok(stretch < MOST_STRETCH, `${stretch} ms`)
+    for (const isCached of [true, false]) {
+      if (!isCached)
+        await store.statuses.report({
+          repositoryId,
+          sha: commits[0] ?? '',
+          context: `0   ${'x'.repeat(251)}`,
+          state: 'success',
+        })
+      await Promise.all([...urls, ...urls, ...urls].map(drain))
+      const stretch = await longestStretch(instance)
+      const name = `fifteen at once${isCached ? '' : ', after a commit of another process'}`
+      t.comment(`${database.name}, ${name}: at most ${stretch} ms at a time`)
+      t.ok(stretch < mostStretch, `${stretch} ms`)
+    }
   })
 }
 

@@ -3,6 +3,7 @@ import Sqlite from 'better-sqlite3'
 import { Client } from 'pg'
 import t, { type Test } from 'tap'
 import { migrate } from '../../src/store/migrations.ts'
+import { readingBatch, writingBatch } from '../../src/store/postgres/batch-statement.ts'
 import { openEngine, type StoreOptions } from '../../src/store/store.ts'
 import { postgres, sqlite } from '../helpers/databases.ts'
 import {
@@ -111,16 +112,80 @@ t.test(`PostgreSQL: requests read few rows of a table of ${STATUSES} statuses`, 
       )
       t.same(scans, [], `${name}: neither scans a table nor reads many rows of one`)
       await client.query('rollback')
-      const nodes = flatten(rows[0]['QUERY PLAN'][0].Plan)
-      for (const node of nodes) {
-        t.notMatch(node['Node Type'], /Seq Scan/, `${name}: no scan of ${node['Relation Name']}`)
-        const read = (node['Actual Rows'] + (node['Rows Removed by Filter'] ?? 0)) * node['Actual Loops']
-        // Parameters are not rows of a table.
-        if (node['Node Type'] === 'Values Scan') continue
-        t.ok(read <= 30 * CONTEXTS, `${name}: ${node['Node Type']} reads ${read} rows`)
-      }
+      checkPlan(t, name, rows[0]['QUERY PLAN'][0].Plan)
     }
   }
+})
+
+/** Checks that a plan scans no table and reads few rows. */
+function checkPlan(t: Test, name: string, plan: PlanNode): void {
+  for (const node of flatten(plan)) {
+    t.notMatch(node['Node Type'], /Seq Scan/, `${name}: no scan of ${node['Relation Name']}`)
+    const read = (node['Actual Rows'] + (node['Rows Removed by Filter'] ?? 0)) * node['Actual Loops']
+    // Parameters are not rows of a table.
+    if (node['Node Type'] === 'Values Scan') continue
+    t.ok(read <= 30 * CONTEXTS, `${name}: ${node['Node Type']} reads ${read} rows`)
+  }
+}
+
+/** Calls of a batch: together they may read as many rows as one that reads the most. */
+const CALLS = 8
+
+t.test(`PostgreSQL: nor do batches of them, of a table of ${STATUSES} statuses`, async (t) => {
+  const options = await postgres.create(t)
+  const engine = await open(t, options)
+  const client = new Client({ connectionString: options.databaseUrl ?? '' })
+  await client.connect()
+  t.teardown(() => client.end())
+  for (const statement of postgresFilling(STATUSES)) await client.query(statement)
+  const typesOf = async (name: string) => {
+    const text = 'select parameter_types::text[] as types from pg_prepared_statements where name = $1'
+    const { rows } = await client.query<{ types: string[] }>(text, [name])
+    return rows[0]?.types ?? []
+  }
+  const literal = (value: unknown) => (value === null ? 'null' : client.escapeLiteral(String(value)))
+
+  const { store, statements } = recording(engine)
+  const alone: string[] = []
+  for (const [name, request] of Object.entries(requests)) {
+    statements.length = 0
+    await request(store)
+    for (const { call } of statements) {
+      if (!call) continue
+      const { query, params } = call
+      await client.query(`prepare ${query.name} as ${query.sql}`)
+      const ofBatch = query.ofBatch?.()
+      const batch =
+        writingBatch(query) ?? (ofBatch && readingBatch(query.name, ofBatch, await typesOf(query.name)))
+      if (batch) {
+        await client.query(`prepare ${batch.name} as ${batch.sql}`)
+        const types = await typesOf(batch.name)
+        const given = batch
+          .bind(Array.from({ length: CALLS }, () => params))
+          .map((value, index) =>
+            Array.isArray(value) ? `array[${value.map(literal)}]::${types[index]}` : literal(value),
+          )
+        for (const mode of ['force_custom_plan', 'force_generic_plan']) {
+          await client.query('select pg_stat_force_next_flush()')
+          await client.query('begin')
+          await client.query(`set local plan_cache_mode = ${mode}`)
+          const { rows } = await client.query(
+            `explain (analyze, format json) execute ${batch.name}(${given.join(', ')})`,
+          )
+          const { rows: scans } = await client.query(
+            'select relname, seq_scan, idx_tup_fetch from pg_stat_xact_user_tables where seq_scan > 0 or idx_tup_fetch > $1',
+            [30 * CONTEXTS],
+          )
+          await client.query('rollback')
+          t.same(scans, [], `${name}, ${mode}: neither scans a table nor reads many rows of one`)
+          checkPlan(t, `${name}, ${mode}`, rows[0]['QUERY PLAN'][0].Plan)
+        }
+      } else alone.push(name)
+      await client.query('deallocate all')
+    }
+  }
+  const failures = ['a failure', 'a reservation and its release']
+  t.strictSame([...new Set(alone)], failures, 'all others have a statement for several calls')
 })
 
 t.test('PostgreSQL: outdated statistics do not make requests compare more rows', async (t) => {

@@ -5,6 +5,8 @@ import type { Prepared, QueryOfBatch } from '../prepared.ts'
  * alone: a commit may have 1,000 contexts of 7 KB, for which all others would wait.
  */
 export const MAX_ROWS = 50
+/** Maximum number of rows of a batch of reads: at most 4 MB. Calls that it cuts off are made again. */
+const MAX_BATCH_ROWS = 500
 
 /** One statement for several calls. */
 export interface BatchStatement<Params> {
@@ -53,7 +55,8 @@ export function readingBatch<Params>(
       cross join lateral (
         select row_number() over () as row_number, one.* from (${sql}) as one limit ${MAX_ROWS + 1}
       ) as one
-      order by batch.call_number, one.row_number`,
+      order by batch.call_number, one.row_number
+      limit ${MAX_BATCH_ROWS + 1}`,
     bind: (calls) => [...constants, ...names.map((column) => calls.map((params) => params[column]))],
     leading: 2,
   }
@@ -67,7 +70,7 @@ export function writingBatch<Params>({
   return batch && { name: `${name}b`, sql: batch.sql, bind: batch.bind, leading: 1 }
 }
 
-/** Returns the rows of each of `count` calls. */
+/** Returns the rows of each of `count` calls, in order; of fewer if the batch has too many rows. */
 export function rowsOfCalls<Row>({ fields, rows }: ResultRows, leading: number, count: number): Row[][] {
   const names = fields.map(({ name }) => name)
   const ofCalls = Array.from({ length: count }, (): Record<string, unknown>[] => [])
@@ -76,6 +79,7 @@ export function rowsOfCalls<Row>({ fields, rows }: ResultRows, leading: number, 
     for (let index = leading; index < names.length; index++) row[names[index] ?? ''] = cells[index]
     ofCalls[Number(cells[0]) - 1]?.push(row)
   }
+  if (rows.length > MAX_BATCH_ROWS) ofCalls.length = Number(rows.at(-1)?.[0]) - 1
   // As for a single call, the statement determines the rows.
   return ofCalls as Row[][]
 }

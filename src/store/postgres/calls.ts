@@ -1,5 +1,6 @@
 import { Batches } from '../batches.ts'
 import { StoreUnavailable } from '../engine.ts'
+import { MANY_ROWS, ownTurn } from '../own-turn.ts'
 import type { Prepared, Statement } from '../prepared.ts'
 import { type BatchStatement, MAX_ROWS, readingBatch, rowsOfCalls, writingBatch } from './batch-statement.ts'
 import { type Connections, MOST_WAITING, type Session, type Use } from './connections.ts'
@@ -16,6 +17,8 @@ import { RowOrder } from './row-order.ts'
  *    │                                          ▲             ▲
  *    └── its key was slow or failed ────────────┴─────────────┘
  *        within the last SUSPICION
+ *
+ * A batch of reads has at most MAX_BATCH_ROWS rows: calls that it cuts off wait for the next one.
  *
  * A report waits for locks for at most LOCK_TIMEOUT in the first two steps. Reads only wait for
  * locks of tables, for which all others of their batch wait too, so `alone` is their last step.
@@ -67,6 +70,8 @@ export class StatementCalls<Params, Row> {
   readonly #together: Batches<Call<Params, Row>>
   readonly #alone: Batches<Call<Params, Row>>
   readonly #patient: Batches<Call<Params, Row>>
+  /** Maximum number of calls of the next batch: fewer while batches have too many rows. */
+  #size = SIZE
   readonly #order = new RowOrder<Call<Params, Row>>()
   /** Calls without an answer, in order of arrival. */
   readonly #unanswered = new Set<Call<Params, Row>>()
@@ -86,7 +91,7 @@ export class StatementCalls<Params, Row> {
     this.#together = new Batches({
       size: SIZE,
       width: WIDTH,
-      mayJoin,
+      mayJoin: (call, batch) => batch.length < this.#size && mayJoin(call, batch),
       run: (batch) => this.#runTogether(batch),
     })
     this.#alone = new Batches({ ...single, run: (batch) => this.#makeAlone(batch) })
@@ -127,11 +132,13 @@ export class StatementCalls<Params, Row> {
     const calls = this.#current(batch)
     try {
       const results = await this.#send(calls, (session) => this.#sendBatch(session, calls))
-      if (!results) for (const call of calls) void this.#makeOne(call)
-      for (const [index, rows] of results?.entries() ?? []) {
-        const call = calls[index]
-        if (!call) continue
-        if (rows.length <= MAX_ROWS) this.#end(call, () => call.resolve(rows))
+      if (results)
+        this.#size = results.length < calls.length ? results.length : Math.min(SIZE, this.#size + 1)
+      for (const [index, call] of calls.entries()) {
+        const rows = results?.[index]
+        if (!results) void this.#makeOne(call)
+        else if (!rows) this.#together.add(call)
+        else if (rows.length <= MAX_ROWS) this.#end(call, () => call.resolve(rows))
         else {
           this.#suspect(call.key)
           this.#alone.add(call)
@@ -171,6 +178,7 @@ export class StatementCalls<Params, Row> {
     try {
       const rows = await retry(() => this.#send([call], (session) => this.#sendOne(session, call)))
       if (rows.length > MAX_ROWS) this.#suspect(call.key)
+      if (rows.length >= MANY_ROWS) await ownTurn()
       this.#end(call, () => call.resolve(rows))
     } catch (error) {
       if (isRolledBack(error)) this.#suspect(call.key)

@@ -1,6 +1,7 @@
 import Sqlite from 'better-sqlite3'
 import { Batches } from '../batches.ts'
 import type { CacheOptions } from '../engine.ts'
+import { MANY_ROWS, ownTurn } from '../own-turn.ts'
 import type { Prepared } from '../prepared.ts'
 import type { Connection } from './connection.ts'
 import { retryWhileBusy } from './driver-errors.ts'
@@ -41,6 +42,10 @@ import { commitTogether, type PendingWrite } from './transaction.ts'
  *
  * A read returns the same array as before while nothing has changed. Callers may cache by its
  * identity.
+ *
+ * Many rows leave the thread to others: on average, queries read MANY_ROWS in a turn, and wait for
+ * later ones after a larger result. Whoever gets many rows goes on in a turn of its own, because to
+ * encode them takes as long as to read them.
  */
 
 interface FileChecks {
@@ -62,6 +67,8 @@ export class Turn {
   #validation: Promise<void> | null = null
   /** Between VALIDATE and COMMIT. */
   #isReading = false
+  /** Rows that queries have read, less MANY_ROWS for each turn. */
+  #rowsRead = 0
   readonly #writes = new Batches<GroupedWrite>({
     size: Number.POSITIVE_INFINITY,
     width: 1,
@@ -86,13 +93,23 @@ export class Turn {
     { key, variant = '', cacheable }: CacheOptions<Row>,
   ): Promise<Row[]> {
     if (!this.#isReading) await this.#validate()
-    const cachedRows = this.#cache.get<Row>(key, variant)
-    if (cachedRows !== undefined) return cachedRows
-    return retryWhileBusy(() => {
+    for (;;) {
+      const cachedRows = this.#cache.get<Row>(key, variant)
+      if (cachedRows !== undefined) {
+        if (cachedRows.length >= MANY_ROWS) await ownTurn()
+        return cachedRows
+      }
+      if (this.#rowsRead < MANY_ROWS) break
+      await this.#validate()
+    }
+    const rows = await retryWhileBusy(() => {
       const rows = this.#connection.all(query, params)
+      this.#rowsRead += rows.length
       if (cacheable === undefined || cacheable(rows)) this.#cache.set(key, variant, rows)
       return rows
     })
+    if (rows.length >= MANY_ROWS) await ownTurn()
+    return rows
   }
 
   /**
@@ -139,6 +156,7 @@ export class Turn {
           if (version === undefined || version !== this.#version) this.#cache.clear()
           this.#version = version
           this.#isReading = true
+          this.#rowsRead = Math.max(0, this.#rowsRead - MANY_ROWS)
           resolve()
         } catch (error) {
           reject(error)

@@ -133,6 +133,38 @@ test('a commit with many contexts is read alone, and not again for others', asyn
   }
 })
 
+test('a batch has few rows, however many each of its calls has', async (t) => {
+  const { url, list, report, repositoryId, batches } = await setUp(t)
+  await report(0)
+  const contexts = (commit: number) => (commit % 3 === 0 ? 1 : 40)
+  for (const commit of range(64))
+    await execute(
+      url,
+      `insert into statuses (repository_id, sha, context, id, state, created_at, updated_at)
+        select ${repositoryId}, '${shaOf(100 + commit)}', 'context ' || lpad(n::text, 2, '0'), n::text, 'success', 1, 1
+        from generate_series(1, ${contexts(commit)}) as n`,
+    )
+  const readAll = () => Promise.all(range(64).map((commit) => list(100 + commit)))
+  for (const round of ['first', 'again']) {
+    batches.length = 0
+    for (const [commit, rows] of (await readAll()).entries())
+      t.same(
+        rows.map(({ context }) => context),
+        range(contexts(commit)).map((n) => `context ${String(n + 1).padStart(2, '0')}`),
+        round,
+      )
+    // Two of three have 40 rows, so 18 of them have 500.
+    if (round === 'first') t.equal(batches[0], 64)
+    t.ok(Math.max(...batches.slice(1)) < 40 && batches.length < 12, `${round}: ${batches}`)
+  }
+  t.comment(`calls of batches: ${batches}`)
+  await report(0)
+  for (const _ of range(60)) await Promise.all(range(64).map(() => list(0)))
+  batches.length = 0
+  await Promise.all(range(64).map(() => list(0)))
+  t.same(batches, [64], 'as many calls as before, later')
+})
+
 test("a call's error is its own, and the others are stored once", async (t) => {
   const { url, report, list, batches } = await setUp(t)
   await execute(

@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import { setImmediate as scheduleImmediate } from 'node:timers'
 import { setImmediate, setTimeout } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import type { Prepared } from '../../../src/store/prepared.ts'
@@ -74,6 +75,39 @@ t.test('a commit through Kysely is seen in the same turn of the event loop', asy
   await engine.kysely.updateTable('schema_migrations').set({ applied_at: 2 }).execute()
   t.equal(turns, 0, 'Kysely has not waited')
   t.same(await read('a'), [{ applied_at: 2 }])
+})
+
+t.test('many rows leave the thread to others', async (t) => {
+  const { engine, read } = await openBoth(t)
+  const many: Prepared<{ rows: number }, { n: number }> = {
+    name: 'many',
+    sql: 'with recursive n (n) as (select 1 union all select n + 1 from n where n < ?) select n from n',
+    bind: ({ rows }) => [rows],
+  }
+  let turn = 0
+  const count = () => {
+    turn++
+    counting = scheduleImmediate(count)
+  }
+  let counting = scheduleImmediate(count)
+  t.teardown(() => clearImmediate(counting))
+  const timed = async (rows: Promise<unknown[]>) => ({ length: (await rows).length, turn })
+  const readMany = (key: string, rows: number) => timed(engine.read(many, { rows }, { key }))
+  const [small, large, same, other, last] = await Promise.all([
+    timed(read('a')),
+    readMany('large', 1_000),
+    readMany('large', 1_000),
+    readMany('other', 1_000),
+    readMany('last', 10),
+  ])
+  t.same([large.length, same.length, other.length, last.length], [1_000, 1_000, 1_000, 10])
+  t.comment(`turns: ${[small, large, same, other, last].map(({ turn }) => turn)}`)
+  t.ok(Math.min(large.turn, same.turn) > small.turn, 'those who get many rows go on in a later turn')
+  t.not(same.turn, large.turn, 'each in one of its own, also if they are cached')
+  t.ok(other.turn > small.turn + 3, 'after turns without a query')
+  t.ok(last.turn > other.turn + 1)
+  const [again, cached] = await Promise.all([readMany('last', 10), timed(read('a'))])
+  t.equal(again.turn, cached.turn, 'cached rows do not wait')
 })
 
 t.test('a commit that is not acknowledged invalidates all the same', async (t) => {

@@ -1,0 +1,15 @@
+import { setImmediate } from 'node:timers/promises'
+
+/**
+ * Rows that take so long to read or to encode that others have a turn of the event loop in between:
+ * a commit may have 1,000 contexts of 7 KB, which take 30 ms for each.
+ */
+export const MANY_ROWS = 300
+
+let last = Promise.resolve()
+
+/** Resolves in a later turn of the event loop, in each turn for one caller. */
+export function ownTurn(): Promise<void> {
+  last = last.then(() => setImmediate())
+  return last
+}
