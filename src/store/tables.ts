@@ -206,7 +206,7 @@ export interface Tables {
   branch_rules: {
     id: Generated<number>
     repository_id: number
-    /** Matches names of branches without `refs/heads/`. At most one rule of a repository has it. */
+    /** See `RefRule.refPattern`. At most one rule of a repository has it. */
     branch_pattern: string
     /** The patterns of required contexts: a JSON array of strings. */
     required: string

@@ -61,8 +61,8 @@ t.test('the verdict of a commit', async (t) => {
 t.test('a branch adds the patterns of its rules', async (t) => {
   const { server, report, ask } = await setUp(t)
   const repository = await server.store.repositories.get('acme', 'rocket')
-  const require = (branchPattern: string, ...required: string[]) =>
-    asAdministrator(server.store).rules.set(repository, { branchPattern, required, bypass: [] })
+  const require = (refPattern: string, ...required: string[]) =>
+    asAdministrator(server.store).rules.set(repository, { refPattern, required, bypass: [] })
   await require('main', 'lint', 'ci/*')
   await report('ci/build', 'success')
   t.equal((await ask('?branch=docs')).json.verdict, 'success', 'no rule matches it')

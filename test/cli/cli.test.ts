@@ -343,7 +343,7 @@ t.test('required checks of branches', async (t) => {
     'ci',
   )
   await refused(1, /no repository ada\/none/, 'rule', 'list', 'ada/none')
-  await refused(1, /no rule for the branch pattern "x"/, 'rule', 'remove', 'ada/rocket', 'x')
+  await refused(1, /no rule for the pattern "x"/, 'rule', 'remove', 'ada/rocket', 'x')
   await done('rule', 'remove', 'ada/rocket', 'main')
   t.same(await list('rule', 'list', 'ada/rocket'), [release])
   // A rule of a version that did not refuse it.
@@ -353,6 +353,67 @@ t.test('required checks of branches', async (t) => {
   t.match(await done('rule', 'list'), /ci\/\* +Ada +met by the first match$/)
   const page = await (await fetch(`${server.url}/ada/rocket`)).text()
   t.match(page, '<dd><bdi>ci/*</bdi> <span class="faint">(met by the first match)</span></dd>')
+})
+
+t.test('rules of tags, and of patterns that no name can match', async (t) => {
+  const { server, cli, done, refused, list } = await setUp(t)
+  await done('user', 'create', 'Ada')
+  const path = await done('repo', 'create', 'ada/rocket')
+  const set = (pattern: string) => cli('rule', 'set', 'ada/rocket', pattern, '--require', 'ci')
+  for (const [pattern, message] of [
+    [
+      'main/',
+      /pattern "main\/": the name of a branch may not end with "\/"; did you mean "main" or "main\/\*"\?/,
+    ],
+    [
+      'refs/tags/v[12]',
+      /pattern "refs\/tags\/v\[12\]": the name of a tag may not contain any of .+set a rule for each name/,
+    ],
+  ] as const)
+    t.match(await set(pattern), { code: 1, stderr: message }, pattern)
+  t.match(await set('refs/tags/v*'), {
+    code: 0,
+    stderr: /v\*: no tag matches yet\n.+v\*: upper and lower case differ\n/,
+  })
+  t.match(await set('origin/1'), {
+    code: 0,
+    stderr: /no branch matches yet; it is about branches .+leave it out: "1"/,
+  })
+  git(path, 'update-ref', 'refs/tags/2', createCommits(path, 1, 'kept')[0] ?? '')
+  t.match(await set('refs/tags/2'), { code: 0, stderr: '' })
+  const notes = async () =>
+    Object.fromEntries(
+      (await list('rule', 'list')).map(({ branch, note }: Record<string, string>) => [branch, note]),
+    )
+  t.strictSame(await notes(), { 'origin/1': '', 'refs/tags/2': '', 'refs/tags/v*': '' })
+
+  // As a version before 0.4.0 stored them.
+  const database = new Sqlite(join(server.dataDir, 'commit-status.db'))
+  database.prepare("update branch_rules set created_at = 1 where branch_pattern <> 'refs/tags/2'").run()
+  const names = ['main/', ' main', 'refs/tags/v/']
+  for (const name of names)
+    database
+      .prepare(
+        'insert into branch_rules (repository_id, branch_pattern, required, created_at) values (1, ?, ?, 1)',
+      )
+      .run(name, '["ci"]')
+  database.close()
+  t.strictSame(await notes(), {
+    ' main': 'never matches',
+    'main/': 'never matches',
+    'origin/1': '',
+    'refs/tags/2': '',
+    'refs/tags/v*': 'protects tags since 0.4.0',
+    'refs/tags/v/': 'never matches',
+  })
+  const page = await (await fetch(`${server.url}/ada/rocket`)).text()
+  t.match(
+    page,
+    /These tags are created on commits.+<dt><bdi>refs\/tags\/v\/<\/bdi><\/dt>\s+<dd><bdi>ci<\/bdi> <span class="faint">\(never matches\)/s,
+  )
+  await refused(1, /did you mean/, 'rule', 'set', 'ada/rocket', 'main/', '--require', 'lint')
+  for (const name of names) await done('rule', 'remove', 'ada/rocket', name)
+  t.strictSame(Object.keys(await notes()), ['origin/1', 'refs/tags/2', 'refs/tags/v*'])
 })
 
 t.test('limited tokens, and who reported', async (t) => {

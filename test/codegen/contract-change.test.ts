@@ -200,8 +200,8 @@ t.test('a change of the contract requires the edits that the README names, and i
     t.equal(operations.reportStatus.maxLength.context, CONTEXT, 'the client')
 
     const [repository] = await server.store.repositories.list()
-    const setRule = (branchPattern: string, required: string) =>
-      asAdministrator(server.store).rules.set(repository, { branchPattern, required: [required], bypass: [] })
+    const setRule = (refPattern: string, required: string) =>
+      asAdministrator(server.store).rules.set(repository, { refPattern, required: [required], bypass: [] })
     await setRule('b'.repeat(BRANCH), 'c'.repeat(PATTERN))
     await t.rejects(setRule('b'.repeat(BRANCH + 1), 'c'), { message: `at most ${BRANCH}` })
     await t.rejects(setRule('b', 'c'.repeat(PATTERN + 1)), { message: `at most ${PATTERN}` })

@@ -109,17 +109,17 @@ t.test('what the prose of the contract promises in these words is what the serve
   const stranger = await server.createToken('stranger')
   const elsewhere = await server.createToken('acme', { limits: { repositories: [hidden.id] } })
   await asAdministrator(server.store).rules.set(repository, {
-    branchPattern: 'main',
+    refPattern: 'main',
     required: ['lint'],
     bypass: [],
   })
 
-  for (const [branchPattern, context] of [
+  for (const [refPattern, context] of [
     ['*1', 'other'],
     ['refs/tags/v*', 'release'],
   ] as const)
     await asAdministrator(server.store).rules.set(repository, {
-      branchPattern,
+      refPattern,
       required: [context],
       bypass: [],
     })

@@ -1,10 +1,10 @@
 import { spawnSync } from 'node:child_process'
 import fc from 'fast-check'
 import t from 'tap'
-import { type BranchRule, rulesOfRef, validateRule } from '../../src/domain/branch-rules.ts'
+import { type RefRule, rulesOfRef, validateRule } from '../../src/domain/ref-rules.ts'
 import { flawOfPattern, isCaseSensitive, noteOnPattern, refMatcher } from '../../src/domain/rule-patterns.ts'
 
-const ruleFor = (branchPattern: string): BranchRule => ({ branchPattern, required: ['ci'], bypass: [] })
+const ruleFor = (refPattern: string): RefRule => ({ refPattern, required: ['ci'], bypass: [] })
 
 t.test('a pattern is about branches, or about tags if it says so', async (t) => {
   const matching = (pattern: string) =>
@@ -19,7 +19,7 @@ t.test('a pattern is about branches, or about tags if it says so', async (t) => 
   t.same(matching('refs/tags/*'), ['refs/tags/v1', 'refs/tags/V1'])
   const rules = ['refs/tags/v*', 'refs/tags/*', '*'].map(ruleFor)
   t.same(
-    rulesOfRef(rules, 'refs/tags/v1').map(({ branchPattern }) => branchPattern),
+    rulesOfRef(rules, 'refs/tags/v1').map(({ refPattern }) => refPattern),
     ['refs/tags/v*', 'refs/tags/*'],
   )
 })
@@ -47,7 +47,7 @@ t.test('patterns that no name can match are refused, with the likely meaning', a
   }
   for (const [pattern, flaw] of Object.entries(flaws)) {
     t.match(flawOfPattern(pattern), flaw, pattern)
-    t.throws(() => validateRule(ruleFor(pattern)), { message: /^branch pattern "/ }, pattern)
+    t.throws(() => validateRule(ruleFor(pattern)), { message: /^pattern "/ }, pattern)
   }
   for (const pattern of [
     'main',

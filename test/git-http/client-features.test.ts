@@ -66,7 +66,7 @@ t.test('options of a push are accepted and have no effect', async (t) => {
   t.match(await push('HEAD:main'), { code: 0 })
   t.equal(await git(path, ['rev-parse', 'main']), id)
   await asAdministrator(server.store).rules.set(repository, {
-    branchPattern: 'main',
+    refPattern: 'main',
     required: ['ci'],
     bypass: [],
   })

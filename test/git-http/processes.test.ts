@@ -62,7 +62,7 @@ t.test('fetches and pushes start few processes, also the first push of a server'
   }
   t.equal(await startedBy(probe), 0)
 
-  const rule = { branchPattern: 'ruled/*', required: ['ci'], bypass: [] }
+  const rule = { refPattern: 'ruled/*', required: ['ci'], bypass: [] }
   await asAdministrator(store).rules.set({ owner: 'owner', name: 'demo', id }, rule)
   const next = createCommits(path, 1, 'elsewhere')[0] ?? ''
   for (const sha of [tip, next]) await addReport({ store, repositoryId: id, sha }, 'ci', 'success')

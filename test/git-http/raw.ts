@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs'
 import { type ClientRequest, type IncomingMessage, type RequestOptions, request } from 'node:http'
 import { join } from 'node:path'
@@ -82,6 +83,12 @@ export const EMPTY_PACK = Buffer.from(
   '5041434b0000000200000000029d08823bd8a8eab510ad6ac75c823cfd3ed31e',
   'hex',
 )
+
+/** Returns a pack without objects. In a repository of SHA-256 it ends with another hash. */
+export function emptyPack(objectFormat: 'sha1' | 'sha256'): Buffer {
+  const head = EMPTY_PACK.subarray(0, 12)
+  return Buffer.concat([head, createHash(objectFormat).update(head).digest()])
+}
 
 /** Returns text, decoded as Latin-1, as a packet. */
 export function packet(text: string): string {

@@ -44,7 +44,7 @@ tap.test('pushes to a branch with rules, reports and kills', async (t) => {
   mkdirSync(join(folder, 'tmp'))
   const start = () => startInstance(t, place, { TMPDIR: join(folder, 'tmp'), LOG_LEVEL: 'error' })
   await asAdministrator(store).rules.set(repository, {
-    branchPattern: 'main',
+    refPattern: 'main',
     required: ['ci/*', 'lint'],
     bypass: [],
   })

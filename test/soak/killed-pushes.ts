@@ -58,7 +58,7 @@ async function killServers(t: Test, database: TestDatabase): Promise<void> {
   for (const name of ['plain', 'ruled']) {
     const repository = await addRepository(store, `owner/${name}`, { commits: 0 })
     if (name === 'ruled')
-      await asAdministrator(store).rules.set(repository, { branchPattern: 'x', required: ['x'], bypass: [] })
+      await asAdministrator(store).rules.set(repository, { refPattern: 'x', required: ['x'], bypass: [] })
     git(repository.path, 'config', 'core.logAllRefUpdates', 'always')
     repositories.push({ name, path: repository.path, ids: importCommits(repository.path, 50) })
   }

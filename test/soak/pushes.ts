@@ -155,7 +155,7 @@ tap.test(`the events of ${PUSHES} pushes (seed ${seed}) are the differences of t
     const { path } = repository
     if (name === 'ruled')
       await asAdministrator(store).rules.set(repository, {
-        branchPattern: 'ruled-*',
+        refPattern: 'ruled-*',
         required: ['never'],
         bypass: [],
       })

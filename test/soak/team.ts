@@ -233,7 +233,7 @@ for (const database of databases)
         const rule = { branch: `release/${day}`, required: 'ci/1\n', bypass: '', seen: 'null', change: 'set' }
         const before = (
           await store.rules.load((await store.repositories.get(team, ruled.split('/')[1] ?? '')).id)
-        ).map(({ branchPattern }) => branchPattern)
+        ).map(({ refPattern }) => refPattern)
         if (!before.includes(rule.branch)) await act(lead, checks, checks, rule, `rule.set ${ruled} null`)
 
         const flipped = some(of(team))

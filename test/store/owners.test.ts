@@ -121,7 +121,7 @@ for (const database of databases) {
       ] as const)
         await asAdministrator(store).members.set('acme', user.id, permission)
       await asAdministrator(store).users.setLocked('locked', true)
-      const rule = { branchPattern: 'main', required: ['ci'], bypass: [] }
+      const rule = { refPattern: 'main', required: ['ci'], bypass: [] }
       const two = { owner: 'acme', name: 'two' }
       const changes: Record<string, (change: Change) => Promise<unknown>> = {
         create: (change) => store.repositories.create(change, { ...one, name: 'three', ...kind }),

@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { isBypassedBy, rulesOfRef } from '../../src/domain/branch-rules.ts'
+import { isBypassedBy, rulesOfRef } from '../../src/domain/ref-rules.ts'
 import type { User } from '../../src/store/accounts/user-rows.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import { databases, openTestStore, sqlite } from '../helpers/databases.ts'
@@ -25,8 +25,8 @@ for (const database of databases) {
     const repository = await create('rocket')
     const { id } = repository
     const other = await create('other')
-    const set = (branchPattern: string, required: string[], bypass: User[] = []) =>
-      asAdministrator(store).rules.set(repository, { branchPattern, required, bypass })
+    const set = (refPattern: string, required: string[], bypass: User[] = []) =>
+      asAdministrator(store).rules.set(repository, { refPattern, required, bypass })
     const bypasses = async (repositoryId: number, branch: string, userId: number) =>
       isBypassedBy(rulesOfRef(await rules.load(repositoryId), `refs/heads/${branch}`), userId)
 
@@ -36,17 +36,17 @@ for (const database of databases) {
 
     await set('release/*', ['deploy', 'ci/*'], [bob, alice, bob])
     await set('release/2', ['ci/*', 'lint', 'lint'], [alice])
-    await asAdministrator(store).rules.set(other, { branchPattern: '*', required: ['other'], bypass: [] })
+    await asAdministrator(store).rules.set(other, { refPattern: '*', required: ['other'], bypass: [] })
     t.same(await rules.load(id), [
       {
-        branchPattern: 'release/*',
+        refPattern: 'release/*',
         required: ['deploy', 'ci/*'],
         bypass: [
           { id: alice.id, name: 'alice' },
           { id: bob.id, name: 'Bob' },
         ],
       },
-      { branchPattern: 'release/2', required: ['ci/*', 'lint'], bypass: [{ id: alice.id, name: 'alice' }] },
+      { refPattern: 'release/2', required: ['ci/*', 'lint'], bypass: [{ id: alice.id, name: 'alice' }] },
     ])
     t.same(await rules.requiredPatterns(id, 'refs/heads/release/1/x'), ['deploy', 'ci/*'])
     t.same(
@@ -78,7 +78,7 @@ for (const database of databases) {
     )
     await t.rejects(
       asAdministrator(store).rules.remove(repository, 'release/2'),
-      violation(/no rule for the branch pattern "release\/2"/),
+      violation(/no rule for the pattern "release\/2"/),
     )
 
     await asAdministrator(store).rules.remove(repository, 'release/*')
@@ -99,6 +99,36 @@ for (const database of databases) {
       ],
     )
 
+    await set('refs/tags/v*', ['ci'])
+    await set('refs/tags/w*', ['ci'])
+    t.same(await rules.listPatternsBeforeTags(id), [])
+    await store.engine.kysely
+      .updateTable('branch_rules')
+      .set({ created_at: 1 })
+      .where('branch_pattern', '=', 'refs/tags/v*')
+      .execute()
+    t.same(await rules.listPatternsBeforeTags(id), ['refs/tags/v*'], 'older than this version')
+    await set('refs/tags/v*', ['lint'])
+    t.same(await rules.listPatternsBeforeTags(id), ['refs/tags/v*'], 'also if it was replaced since then')
+    t.same(await rules.listPatternsBeforeTags(other.id), [])
+
+    const by = { kind: 'user', user: alice, address: '192.0.2.1' } as const
+    const update = (name: string) => ({ ref: `refs/tags/${name}`, old: '0', new: '1' })
+    const many = Array.from({ length: 10_000 }, (_, index) => update(`v${index}`))
+    const reasons = { moved: many, deleted: [update('one')], none: [] }
+    await rules.recordBypasses(
+      { by, repositoryId: id, repositoryName: 'alice/rocket' },
+      new Map(Object.entries(reasons).map(([reason, updates]) => [reason, new Set(updates)])),
+    )
+    const bypassed = (await listEvents(store)).filter(({ action }) => action === 'rule.bypassed')
+    t.equal(bypassed.length, 201)
+    t.same(bypassed.at(-1)?.details, { ...update('one'), reason: 'deleted' })
+    t.same(
+      bypassed.slice(0, -1).flatMap(({ details }) => details.updates),
+      many,
+      'fifty in an event, and all of them',
+    )
+
     await set('b0', ['lint'], [bob])
     await asAdministrator(store).users.delete('bob')
     t.notOk(await bypasses(id, 'b0', bob.id))
@@ -115,8 +145,8 @@ test('limits', async (t) => {
   const names = { owner: 'alice', name: 'rocket', visibility: 'public', objectFormat: 'sha1' } as const
   const repository = await asAdministrator(store).repositories.create(names)
   const { id } = repository
-  const set = (branchPattern: string, required: string[], bypass: User[] = []) =>
-    asAdministrator(store).rules.set(repository, { branchPattern, required, bypass })
+  const set = (refPattern: string, required: string[], bypass: User[] = []) =>
+    asAdministrator(store).rules.set(repository, { refPattern, required, bypass })
   const many = Array.from({ length: 21 }, (_, index) => `ci/${index}`)
   await set('🚀'.repeat(255), many.slice(1))
   await t.rejects(set('a'.repeat(256), ['ci']), violation(/256 characters long; at most 255/))

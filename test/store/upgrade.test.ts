@@ -86,7 +86,7 @@ async function expectAccountsAndRules(
   const answer = await report('acme/rocket', SHA, { state: 'success', context: 'ci/build' }, token)
   t.equal(answer.status, 403, 'a limited token stays limited')
   t.same(await store.rules.load(repositoryId), [
-    { branchPattern: 'main', required: ['ci/build', 'ci/lint*'], bypass: [{ id: 1, name: 'Alice' }] },
+    { refPattern: 'main', required: ['ci/build', 'ci/lint*'], bypass: [{ id: 1, name: 'Alice' }] },
   ])
   t.match(await store.engine.kysely.selectFrom('sessions').selectAll().execute(), [
     { user_id: 1, address: '192.0.2.7', user_agent: /Firefox/ },

@@ -373,7 +373,7 @@ async function administer(group: string, name: string) {
   const context = `ci/${'x'.repeat(80)}`
   const status = { state: 'success', description: null, target_url: null } as const
   await store.statuses.report({ repositoryId: id, sha: commits[0] ?? '', context, ...status })
-  const rule = { branchPattern: 'main', required: [context, 'lint/*'], bypass: [] }
+  const rule = { refPattern: 'main', required: [context, 'lint/*'], bypass: [] }
   await asAdministrator(store).rules.set({ id, ...repository }, rule)
   await asAdministrator(store).collaborators.set(
     { owner: group, name: 'rocket' },

@@ -22,10 +22,10 @@ async function createRepository(name: string, count: number) {
     const target_url = `https://ci.example.org/${encodeURIComponent(context)}`
     return server.store.statuses.report({ repositoryId: id, sha, context, state, description, target_url })
   }
-  const require = (branchPattern: string, ...required: string[]) =>
+  const require = (refPattern: string, ...required: string[]) =>
     asAdministrator(server.store).rules.set(
       { id, owner: 'alice', name },
-      { branchPattern, required, bypass: [] },
+      { refPattern, required, bypass: [] },
     )
   return { path, commits: commits.reverse(), report, require, url: `${url}/alice/${name}` }
 }

@@ -352,8 +352,8 @@ t.test('a verdict is a sentence beside the combined state, where a rule still ap
   const { name, path, commits, report, page } = await setUp()
   const [, middle = '', sha = ''] = commits
   const repository = await server.store.repositories.get('alice', name)
-  const require = (branchPattern: string, ...required: string[]) =>
-    asAdministrator(server.store).rules.set(repository, { branchPattern, required, bypass: [] })
+  const require = (refPattern: string, ...required: string[]) =>
+    asAdministrator(server.store).rules.set(repository, { refPattern, required, bypass: [] })
   const read = async (path: string) => (await anonymous.get(path)).body
   for (const commit of commits) await report(commit, 'ci/mac', 'success')
   await report(sha, 'docs', 'success')

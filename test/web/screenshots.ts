@@ -89,7 +89,7 @@ async function prepare(): Promise<string[]> {
   const create = (name: string) => addRepository(store, `acme/${name}`, { commits: 0 })
   const { id: repositoryId, path } = await create('rocket')
   const rocket = { id: repositoryId, owner: 'acme', name: 'rocket' }
-  await asAdministrator(store).rules.set(rocket, { branchPattern: 'main', required: REQUIRED, bypass: [] })
+  await asAdministrator(store).rules.set(rocket, { refPattern: 'main', required: REQUIRED, bypass: [] })
   const report = (sha: string, context: string, state: StatusState) =>
     store.statuses.report({
       repositoryId,

@@ -4,6 +4,7 @@ import { asAdministrator } from '../helpers/changes.ts'
 import { databases } from '../helpers/databases.ts'
 import { git } from '../helpers/git.ts'
 import { createAccount, csrfOf, openPageClient } from '../helpers/page-client.ts'
+import { addReport } from '../helpers/records.ts'
 import { startServer } from '../helpers/server.ts'
 
 async function setUp(t: Test, options: Parameters<typeof startServer>[1] = {}) {
@@ -151,6 +152,77 @@ t.test('settings are for admins who have signed in, and no token', async (t) => 
   t.equal((await server.store.repositories.get('alice', 'open')).visibility, 'public')
 })
 
+t.test('rules of tags have a group and a preview of their own, and old ones can be removed', async (t) => {
+  const { server, alice } = await setUp(t)
+  const { id: repositoryId, path, commits } = await server.createRepository('alice/tagged', { commits: 2 })
+  const { store } = server
+  const [first = '', second = ''] = commits
+  await addReport({ store, repositoryId, sha: first }, 'ci')
+  for (const [name, sha] of [
+    ['v1', first],
+    ['v2', second],
+    ['V3', second],
+  ] as const)
+    git(path, '-c', 'user.name=x', '-c', 'user.email=x', 'tag', '-m', 'x', name, sha)
+  git(path, 'branch', 'refs/tags/v9', first)
+  const page = '/alice/tagged/settings/checks'
+  const send = (branch: string, change: string, seen = 'null') =>
+    alice.submit(page, page, { branch, context: 'ci', required: '', bypass: '', seen, change })
+
+  const { status, body } = await send('refs/tags/v*', 'preview')
+  t.equal(status, 200)
+  const preview = /<section aria-labelledby="preview">.*?<\/section>/s.exec(body)?.[0] ?? ''
+  t.match(preview, 'What the newest tags that match would have got')
+  t.equal(preview.match(/class="commit"/g)?.length, 2, 'neither V3 nor a branch')
+  t.match(preview, /accepted<\/span>\s+<span class="subject"><bdi>v1<\/bdi>/)
+  t.match(preview, /refused<\/span>\s+<span class="subject"><bdi>v2<\/bdi><\/span>.*ci has not reported/s)
+  t.match((await send('refs/tags/w*', 'preview')).body, /There are no tags that match.*no tag matches yet/s)
+  t.match(await send('refs/tags/v/', 'preview'), {
+    status: 422,
+    body: /branch-error">Pattern .*name of a tag may not end/,
+  })
+  t.match(await send(' main', 'set'), { status: 422, body: /did you mean &quot;main&quot;\?/ })
+
+  const saved = await send('refs/tags/w*', 'set')
+  t.equal(
+    await messageOf(alice, saved.headers.get('location')),
+    'Saved the rule for refs/tags/w* (no tag matches yet).',
+  )
+  for (const refPattern of ['main', 'refs/tags/v*'])
+    await asAdministrator(store).rules.set(
+      { id: repositoryId, owner: 'alice', name: 'tagged' },
+      { refPattern, required: ['ci'], bypass: [] },
+    )
+  // As a version before 0.4.0 stored it.
+  await store.engine.kysely
+    .insertInto('branch_rules')
+    .values({ repository_id: repositoryId, branch_pattern: ' main', required: '["ci"]', created_at: 1 })
+    .execute()
+  const groups = (await alice.get(page)).body.match(/role="group" aria-label="\w+">.*?<\/table>/gs) ?? []
+  t.equal(groups.length, 2)
+  t.match(groups[0], /aria-label="Branches".*<bdi> main<\/bdi>.*never matches.*<bdi>main<\/bdi>/s)
+  t.notMatch(groups[0], 'refs/tags/')
+  t.match(groups[1], /aria-label="Tags".*refs\/tags\/v\*.*refs\/tags\/w\*/s)
+  const overview = (await alice.get('/alice/tagged')).body
+  t.match(
+    overview,
+    /A push to these branches.*<dt><bdi>main<\/bdi>.*These tags are created on commits.*<dt><bdi>refs\/tags\/v\*/s,
+  )
+  for (const path of [`/alice/tagged/commits/${second}`, '/alice/tagged?ref=refs/tags/v2'])
+    t.match(
+      (await alice.get(path)).body,
+      '<strong><bdi>refs/tags/v2</bdi></strong>: <bdi>ci has not reported</bdi>',
+      `${path} says what the tag lacks`,
+    )
+
+  const removed = await send(' main', 'remove', JSON.stringify({ required: ['ci'], bypass: [] }))
+  t.equal(await messageOf(alice, removed.headers.get('location')), 'Removed the rule for  main.')
+  t.same(
+    (await store.rules.load(repositoryId)).map(({ refPattern }) => refPattern),
+    ['main', 'refs/tags/v*', 'refs/tags/w*'],
+  )
+})
+
 t.test('required checks are chosen from those that reported, previewed and saved', async (t) => {
   const { server, alice } = await setUp(t)
   const { id: repositoryId, commits } = await server.createRepository('alice/rocket', { commits: 2 })
@@ -187,17 +259,17 @@ t.test('required checks are chosen from those that reported, previewed and saved
   t.equal(await messageOf(alice, saved.headers.get('location')), 'Saved the rule for main.')
   const bob = await store.users.get('bob')
   const stored = {
-    branchPattern: 'main',
+    refPattern: 'main',
     required: ['ci/"<build>', 'lint/*'],
     bypass: [{ id: bob.id, name: 'bob' }],
   }
   t.same(await store.rules.load(repositoryId), [stored])
   const late = await send({ ...rule, change: 'set' })
   t.equal(late.status, 422, 'another rule than the form began with')
-  t.match(late.body, 'The rule for these branches is another one by now')
+  t.match(late.body, 'The rule is another one by now')
   for (const [fields, problem] of [
     [{ branch: 'a*b', context: '', required: 'lint/*' }, 'all required patterns contain'],
-    [{ branch: 'refs/heads/main' }, 'id="branch-error">Branch pattern'],
+    [{ branch: 'refs/heads/main' }, 'id="branch-error">Pattern'],
     [{ branch: 'release', bypass: 'nobody' }, 'id="bypass-error">There is no user &quot;nobody&quot;'],
   ] as const) {
     const { status, body } = await send({ ...rule, ...fields, change: 'set' })

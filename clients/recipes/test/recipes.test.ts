@@ -117,17 +117,17 @@ t.test('a bare repository refuses what the branch rules do not allow', async (t)
   install(folder)
   const repository = await server.store.repositories.get('acme', 'rocket')
   await asAdministrator(server.store).rules.set(repository, {
-    branchPattern: 'main',
+    refPattern: 'main',
     required: ['ci/*', 'lint'],
     bypass: [],
   })
   await asAdministrator(server.store).rules.set(repository, {
-    branchPattern: '*-stable',
+    refPattern: '*-stable',
     required: ['soak'],
     bypass: [],
   })
   await asAdministrator(server.store).rules.set(repository, {
-    branchPattern: 'refs/tags/r*',
+    refPattern: 'refs/tags/r*',
     required: ['release'],
     bypass: [],
   })
@@ -308,7 +308,7 @@ t.test('a merge button that obeys the rules', async (t) => {
   }
   for (const [required, [script, variables]] of Object.entries(gates)) {
     await asAdministrator(server.store).rules.set(repository, {
-      branchPattern: 'gated',
+      refPattern: 'gated',
       required: [required],
       bypass: [],
     })

@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
-import { type BranchRule, flawsOfRule, MAX_REPOSITORY_PATTERNS } from '../../domain/branch-rules.ts'
 import { BRANCHES, TAGS } from '../../domain/ref-names.ts'
-import { isCaseSensitive, isTagPattern, noteOnPattern } from '../../domain/rule-patterns.ts'
+import { flawsOfRule, MAX_REPOSITORY_PATTERNS, type RefRule } from '../../domain/ref-rules.ts'
+import { flawOfPattern, isCaseSensitive, isTagPattern, noteOnPattern } from '../../domain/rule-patterns.ts'
 import { GitFailed, RepositoryUnavailable } from '../../git/errors.ts'
 import { openRepository } from '../../git/opened-repository.ts'
 import { listRefs } from '../../git/refs/list-refs.ts'
@@ -27,19 +27,19 @@ export function addRuleCommands(program: Command, settings: Settings): void {
       'contexts that must have reported success, at least one by its exact name; * stands for any characters',
     )
     .option('--bypass <user...>', 'who may push to these branches and tags without the checks')
-    .action((fullName: string, branchPattern: string, options: { require: string[]; bypass?: string[] }) =>
+    .action((fullName: string, refPattern: string, options: { require: string[]; bypass?: string[] }) =>
       withStore(settings, async (store) => {
         const repository = await findRepository(store, fullName)
         const bypass = await Promise.all((options.bypass ?? []).map((name) => store.users.get(name)))
-        const rule = { branchPattern, required: options.require, bypass }
+        const rule = { refPattern, required: options.require, bypass }
         const total = await asAdministrator(store)((change) => store.rules.set(change, repository, rule))
         if (total > MAX_REPOSITORY_PATTERNS)
           say(
             `The rules of ${fullName} together require ${total} patterns; at most ${MAX_REPOSITORY_PATTERNS} are allowed now. They keep working, but no pattern can be added.`,
           )
-        const note = noteOnPattern(branchPattern, await refNames(repository))
-        if (note !== null) say(`${branchPattern}: ${note}`)
-        if (isCaseSensitive(branchPattern)) say(`${branchPattern}: upper and lower case differ`)
+        const note = noteOnPattern(refPattern, await refNames(repository))
+        if (note !== null) say(`${refPattern}: ${note}`)
+        if (isCaseSensitive(refPattern)) say(`${refPattern}: upper and lower case differ`)
       }),
     )
 
@@ -53,13 +53,14 @@ export function addRuleCommands(program: Command, settings: Settings): void {
         const repositories =
           fullName === undefined ? await store.repositories.list() : [await findRepository(store, fullName)]
         for (const { id, owner, name } of repositories) {
+          const older = await store.rules.listPatternsBeforeTags(id)
           for (const rule of await store.rules.load(id))
             rows.push({
               repository: `${owner}/${name}`,
-              branch: rule.branchPattern,
+              branch: rule.refPattern,
               require: rule.required,
               bypass: rule.bypass.map((user) => user.name),
-              note: notesOn(rule).join('; '),
+              note: notesOn(rule, older.includes(rule.refPattern)).join('; '),
             })
         }
         printList(rows, options.json, 'There are no rules.')
@@ -69,17 +70,22 @@ export function addRuleCommands(program: Command, settings: Settings): void {
   rule
     .command('remove <owner/name> <pattern>')
     .description('remove the rule with this pattern')
-    .action((fullName: string, branchPattern: string) =>
+    .action((fullName: string, refPattern: string) =>
       changeStore(settings, (change, store) =>
-        store.rules.remove(change, splitFullName(fullName), branchPattern),
+        store.rules.remove(change, splitFullName(fullName), refPattern),
       ),
     )
 }
 
-/** Returns what `rule list` says about a rule. */
-function notesOn(rule: BranchRule): string[] {
-  // Earlier versions stored such rules too, and protected nothing.
-  return [...flawsOfRule(rule), ...(isTagPattern(rule.branchPattern) ? ['protects tags since 0.4.0'] : [])]
+/**
+ * Returns what `rule list` says about a rule.
+ *
+ * @param isOlder whether version 0.4.0 found it in the database
+ */
+function notesOn(rule: RefRule, isOlder: boolean): string[] {
+  // Versions before did not apply it.
+  const isNewlyApplied = isOlder && isTagPattern(rule.refPattern) && flawOfPattern(rule.refPattern) === null
+  return [...flawsOfRule(rule), ...(isNewlyApplied ? ['protects tags since 0.4.0'] : [])]
 }
 
 /** Returns the full names of all branches and tags; null if they cannot be read now. */

@@ -1,5 +1,5 @@
-import { type BranchRule, refRuleMatcher } from '../../domain/branch-rules.ts'
 import { BRANCHES, TAGS } from '../../domain/ref-names.ts'
+import { type RefRule, refRuleMatcher } from '../../domain/ref-rules.ts'
 import { replaceHidden } from '../../util/replace-characters.ts'
 import { truncate } from '../../util/truncate.ts'
 
@@ -29,7 +29,7 @@ const MAX_NAME = 100
  * @param rules of the repository
  * @param url of the repository's page
  */
-export function adviceOf(ruledOut: readonly RuledOut[], rules: readonly BranchRule[], url: string): string[] {
+export function adviceOf(ruledOut: readonly RuledOut[], rules: readonly RefRule[], url: string): string[] {
   const lines = ruledOut.slice(0, MAX_REFS).flatMap(({ ref, obstacle, sha }) => {
     const name = shown(ref.startsWith(TAGS) ? ref.slice(TAGS.length) : ref.slice(BRANCHES.length))
     const isDeletion = obstacle === 'branch deleted' || obstacle === 'tag deleted'
@@ -41,7 +41,7 @@ export function adviceOf(ruledOut: readonly RuledOut[], rules: readonly BranchRu
   return more > 0 ? [...lines, `And ${more} more.`] : lines
 }
 
-function nextStep(ref: string, name: string, obstacle: Obstacle, rules: readonly BranchRule[]): string {
+function nextStep(ref: string, name: string, obstacle: Obstacle, rules: readonly RefRule[]): string {
   switch (obstacle) {
     case 'checks':
       if (ref.startsWith(TAGS)) return 'push the commit to a branch, and the tag when its checks have passed'
@@ -59,7 +59,7 @@ function nextStep(ref: string, name: string, obstacle: Obstacle, rules: readonly
 }
 
 /** Returns words for a branch that may be pushed to without checks, so that CI sees the commit. */
-function otherBranch(name: string, rules: readonly BranchRule[]): string {
+function otherBranch(name: string, rules: readonly RefRule[]): string {
   const rulesOf = refRuleMatcher(rules)
   const free = [`${name}-checks`, `checks-${name}`].find(
     (branch) => rulesOf(`${BRANCHES}${branch}`).length === 0,

@@ -1,13 +1,12 @@
 import { Blocked } from '../../auth/budget.ts'
-import { type BranchRule, isBypassedBy, refRuleMatcher, requiredBy } from '../../domain/branch-rules.ts'
 import { TAGS } from '../../domain/ref-names.ts'
+import { isBypassedBy, type RefRule, refRuleMatcher, requiredBy } from '../../domain/ref-rules.ts'
 import { explainVerdict } from '../../domain/verdict.ts'
 import { ServiceError } from '../../errors.ts'
 import type { OpenedRepository } from '../../git/opened-repository.ts'
 import { readSymbolicRefs } from '../../git/refs/symbolic-refs.ts'
 import { decodeLatin1 } from '../../git/run-git.ts'
 import type { Pusher, RefUpdate } from '../../store/audit/audit.ts'
-import type { Bypass } from '../../store/repositories/rules.ts'
 import type { Store } from '../../store/store.ts'
 import { adviceOf, type Obstacle, type RuledOut } from './advice.ts'
 import { NO_OBJECT } from './commands.ts'
@@ -20,7 +19,7 @@ interface GatedPush {
   pusher: Pusher
   opened: OpenedRepository
   /** The rules before git started. */
-  rules: readonly BranchRule[]
+  rules: readonly RefRule[]
 }
 
 /** What is decided about the refs of a push. */
@@ -44,7 +43,7 @@ interface GateOptions {
 interface RuledUpdate {
   update: RefUpdate
   /** Each branch and tag that it changes. */
-  refs: { ref: string; rules: BranchRule[] }[]
+  refs: { ref: string; rules: RefRule[] }[]
 }
 
 /** Why an update is refused. */
@@ -67,7 +66,7 @@ interface Comparison {
  * are compared together.
  */
 export const MAX_RULED_BRANCHES = 50
-const FAILED = 'the server cannot check the rules of its branches now; push again later'
+const FAILED = 'the server cannot check the rules of the repository now; push again later'
 const NO_ACCESS = 'you may not push here any more'
 const ATOMIC = 'the push is atomic, and another ref was refused'
 const BRANCH_DELETED: RefRefusal = {
@@ -126,7 +125,7 @@ async function decideRefs(
   const refsOf = await findRefs(opened, signal)
   const branches = new Map<RefUpdate, Comparison>()
   const tags = new Map<RefUpdate, Comparison>()
-  const compare = async (rules: readonly BranchRule[]) => {
+  const compare = async (rules: readonly RefRule[]) => {
     const ruled = ruledUpdates(rules, updates, refsOf)
     const updatesOf = (ofKind: (it: RuledUpdate) => boolean, known: ReadonlyMap<RefUpdate, Comparison>) =>
       ruled.filter((it) => ofKind(it) && !known.has(it.update)).map(({ update }) => update)
@@ -150,7 +149,7 @@ async function decideRefs(
 
   const refusals = new Map<string, string>()
   const ruledOut: RuledOut[] = []
-  const bypasses: Bypass[] = []
+  const bypasses = new Map<string, Set<RefUpdate>>()
   for (const { update, refs } of ruled) {
     signal.throwIfAborted()
     for (const { ref, rules } of refs) {
@@ -161,7 +160,7 @@ async function decideRefs(
       if (refusal === null) continue
       const { reason, obstacle } = refusal
       if (obstacle !== null && isBypassedBy(rules, userId)) {
-        bypasses.push({ ...update, reason })
+        bypasses.set(reason, (bypasses.get(reason) ?? new Set()).add(update))
         continue
       }
       refusals.set(update.ref, reason)
@@ -172,8 +171,9 @@ async function decideRefs(
   const advice = adviceOf(ruledOut, rulesNow, repositoryUrl)
   if (atomic && refusals.size > 0)
     return { refusals: new Map([...refuseAll(updates, ATOMIC).refusals, ...refusals]), advice }
-  const usedBypasses = bypasses.filter(({ ref }) => !refusals.has(ref))
-  if (usedBypasses.length > 0) await store.rules.recordBypasses(pusher, usedBypasses)
+  for (const bypassed of bypasses.values())
+    for (const update of bypassed) if (refusals.has(update.ref)) bypassed.delete(update)
+  if (bypasses.size > 0) await store.rules.recordBypasses(pusher, bypasses)
   return { refusals, advice }
 }
 
@@ -182,7 +182,7 @@ async function unmetChecks(
   store: GatedPush['store'],
   repositoryId: number,
   sha: string,
-  rules: readonly BranchRule[],
+  rules: readonly RefRule[],
 ): Promise<RefRefusal | null> {
   const { reason } = explainVerdict(await store.statuses.list(repositoryId, sha), requiredBy(rules))
   return reason === null ? null : { reason, obstacle: 'checks' }
@@ -243,7 +243,7 @@ async function findRefs(
 
 /** Returns the updates of branches and tags with rules. Rules match no other refs. */
 function ruledUpdates(
-  rules: readonly BranchRule[],
+  rules: readonly RefRule[],
   updates: readonly RefUpdate[],
   refsOf: (ref: string) => string[],
 ): RuledUpdate[] {

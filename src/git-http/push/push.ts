@@ -1,5 +1,5 @@
-import { type BranchRule, rulesOfRef } from '../../domain/branch-rules.ts'
 import { BRANCHES } from '../../domain/ref-names.ts'
+import { type RefRule, rulesOfRef } from '../../domain/ref-rules.ts'
 import type { OpenedRepository } from '../../git/opened-repository.ts'
 import { followFirstBranch } from '../../git/refs/default-branch.ts'
 import { type RefIds, readRefIds } from '../../git/refs/ref-ids.ts'
@@ -72,7 +72,7 @@ export class Push {
   readonly request: PushRequest
   readonly report: PushReport
   /** The rules before git started. */
-  rules: readonly BranchRule[] = []
+  rules: readonly RefRule[] = []
   /** What git's report is preceded by. */
   advice: Buffer = Buffer.alloc(0)
   readonly #options: PushOptions

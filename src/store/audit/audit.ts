@@ -126,8 +126,11 @@ interface RepositoryActions {
   /** `from`: the rule before; null if it is new. */
   'rule.set': RuleDetails & { branches: string; from: RuleDetails | null }
   'rule.removed': { branches: string; from: RuleDetails }
-  /** `reason`: why it would have been refused. `as`: see `PushedAs`. */
-  'rule.bypassed': RefUpdate & { reason: string } & PushedAs
+  /**
+   * `reason`: why the update would have been refused, or each of several `updates` of a push.
+   * `as`: see `PushedAs`.
+   */
+  'rule.bypassed': (RefUpdate | { updates: RefUpdate[] }) & { reason: string } & PushedAs
   'status.deleted': { sha: string; context: string }
   /**
    * The first updates that git made; those of which it is unknown, because the ref has another

@@ -10,12 +10,15 @@ import {
   type NamedRepository,
   type PushedAs,
   type Pusher,
+  type RefUpdate,
 } from './audit.ts'
 
 type Row = Selectable<Tables['audit_events']>
 
 /** Events that one statement stores; the databases limit its parameters. */
 const MAX_ROWS = 1_000
+/** Maximum number of updates that an event lists. */
+export const MAX_UPDATES = 50
 /** Maximum length of a text in an event, in code points. */
 const MAX_TEXT = 255
 /** Maximum length of the details in JSON, in characters. */
@@ -92,6 +95,11 @@ export async function pushedRepository(
 ): Promise<{ repository: NamedRepository; pushedAs: PushedAs }> {
   const name = (await repositoryNameOf(db, id)) ?? used
   return { repository: { id, name }, pushedAs: nameKey(name) === nameKey(used) ? {} : { as: used } }
+}
+
+/** Returns an update of the protocol as events name it: see `RefUpdate`. */
+export function decodeName(update: RefUpdate): RefUpdate {
+  return { ...update, ref: Buffer.from(update.ref, 'latin1').toString() }
 }
 
 function objectOf(event: AuditEvent): string {

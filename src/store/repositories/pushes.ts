@@ -2,7 +2,7 @@ import { sql, type Transaction } from 'kysely'
 import { nameKey } from '../../domain/names.ts'
 import type { Actor, AuditEvent, NamedRepository, PushDetails, Pusher, RefUpdate } from '../audit/audit.ts'
 import type { Audit } from '../audit/change.ts'
-import { pushedRepository, readDetails, recordEvents } from '../audit/event-rows.ts'
+import { decodeName, MAX_UPDATES, pushedRepository, readDetails, recordEvents } from '../audit/event-rows.ts'
 import type { Engine } from '../engine.ts'
 import { prepare } from '../prepared.ts'
 import { locate } from '../repository-files.ts'
@@ -35,8 +35,6 @@ export interface OpenPush {
   isOverdue: boolean
 }
 
-/** Maximum number of updates that an event lists. */
-const MAX_UPDATES = 50
 /** Open pushes that are read at a time. */
 const BATCH = 100
 
@@ -250,8 +248,4 @@ function eventOf(
     ...pushedAs,
   }
   return { action: 'push', repository, details }
-}
-
-function decodeName(update: RefUpdate): RefUpdate {
-  return { ...update, ref: Buffer.from(update.ref, 'latin1').toString() }
 }

@@ -1,29 +1,26 @@
 import { schemas } from '../../../generated/schemas.ts'
+import { nameKey } from '../../domain/names.ts'
+import { checkPattern, readPatterns } from '../../domain/patterns.ts'
 import {
-  type BranchRule,
   checkPatternTotal,
+  type RefRule,
   requiredBy,
   rulesOfRef,
   validateRule,
-} from '../../domain/branch-rules.ts'
-import { nameKey } from '../../domain/names.ts'
-import { checkPattern, readPatterns } from '../../domain/patterns.ts'
+} from '../../domain/ref-rules.ts'
 import { Refusal } from '../../domain/refusal.ts'
 import { memoizeByObject } from '../../util/memoize.ts'
 import { administeredRepository, namedAs, type RepositoryName } from '../access/administration.ts'
-import type { Pusher, RefUpdate } from '../audit/audit.ts'
+import type { AuditEvent, Pusher, RefUpdate } from '../audit/audit.ts'
 import type { Audit, Change } from '../audit/change.ts'
-import { pushedRepository } from '../audit/event-rows.ts'
+import { decodeName, MAX_UPDATES, pushedRepository } from '../audit/event-rows.ts'
 import type { Engine } from '../engine.ts'
 import { prepare } from '../prepared.ts'
 import type { Queries } from '../tables.ts'
 import { nowInSeconds } from '../time.ts'
 
-/** An update of a branch that its rules would have refused. */
-export interface Bypass extends RefUpdate {
-  /** Why it would have been refused. */
-  reason: string
-}
+/** The first migration of version 0.4.0, the first that applies rules to tags. */
+const FIRST_WITH_TAG_RULES = '016-runs'
 
 /**
  * Returns functions that manage the required checks of branches and tags. All rules whose pattern
@@ -32,7 +29,7 @@ export interface Bypass extends RefUpdate {
 export function createRuleStore(engine: Engine, audit: Audit) {
   const { kysely } = engine
   const ofRepository = prepare<{ repositoryId: number }>()((p) => rowsOf(kysely, p.repositoryId))
-  const rulesOf = memoizeByObject((rows: RuleRow[]): BranchRule[] =>
+  const rulesOf = memoizeByObject((rows: RuleRow[]): RefRule[] =>
     [...Map.groupBy(rows, (row) => row.branch_pattern)].map(ruleOf),
   )
 
@@ -40,7 +37,7 @@ export function createRuleStore(engine: Engine, audit: Audit) {
    * Returns the rules of a repository, ordered by the code points of their patterns. Returns the
    * same array as before while the database is sure that nothing has changed.
    */
-  const load = async (repositoryId: number): Promise<readonly BranchRule[]> =>
+  const load = async (repositoryId: number): Promise<readonly RefRule[]> =>
     rulesOf(await engine.read(ofRepository, { repositoryId }, { key: `rules ${repositoryId}` }))
 
   return {
@@ -58,18 +55,48 @@ export function createRuleStore(engine: Engine, audit: Audit) {
       return requiredBy(rulesOfRef(await load(repositoryId), ref))
     },
 
-    /** Records updates that a user may make although rules refuse them. */
-    recordBypasses: (pusher: Pusher, bypasses: readonly Bypass[]) =>
+    /**
+     * Returns the patterns of rules that are older than the schema of version 0.4.0 in this
+     * database. Versions before did not apply rules to tags.
+     */
+    async listPatternsBeforeTags(repositoryId: number): Promise<string[]> {
+      const upgraded = kysely
+        .selectFrom('schema_migrations')
+        .select('applied_at')
+        .where('name', '=', FIRST_WITH_TAG_RULES)
+      const rows = await kysely
+        .selectFrom('branch_rules')
+        .select('branch_pattern')
+        .where('repository_id', '=', repositoryId)
+        .where('created_at', '<', upgraded)
+        .execute()
+      return rows.map((row) => row.branch_pattern)
+    },
+
+    /**
+     * Records updates that a user may make although rules refuse them, by the reason. An event names
+     * one update, or up to `MAX_UPDATES`: a push may have thousands.
+     */
+    recordBypasses: (pusher: Pusher, bypasses: ReadonlyMap<string, ReadonlySet<RefUpdate>>) =>
       audit.transaction(pusher.by, async (change) => {
         const { repository, pushedAs } = await pushedRepository(change.db, pusher)
         const event = { action: 'rule.bypassed', repository } as const
-        await change.record(...bypasses.map((bypass) => ({ ...event, details: { ...bypass, ...pushedAs } })))
+        const events: AuditEvent[] = []
+        for (const [reason, bypassed] of bypasses) {
+          const all = [...bypassed].map(decodeName)
+          for (let start = 0; start < all.length; start += MAX_UPDATES) {
+            const updates = all.slice(start, start + MAX_UPDATES)
+            const only = updates.length === 1 ? updates[0] : undefined
+            events.push({ ...event, details: { ...(only ?? { updates }), reason, ...pushedAs } })
+          }
+        }
+        await change.record(...events)
       }),
   }
 }
 
 /**
- * Stores a rule. Replaces the rule with the same branch pattern.
+ * Stores a rule. Replaces the rule with the same pattern.
  *
  * @param expected `ruleState` of the rule before, as far as the caller knows; default: any
  * @returns the number of patterns that all rules of the repository require
@@ -79,16 +106,16 @@ export function createRuleStore(engine: Engine, audit: Audit) {
 async function setRule(
   change: Change,
   repository: RepositoryName,
-  rule: BranchRule,
+  rule: RefRule,
   expected?: string,
 ): Promise<number> {
-  const { branchPattern, required, bypass } = validateRule(rule)
+  const { refPattern, required, bypass } = validateRule(rule)
   const { db } = change
   const row = await administeredRepository(change, repository)
   const rows = await rowsOf(db, row.id).execute()
-  const from = detailsOf(rows, branchPattern)
+  const from = detailsOf(rows, refPattern)
   checkUnchangedRule(from, expected)
-  const others = rows.filter((row) => row.branch_pattern !== branchPattern)
+  const others = rows.filter((row) => row.branch_pattern !== refPattern)
   const total = countPatterns(others) + required.length
   checkPatternTotal(countPatterns(rows), total)
 
@@ -96,7 +123,7 @@ async function setRule(
     .insertInto('branch_rules')
     .values({
       repository_id: row.id,
-      branch_pattern: branchPattern,
+      branch_pattern: refPattern,
       required: JSON.stringify(required),
       created_at: nowInSeconds(),
     })
@@ -114,7 +141,7 @@ async function setRule(
   }
 
   const details = {
-    branches: branchPattern,
+    branches: refPattern,
     required: [...required],
     bypass: bypass.map((user) => user.name),
     from,
@@ -123,31 +150,31 @@ async function setRule(
   return total
 }
 
-/** Removes a rule. Throws as `setRule`, and Refusal if no rule has the branch pattern. */
+/** Removes a rule. Throws as `setRule`, and Refusal if no rule has the pattern. */
 async function removeRule(
   change: Change,
   repository: RepositoryName,
-  branchPattern: string,
+  refPattern: string,
   expected?: string,
 ): Promise<void> {
-  checkPattern('branch pattern', branchPattern, schemas.Branch)
+  checkPattern('pattern', refPattern, schemas.Branch)
   const { db } = change
   const row = await administeredRepository(change, repository)
-  const from = detailsOf(await rowsOf(db, row.id).execute(), branchPattern)
+  const from = detailsOf(await rowsOf(db, row.id).execute(), refPattern)
   checkUnchangedRule(from, expected)
   const deletedRule = await db
     .deleteFrom('branch_rules')
     .where('repository_id', '=', row.id)
-    .where('branch_pattern', '=', branchPattern)
+    .where('branch_pattern', '=', refPattern)
     .returning('id')
     .executeTakeFirst()
-  if (!deletedRule || !from) throw new Refusal(`there is no rule for the branch pattern "${branchPattern}"`)
-  const details = { branches: branchPattern, from }
+  if (!deletedRule || !from) throw new Refusal(`there is no rule for the pattern "${refPattern}"`)
+  const details = { branches: refPattern, from }
   await change.record({ action: 'rule.removed', repository: namedAs(row), details })
 }
 
-/** Returns a text that is another one for each rule of a branch pattern. */
-export function ruleState(rule: Pick<BranchRule, 'required' | 'bypass'> | null): string {
+/** Returns a text that is another one for each rule of a pattern. */
+export function ruleState(rule: Pick<RefRule, 'required' | 'bypass'> | null): string {
   return JSON.stringify(rule && { required: rule.required, bypass: rule.bypass.map(({ name }) => name) })
 }
 
@@ -156,9 +183,7 @@ function checkUnchangedRule(
   expected?: string,
 ): void {
   if (expected !== undefined && JSON.stringify(stored) !== expected)
-    throw new Refusal(
-      'the rule for these branches is another one by now, which somebody else has set. Nothing was changed',
-    )
+    throw new Refusal('the rule is another one by now, which somebody else has set. Nothing was changed')
 }
 
 interface RuleRow {
@@ -182,9 +207,9 @@ function rowsOf(db: Queries, repositoryId: number) {
 /** Returns a stored rule as an event names it; null if there is none. */
 function detailsOf(
   rows: readonly RuleRow[],
-  branchPattern: string,
+  refPattern: string,
 ): { required: string[]; bypass: string[] } | null {
-  const ofPattern = rows.filter((row) => row.branch_pattern === branchPattern)
+  const ofPattern = rows.filter((row) => row.branch_pattern === refPattern)
   const [rule] = ofPattern
   if (!rule) return null
   return { required: readPatterns(rule.required) ?? [], bypass: bypassOf(ofPattern).map(({ name }) => name) }
@@ -197,10 +222,10 @@ function countPatterns(rows: readonly RuleRow[]): number {
 }
 
 /** Returns the rule of rows that differ only in the user. @throws Error if it cannot be read */
-function ruleOf([branchPattern, rows]: [string, RuleRow[]]): BranchRule {
+function ruleOf([refPattern, rows]: [string, RuleRow[]]): RefRule {
   const required = readPatterns(rows[0]?.required ?? '')
-  if (required === null) throw new Error(`the rule for ${branchPattern} cannot be read`)
-  return { branchPattern, required, bypass: bypassOf(rows) }
+  if (required === null) throw new Error(`the rule for ${refPattern} cannot be read`)
+  return { refPattern, required, bypass: bypassOf(rows) }
 }
 
 /** Returns the users of the rows of one rule, ordered by name. */

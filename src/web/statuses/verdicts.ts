@@ -1,5 +1,5 @@
-import { type BranchRule, refRuleMatcher, requiredBy } from '../../domain/branch-rules.ts'
 import { BRANCHES, TAGS } from '../../domain/ref-names.ts'
+import { type RefRule, refRuleMatcher, requiredBy } from '../../domain/ref-rules.ts'
 import { type ExplainedVerdict, explainVerdict, type ReportedContext } from '../../domain/verdict.ts'
 import type { RefLists } from '../../git/history/ref-lists.ts'
 import type { RepositoryFiles } from '../../git/opened-repository.ts'
@@ -28,7 +28,7 @@ export interface BranchVerdict extends ExplainedVerdict {
  */
 export function verdictsOn(
   sha: string,
-  rules: readonly BranchRule[],
+  rules: readonly RefRule[],
   refs: readonly Ref[],
   { defaultBranch }: Pick<Refs, 'defaultBranch'>,
   reported: readonly ReportedContext[],
@@ -64,7 +64,7 @@ export function tipVerdicts(
   repository: RepositoryFiles,
   refs: Refs,
   ref: Ref | null,
-  rules: readonly BranchRule[],
+  rules: readonly RefRule[],
   reported: readonly ReportedContext[],
 ): BranchVerdict[] {
   if (ref?.kind === 'tag') return verdictsOn(ref.sha, rules, [ref], { defaultBranch: null }, reported)

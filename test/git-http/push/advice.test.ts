@@ -6,7 +6,7 @@ const SHA = '1'.repeat(40)
 
 /** Returns the advice about a ref without the page. */
 function adviceFor(ref: string, obstacle: Obstacle, patterns: string[] = []) {
-  const rules = patterns.map((branchPattern) => ({ branchPattern, required: ['ci'], bypass: [] }))
+  const rules = patterns.map((refPattern) => ({ refPattern, required: ['ci'], bypass: [] }))
   return adviceOf([{ ref, obstacle, sha: SHA }], rules, URL)
 }
 

@@ -30,8 +30,8 @@ async function setUp(name: string, objectFormat: 'sha1' | 'sha256' = 'sha1', pat
     })
   const repository = await store.repositories.get('owner', name)
   const checkout = await createCheckout(t, `${server.url}/owner/${name}.git`, objectFormat)
-  const require = (branchPattern: string, ...required: string[]) =>
-    asAdministrator(store).rules.set(repository, { branchPattern, required, bypass: [] })
+  const require = (refPattern: string, ...required: string[]) =>
+    asAdministrator(store).rules.set(repository, { refPattern, required, bypass: [] })
   await require('main', 'ci/test')
   const head = () => git(checkout, ['rev-parse', 'HEAD'])
   return {
@@ -129,18 +129,18 @@ t.test('a branch with rules is neither deleted nor pushed to by force', async (t
   t.equal(tip('main'), first)
 
   await asAdministrator(store).rules.set(repository, {
-    branchPattern: 'main',
+    refPattern: 'main',
     required: ['ci/test', 'e2e'],
     bypass: [owner],
   })
   await asAdministrator(store).rules.set(repository, {
-    branchPattern: 'm*',
+    refPattern: 'm*',
     required: ['ci/test'],
     bypass: [],
   })
   t.match((await push('--force', 'HEAD:main')).stderr, forced, 'each rule must name the user')
   await asAdministrator(store).rules.set(repository, {
-    branchPattern: 'm*',
+    refPattern: 'm*',
     required: ['ci/test'],
     bypass: [owner],
   })
@@ -189,14 +189,14 @@ t.test(
 
     await asAdministrator(store).rules.remove(repository, 'main')
     await asAdministrator(store).rules.set(repository, {
-      branchPattern: 'topic',
+      refPattern: 'topic',
       required: ['ci/test'],
       bypass: [],
     })
     t.equal((await push('HEAD:other')).code, 0)
     t.equal(headOf(), 'refs/heads/other', 'a rule for another branch does not matter')
     await asAdministrator(store).rules.set(repository, {
-      branchPattern: 'ma*',
+      refPattern: 'ma*',
       required: ['ci/test'],
       bypass: [owner],
     })
@@ -225,9 +225,9 @@ t.test('a push updates at most fifty branches with rules, unless its user may by
   gitSync(repository.path, 'symbolic-ref', 'refs/aliases/main', 'refs/heads/main')
   t.match((await push('HEAD:refs/aliases/main', ...refs(50, 'heads/m/'))).stderr, /51 branches with required/)
   t.equal((await push('HEAD:main', ...refs(49, 'heads/m/'), ...refs(60, 'tags/a'))).code, 0, 'others beside')
-  for (const branchPattern of ['main', 'm/*'])
+  for (const refPattern of ['main', 'm/*'])
     await asAdministrator(store).rules.set(repository, {
-      branchPattern,
+      refPattern,
       required: ['ci/test'],
       bypass: [owner],
     })
@@ -256,7 +256,7 @@ t.test('rules and reports count that come while git works', async (t) => {
   await report('success')
   whileGitWorks(async () => {
     await asAdministrator(store).rules.set(repository, {
-      branchPattern: 'oth*',
+      refPattern: 'oth*',
       required: ['e2e'],
       bypass: [],
     })
@@ -299,7 +299,7 @@ t.test('an address that is blocked while git works may push later', async (t) =>
   const { stderr } = await push('HEAD:main')
   store.rules.load = load
   await asAdministrator(store).failures.lift('127.0.0.1')
-  t.match(stderr, /\(the server cannot check the rules of its branches now; push again later\)/)
+  t.match(stderr, /\(the server cannot check the rules of the repository now; push again later\)/)
   t.equal((await push('HEAD:main')).code, 0)
   t.equal(tip('main').length, 40)
 })
@@ -449,7 +449,7 @@ t.test('what is no commit is refused as such', async (t) => {
   t.equal((await push('HEAD:main')).code, 0)
   await pushed()
   await asAdministrator(store).rules.set(repository, {
-    branchPattern: 'main',
+    refPattern: 'main',
     required: ['ci/test'],
     bypass: [owner],
   })
@@ -464,7 +464,7 @@ t.test('a push that expects another tip is no failure of the server', async (t) 
   const [id, tree] = [await head(), await git(checkout, ['rev-parse', 'HEAD^{tree}'])]
   for (const bypass of [[], [owner]]) {
     await asAdministrator(store).rules.set(repository, {
-      branchPattern: 'main',
+      refPattern: 'main',
       required: ['ci/test'],
       bypass,
     })
@@ -489,7 +489,7 @@ t.test('a failure refuses the push', async (t) => {
   }
   t.match(
     (await push('HEAD:main', 'HEAD:topic')).stderr,
-    /\(the server cannot check the rules of its branches now; push again later\)/,
+    /\(the server cannot check the rules of the repository now; push again later\)/,
   )
   store.statuses.list = list
   t.equal(tip('main') + tip('topic'), '')

@@ -148,7 +148,7 @@ t.test('who pushed is not told a name that the repository got meanwhile', async 
   await store.pushes.settle(await store.pushes.open(pusher, [move]), pusher, { updates: [move] })
 
   await admin.moves.rename(from, { owner: 'owner', name: 'secret-product' })
-  await store.rules.recordBypasses(pusher, [{ ...move, reason: 'no status' }])
+  await store.rules.recordBypasses(pusher, new Map([['no status', new Set([move])]]))
   await store.pushes.settle(push, pusher, { updates: [move] })
   await store.engine.kysely.transaction().execute(settleAsUnknown)
 
@@ -269,7 +269,7 @@ t.test('a server that is killed in the middle of a push loses no event and leave
   t.notOk(existsSync(old), 'so is a repository that got no row')
   t.ok(existsSync(young), 'unless a command may be creating it')
   const repository = (await store.repositories.find('owner', 'demo')) ?? assert.fail()
-  await asAdministrator(store).rules.set(repository, { branchPattern: 'x', required: ['x'], bypass: [] })
+  await asAdministrator(store).rules.set(repository, { refPattern: 'x', required: ['x'], bypass: [] })
   stops.at('for-each-ref --format=%(refname) %(symref)')
   t.notOk(await kill('deciding', stops.isStopped))
 })

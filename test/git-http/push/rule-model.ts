@@ -5,9 +5,8 @@ import { createCommits, git } from '../../helpers/git.ts'
 import { addReport } from '../../helpers/records.ts'
 import type { TestServer } from '../../helpers/server.ts'
 import { basic } from '../client.ts'
-import { beginRpc, pushBody } from '../raw.ts'
+import { beginRpc, emptyPack, pushBody } from '../raw.ts'
 
-const NONE = '0'.repeat(40)
 const REFS = [
   ...['refs/heads/main', 'refs/heads/free', 'refs/heads/refs/tags/v1', 'refs/notes/n'],
   ...['refs/tags/v1', 'refs/tags/v/2', 'refs/tags/V1', 'refs/tags/free'],
@@ -17,11 +16,20 @@ const REFS = [
  * Makes random pushes and compares the refs after each with what the rules say, written down
  * plainly. Returns how many were tried.
  */
-export async function tryRandomPushes(t: Test, server: TestServer, count: number, seed: number) {
+export async function tryRandomPushes(
+  t: Test,
+  server: TestServer,
+  objectFormat: 'sha1' | 'sha256',
+  count: number,
+  seed: number,
+) {
   const { store } = server
+  const name = `model-${objectFormat}`
+  const NONE = '0'.repeat(objectFormat === 'sha1' ? 40 : 64)
+  const pack = emptyPack(objectFormat)
   const authorization = basic('x', await server.createToken('owner'))
-  await server.createRepository('owner/model', { commits: 0 })
-  const repository = await store.repositories.get('owner', 'model')
+  await server.createRepository(`owner/${name}`, { objectFormat, commits: 0 })
+  const repository = await store.repositories.get('owner', name)
   const { path } = repository
   const commits = createCommits(path, 4, 'all')
   git(path, 'update-ref', 'refs/kept/all', commits.at(-1) ?? '')
@@ -42,8 +50,8 @@ export async function tryRandomPushes(t: Test, server: TestServer, count: number
   const tree = git(path, 'rev-parse', `${commits[0]}^{tree}`)
   const passed = new Set(commits.slice(1, 3))
   for (const sha of passed) await addReport({ store, repositoryId: repository.id, sha }, 'ci')
-  for (const branchPattern of ['main', 'refs/tags/v*'])
-    await asAdministrator(store).rules.set(repository, { branchPattern, required: ['ci'], bypass: [] })
+  for (const refPattern of ['main', 'refs/tags/v*'])
+    await asAdministrator(store).rules.set(repository, { refPattern, required: ['ci'], bypass: [] })
 
   /** The rule. What git itself refuses is not allowed either. */
   const isAllowed = (ref: string, old: string, id: string): boolean => {
@@ -70,11 +78,11 @@ export async function tryRandomPushes(t: Test, server: TestServer, count: number
     const changes = updates.filter(({ old, id }) => old !== id)
     tried += 1
     if (changes.length === 0) continue
-    const { request, answer } = beginRpc(`${server.url}/owner/model.git`, 'git-receive-pack', authorization)
-    const capabilities = ` report-status${isAtomic ? ' atomic' : ''}`
+    const { request, answer } = beginRpc(`${server.url}/owner/${name}.git`, 'git-receive-pack', authorization)
+    const capabilities = ` report-status object-format=${objectFormat}${isAtomic ? ' atomic' : ''}`
     const isDeletion = changes.every(({ id }) => id === NONE)
     const lines = changes.map(({ ref, old, id }) => `${old} ${id} ${ref}`)
-    request.end(pushBody(lines, `${capabilities} delete-refs`, isDeletion ? Buffer.alloc(0) : undefined))
+    request.end(pushBody(lines, `${capabilities} delete-refs`, isDeletion ? Buffer.alloc(0) : pack))
     const { body } = await answer
 
     const allowed = changes.filter(({ ref, old, id }) => isAllowed(ref, old, id))

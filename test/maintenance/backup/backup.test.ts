@@ -61,7 +61,7 @@ async function fill(store: Store): Promise<number> {
   const limits = { repositories: [id], contexts: ['ci/*', '🚀'], push: false }
   await asAdministrator(store).tokens.create({ ...token, hash: 'h2', expiresAt: null, limits })
   await asAdministrator(store).rules.set(rocket, {
-    branchPattern: 'release/*',
+    refPattern: 'release/*',
     required: ['ci/*', 'é "\\\u2028 🚀'],
     bypass: [alice, bob],
   })

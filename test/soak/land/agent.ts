@@ -79,7 +79,7 @@ async function startWork(t: Test): Promise<{
 }> {
   const place = await startLanding(t)
   await asAdministrator(place.server.store).rules.set(place.repository, {
-    branchPattern: 'main',
+    refPattern: 'main',
     required: CHECKS,
     bypass: [],
   })

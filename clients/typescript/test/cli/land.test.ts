@@ -198,7 +198,7 @@ t.test('what cannot be landed is refused with the reason, before anything is pus
   t.match(await land([commit]), { code: 5, stderr: /the branch land is in the way of land\/main\// })
   git(path, 'update-ref', '-d', 'refs/heads/land')
   await asAdministrator(server.store).rules.set(repository, {
-    branchPattern: '*',
+    refPattern: '*',
     required: ['ci/test'],
     bypass: [],
   })
@@ -325,7 +325,7 @@ case $* in ${hold}) ;; *) echo "$*" >>'${calls}'; exec git "$@" ;; esac
 
 t.test('interrupted at each step, it leaves nothing behind', async (t) => {
   await asAdministrator(server.store).rules.set(repository, {
-    branchPattern: 'stop/*',
+    refPattern: 'stop/*',
     required: ['ci/test'],
     bypass: [],
   })

@@ -138,7 +138,7 @@ t.test('--branch waits for what the rules of the branch require', async (t) => {
   const repository = await server.store.repositories.find('acme', 'rocket')
   if (!repository) throw new Error('the repository is missing')
   const required = ['ci/test', 'lint']
-  await asAdministrator(server.store).rules.set(repository, { branchPattern: 'main', required, bypass: [] })
+  await asAdministrator(server.store).rules.set(repository, { refPattern: 'main', required, bypass: [] })
   const report = (sha: string, context: string, state: string, description = 'as told') =>
     server.report('acme/rocket', sha, { context, state, description }, token)
   const env = { COMMIT_STATUS_URL: proxy.url }

@@ -68,7 +68,7 @@ export async function startLanding(t: Test, options: RepositoryOptions = {}): Pr
   git(checkout, 'push', '--quiet', path, `${base}:refs/heads/main`)
   git(checkout, 'reset', '--quiet', '--hard', base)
   await asAdministrator(server.store).rules.set(repository, {
-    branchPattern: 'main',
+    refPattern: 'main',
     required: ['ci/test'],
     bypass: [],
   })

@@ -1,6 +1,6 @@
-import type { BranchRule } from '../../../domain/branch-rules.ts'
 import { shortId } from '../../../domain/commit-id.ts'
 import { allows } from '../../../domain/permissions.ts'
+import type { RefRule } from '../../../domain/ref-rules.ts'
 import { isTagPattern } from '../../../domain/rule-patterns.ts'
 import { combinedCounts } from '../../../domain/states.ts'
 import type { Ref, Refs } from '../../../git/refs/read-refs.ts'
@@ -38,7 +38,7 @@ export interface RepositoryView {
   /** What the next page comes after; null on the last page. */
   older: readonly string[] | null
   isFirstPage: boolean
-  rules: readonly BranchRule[]
+  rules: readonly RefRule[]
   origin: string
 }
 
@@ -160,20 +160,20 @@ function pager({ repository, refs, ref, older, isFirstPage }: RepositoryView): H
  * Renders which checks a commit must have passed before a push moves a branch to it, or creates a tag
  * of it.
  */
-function rulesView(rules: readonly BranchRule[]): Html | string {
+function rulesView(rules: readonly RefRule[]): Html | string {
   if (rules.length === 0) return ''
   const [tags, branches] = [
-    rules.filter(({ branchPattern }) => isTagPattern(branchPattern)),
-    rules.filter(({ branchPattern }) => !isTagPattern(branchPattern)),
+    rules.filter(({ refPattern }) => isTagPattern(refPattern)),
+    rules.filter(({ refPattern }) => !isTagPattern(refPattern)),
   ]
   return html`<h2 id="rules">Required checks</h2>
     ${ruleGroup('A push to these branches is accepted when these checks have passed.', branches)}
     ${ruleGroup('These tags are created on commits whose checks have passed, and are never moved or deleted.', tags)}`
 }
 
-function ruleGroup(hint: string, rules: readonly BranchRule[]): Html | string {
+function ruleGroup(hint: string, rules: readonly RefRule[]): Html | string {
   if (rules.length === 0) return ''
-  const item = (rule: BranchRule) => html`<div><dt>${shownText(rule.branchPattern)}</dt>
+  const item = (rule: RefRule) => html`<div><dt>${shownText(rule.refPattern)}</dt>
       <dd>${enumerate(rule.required.map(shownText))}${ruleMarks(rule)}</dd></div>`
   const [shown, folded] = [rules.slice(0, UNFOLDED), rules.slice(UNFOLDED)]
   return html`<p class="hint">${hint}</p>

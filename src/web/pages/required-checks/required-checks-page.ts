@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { requiredBy, rulesOfRef, validateRule } from '../../../domain/branch-rules.ts'
 import { BRANCHES, TAGS } from '../../../domain/ref-names.ts'
+import { requiredBy, rulesOfRef, validateRule } from '../../../domain/ref-rules.ts'
 import { isTagPattern, noteOnPattern, refMatcher } from '../../../domain/rule-patterns.ts'
 import { explainVerdict } from '../../../domain/verdict.ts'
 import { insteadOf, Unavailable } from '../../../errors.ts'
@@ -28,7 +28,7 @@ interface Route extends RepositoryRoute {
 /** Commits of a preview. */
 const PREVIEWED = 10
 
-/** Registers `/{owner}/{repo}/settings/checks`: the rules of branches, for admins. */
+/** Registers `/{owner}/{repo}/settings/checks`: the rules of branches and tags, for admins. */
 export async function requiredChecksPage(pages: Pages, context: PageContext): Promise<void> {
   const { store, commitLog, pageQueue, findUser } = context
 
@@ -51,7 +51,7 @@ export async function requiredChecksPage(pages: Pages, context: PageContext): Pr
       (refs ? headOf(refs) : null)
     /** Returns what is required of a ref: other rules apply as well if this one does. */
     const requiredOf = (name: string) => {
-      const others = rules.filter(({ branchPattern }) => branchPattern !== form.branch && matches(name))
+      const others = rules.filter(({ refPattern }) => refPattern !== form.branch && matches(name))
       return requiredBy([...rulesOfRef(others, name), form])
     }
     const tags = (refs?.tags ?? []).filter(({ name }) => matches(`${TAGS}${name}`))
@@ -95,9 +95,9 @@ export async function requiredChecksPage(pages: Pages, context: PageContext): Pr
     async initial(request: FastifyRequest<Route>, repository): Promise<RuleForm> {
       const pattern = firstOf(request.query.rule)
       const rules = await store.rules.load(repository.id)
-      const rule = rules.find(({ branchPattern }) => branchPattern === pattern) ?? null
+      const rule = rules.find(({ refPattern }) => refPattern === pattern) ?? null
       return {
-        branch: rule?.branchPattern ?? '',
+        branch: rule?.refPattern ?? '',
         required: [...(rule?.required ?? [])],
         bypass: rule?.bypass.map(({ name }) => name) ?? [],
         seen: ruleState(rule),
@@ -119,7 +119,7 @@ export async function requiredChecksPage(pages: Pages, context: PageContext): Pr
         for (const name of form.bypass) bypass.push(await findUser(userOf(request).id, name))
       })
       if (bypassError) return { refused: { ...form, bypassError } }
-      const rule = { branchPattern: form.branch, required: form.required, bypass }
+      const rule = { refPattern: form.branch, required: form.required, bypass }
       if (fields.get('change') === 'preview') {
         validateRule(rule)
         return { shown: { ...form, isPreview: true } }
@@ -134,7 +134,7 @@ export async function requiredChecksPage(pages: Pages, context: PageContext): Pr
 
 function readRule(fields: URLSearchParams): RuleForm {
   return {
-    branch: (fields.get('branch') ?? '').trim(),
+    branch: fields.get('branch') ?? '',
     required: [...new Set([...fields.getAll('context').filter(Boolean), ...linesOf(fields.get('required'))])],
     bypass: linesOf(fields.get('bypass')),
     seen: fields.get('seen') ?? '',

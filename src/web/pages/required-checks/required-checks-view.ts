@@ -1,7 +1,7 @@
 import type { Session } from '../../../auth/session.ts'
-import type { BranchRule } from '../../../domain/branch-rules.ts'
 import { shortId } from '../../../domain/commit-id.ts'
 import { TAGS } from '../../../domain/ref-names.ts'
+import type { RefRule } from '../../../domain/ref-rules.ts'
 import { isTagPattern } from '../../../domain/rule-patterns.ts'
 import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
 import { ruleState } from '../../../store/repositories/rules.ts'
@@ -39,7 +39,7 @@ export interface Preview {
 interface RequiredChecksView {
   session: Session
   repository: ReadableRepository
-  rules: readonly BranchRule[]
+  rules: readonly RefRule[]
   recent: readonly RecentContext[]
   /** The branch whose commits `recent` is of, and `preview` of a rule of branches; null if none. */
   branch: string | null
@@ -62,12 +62,12 @@ export function requiredChecksView(view: RequiredChecksView): Html {
       : html`${ruleTable(
           view,
           'Branches',
-          rules.filter(({ branchPattern }) => !isTagPattern(branchPattern)),
+          rules.filter(({ refPattern }) => !isTagPattern(refPattern)),
         )}
   ${ruleTable(
     view,
     'Tags',
-    rules.filter(({ branchPattern }) => isTagPattern(branchPattern)),
+    rules.filter(({ refPattern }) => isTagPattern(refPattern)),
   )}`
   }
 </section>
@@ -75,7 +75,7 @@ ${view.form.isPreview ? previewView(view) : ''}
 ${ruleForm(view)}`
 }
 
-function ruleTable(view: RequiredChecksView, label: string, rules: readonly BranchRule[]): Html | string {
+function ruleTable(view: RequiredChecksView, label: string, rules: readonly RefRule[]): Html | string {
   if (rules.length === 0) return ''
   return html`<div class="scroll" tabindex="0" role="group" aria-label="${label}"><table>
     <thead><tr><th scope="col">${label}</th><th scope="col">Required checks</th><th scope="col">May bypass</th><th scope="col"><span class="sr">Actions</span></th></tr></thead>
@@ -83,17 +83,17 @@ function ruleTable(view: RequiredChecksView, label: string, rules: readonly Bran
   </table></div>`
 }
 
-function ruleRow({ session, repository }: RequiredChecksView, rule: BranchRule): Html {
-  const { branchPattern, required, bypass } = rule
+function ruleRow({ session, repository }: RequiredChecksView, rule: RefRule): Html {
+  const { refPattern, required, bypass } = rule
   const path = settingsPath(repository, PAGE)
   return html`<tr>
-  <th scope="row">${shownText(branchPattern)}</th>
+  <th scope="row">${shownText(refPattern)}</th>
   <td data-column="Required checks">${enumerate(required.map(shownText))}${ruleMarks(rule)}</td>
   <td data-column="May bypass">${bypass.length === 0 ? html`<span class="faint">nobody</span>` : bypass.map(({ name }) => name).join(', ')}</td>
   <td class="action"><form class="row" method="post" action="${path}">
-    ${csrfField(session)}<input type="hidden" name="branch" value="${branchPattern}"><input type="hidden" name="seen" value="${ruleState(rule)}">
-    <a href="${path}?rule=${encodeURIComponent(branchPattern)}#rule">Change<span class="sr"> ${branchPattern}</span></a>
-    <button class="quiet" type="submit" name="change" value="remove">Remove<span class="sr"> ${branchPattern}</span></button>
+    ${csrfField(session)}<input type="hidden" name="branch" value="${refPattern}"><input type="hidden" name="seen" value="${ruleState(rule)}">
+    <a href="${path}?rule=${encodeURIComponent(refPattern)}#rule">Change<span class="sr"> ${refPattern}</span></a>
+    <button class="quiet" type="submit" name="change" value="remove">Remove<span class="sr"> ${refPattern}</span></button>
   </form></td>
 </tr>`
 }
@@ -115,10 +115,10 @@ function previewView({ branch, preview, form, note }: RequiredChecksView): Html 
 
 function ruleForm({ session, repository, recent, form, rules }: RequiredChecksView): Html {
   const { branch, required, bypass, seen, error, bypassError } = form
-  const isChange = rules.some((rule) => rule.branchPattern === branch) && seen !== ruleState(null)
+  const isChange = rules.some((rule) => rule.refPattern === branch) && seen !== ruleState(null)
   const offered = new Set(recent.map(({ context }) => context))
   const typed = required.filter((pattern) => !offered.has(pattern))
-  const isOfBranch = /^(the )?branch pattern/i.test(error ?? '')
+  const isOfBranch = /^(the )?pattern/i.test(error ?? '')
   return html`<section class="card" aria-labelledby="rule">
   <h2 id="rule">${isChange ? html`Change the rule for ${shownText(branch)}` : 'New rule'}</h2>
   <form method="post" action="${settingsPath(repository, PAGE)}">

@@ -1,10 +1,10 @@
 import t from 'tap'
-import { type BranchRule, validateRule } from '../../src/domain/branch-rules.ts'
+import { type RefRule, validateRule } from '../../src/domain/ref-rules.ts'
 
 /** Returns a rule that this many users may bypass. */
-function ruleWith(users: number): BranchRule {
+function ruleWith(users: number): RefRule {
   const bypass = Array.from({ length: users }, (_, id) => ({ id, name: `user-${id}` }))
-  return { branchPattern: 'main', required: ['ci'], bypass }
+  return { refPattern: 'main', required: ['ci'], bypass }
 }
 
 t.test('twenty users may bypass a rule, and no more', async (t) => {

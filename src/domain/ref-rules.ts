@@ -7,12 +7,12 @@ import { flawOfPattern, refMatcher } from './rule-patterns.ts'
  * Which checks a commit must have passed before it becomes the tip of certain branches, or before
  * certain tags name it.
  */
-export interface BranchRule {
+export interface RefRule {
   /**
    * Matches names of branches without `refs/heads/`; or full names of tags, if it begins with
    * `refs/tags/`. `*` stands for any characters. Upper and lower case differ, as in git.
    */
-  branchPattern: string
+  refPattern: string
   /** Context patterns. Each must match a context, and all that it matches must be `success`. */
   required: readonly string[]
   /** Users who may push to these branches and tags without the checks. */
@@ -28,18 +28,18 @@ const MAX_BYPASSES = 20
 export const MAX_REPOSITORY_PATTERNS = 100
 
 /** Returns the rules that apply to a branch or tag. @param ref its full name */
-export function rulesOfRef(rules: readonly BranchRule[], ref: string): BranchRule[] {
+export function rulesOfRef(rules: readonly RefRule[], ref: string): RefRule[] {
   return refRuleMatcher(rules)(ref)
 }
 
 /** Returns `rulesOfRef` for many refs, which compiles the patterns once. */
-export function refRuleMatcher(rules: readonly BranchRule[]): (ref: string) => BranchRule[] {
-  const matchers = rules.map((rule) => ({ rule, matches: refMatcher(rule.branchPattern) }))
+export function refRuleMatcher(rules: readonly RefRule[]): (ref: string) => RefRule[] {
+  const matchers = rules.map((rule) => ({ rule, matches: refMatcher(rule.refPattern) }))
   return (ref) => matchers.filter(({ matches }) => matches(ref)).map(({ rule }) => rule)
 }
 
 /** Returns the patterns that any of the rules requires, without duplicates. */
-export function requiredBy(rules: readonly Pick<BranchRule, 'required'>[]): string[] {
+export function requiredBy(rules: readonly Pick<RefRule, 'required'>[]): string[] {
   return [...new Set(rules.flatMap(({ required }) => required))]
 }
 
@@ -53,29 +53,29 @@ function isMetByFirstMatch(required: readonly string[]): boolean {
 }
 
 /** Returns what to say about a rule of an earlier version that does not do what it seems to do. */
-export function flawsOfRule({ branchPattern, required }: BranchRule): string[] {
+export function flawsOfRule({ refPattern, required }: RefRule): string[] {
   return [
-    ...(flawOfPattern(branchPattern) === null ? [] : ['never matches']),
+    ...(flawOfPattern(refPattern) === null ? [] : ['never matches']),
     ...(isMetByFirstMatch(required) ? ['met by the first match'] : []),
   ]
 }
 
 /** Returns whether a user may bypass each of the rules. False if there are none. */
-export function isBypassedBy(rules: readonly BranchRule[], userId: number): boolean {
+export function isBypassedBy(rules: readonly RefRule[], userId: number): boolean {
   return rules.length > 0 && rules.every(({ bypass }) => bypass.some(({ id }) => id === userId))
 }
 
 /** Returns the rule without duplicates. @throws Refusal if it breaks a limit */
-export function validateRule({ branchPattern, required, bypass }: BranchRule): BranchRule {
+export function validateRule({ refPattern, required, bypass }: RefRule): RefRule {
   const rule = {
-    branchPattern,
+    refPattern,
     required: [...new Set(required)],
     bypass: [...new Map(bypass.map((user) => [user.id, user])).values()],
   }
   // No name of a branch in the contract is longer.
-  checkPattern('branch pattern', branchPattern, schemas.Branch)
-  const flaw = flawOfPattern(branchPattern)
-  if (flaw !== null) throw new Refusal(`branch pattern ${JSON.stringify(branchPattern)}: ${flaw}`)
+  checkPattern('pattern', refPattern, schemas.Branch)
+  const flaw = flawOfPattern(refPattern)
+  if (flaw !== null) throw new Refusal(`pattern ${JSON.stringify(refPattern)}: ${flaw}`)
   checkPatterns('required pattern', rule.required)
   if (rule.required.length === 0) throw new Refusal('a rule requires at least one pattern')
   if (isMetByFirstMatch(rule.required)) {
