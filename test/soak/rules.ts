@@ -6,9 +6,10 @@ import { startServer } from '../helpers/server.ts'
 const PUSHES = 2_000
 
 tap.setTimeout(1_800_000)
-tap.test('random pushes end as the rule says', async (t) => {
-  const server = await startServer(t)
-  const seed = Date.now() % 2 ** 31
-  t.comment(`seed ${seed}`)
-  t.equal(await tryRandomPushes(t, server, PUSHES, seed), PUSHES)
-})
+for (const objectFormat of ['sha1', 'sha256'] as const)
+  tap.test(`random pushes end as the rule says: ${objectFormat}`, async (t) => {
+    const server = await startServer(t)
+    const seed = Date.now() % 2 ** 31
+    t.comment(`seed ${seed}`)
+    t.equal(await tryRandomPushes(t, server, objectFormat, PUSHES, seed), PUSHES)
+  })
