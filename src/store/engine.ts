@@ -100,10 +100,13 @@ export interface DialectSql extends RunSql {
    */
   functions(): string[]
   /**
-   * Returns the statement that stores a report, or returns why it is refused. It returns no row if
-   * the commit has `maxContexts` other contexts.
+   * Returns a function that returns the statement for a report: it stores the report, or returns
+   * whose report is stored instead. It returns no row if the commit has `maxContexts` other contexts.
    */
-  reporting(kysely: Kysely<Tables>, maxContexts: number): Prepared<GivenFields, DecidedFields>
+  reporting(
+    kysely: Kysely<Tables>,
+    maxContexts: number,
+  ): (report: GivenFields) => Prepared<GivenFields, DecidedFields>
   /** Returns statements for many commits; missing where one for each commit is as fast. */
   ofCommits?(kysely: Kysely<Tables>): StatementsOfCommits
 }

@@ -114,6 +114,9 @@ export const requests: Record<string, (store: Store) => Promise<unknown>> = {
   'authorization of a limited token': (store) => store.access.find('192.0.2.7', 'hash499', 'user499', 'repo'),
   'a first report': (store) => store.statuses.report({ ...report, sha: NEW_SHA }),
   'another report': (store) => store.statuses.report({ ...report, sha: SHA }),
+  'a first report of a run': (store) =>
+    store.statuses.report({ ...report, context: 'run', sha: NEW_SHA, run: 'a' }),
+  'another report of a run': (store) => store.statuses.report({ ...report, sha: SHA, run: 'a' }),
   'whether a commit has statuses': (store) => store.statuses.hasAny(500, SHA),
   'whether a new commit has statuses': (store) => store.statuses.hasAny(500, 'f'.repeat(40)),
   'all statuses of a commit': (store) => store.statuses.list(500, SHA),

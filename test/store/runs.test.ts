@@ -29,8 +29,51 @@ async function openTwo(t: Test, database: TestDatabase) {
 const SUPERSEDED = { name: 'ServiceError', code: 'run_superseded' }
 const LATE = { name: 'ServiceError', code: 'report_late' }
 
+/** A report of a run that began this many seconds ago, or of none. */
+type Given = [state: Report['state'], run?: string, ago?: number]
+/** What the contract says of a report that comes after others. */
+const TABLE: readonly [name: string, before: Given[], comes: Given, refusal?: typeof SUPERSEDED][] = [
+  ['nothing is stored', [], ['pending', 'R', 60]],
+  ['nothing is stored, no run comes', [], ['pending']],
+  ['no run is stored', [['success']], ['pending', 'R', 60]],
+  ['a run is stored, no run comes', [['success', 'R', 0]], ['pending']],
+  ['a pending of the run is stored', [['pending', 'R', 60]], ['pending', 'R', 90]],
+  ['a pending of the run is stored, its result comes', [['pending', 'R', 60]], ['failure', 'R', 60]],
+  ['a result of the run is stored', [['failure', 'R', 60]], ['success', 'R', 60]],
+  ['a result, then a pending of the run', [['failure', 'R', 60]], ['pending', 'R', 60], LATE],
+  ['another run that began 4 s before', [['failure', 'R', 60]], ['pending', 'S', 64]],
+  ['another run that began after it', [['failure', 'R', 60]], ['success', 'S', 30]],
+  ['another run that began 6 s before', [['failure', 'R', 60]], ['success', 'S', 66], SUPERSEDED],
+  ['another pending that began 6 s before', [['pending', 'R', 60]], ['pending', 'S', 66], SUPERSEDED],
+  // What remains.
+  [
+    'a pending after its own result was replaced',
+    [
+      ['failure', 'R', 60],
+      ['failure', 'S', 58],
+    ],
+    ['pending', 'R', 60],
+  ],
+  ['pendings in reverse order, of runs within 5 s', [['pending', 'S', 58]], ['pending', 'R', 60]],
+]
+
 for (const database of databases) {
   const test = (name: string, work: (t: Test) => Promise<void>) => t.test(`${database.name}: ${name}`, work)
+
+  for (const [name, before, comes, refusal] of TABLE)
+    test(`${name}: ${refusal ? 'refused' : 'stored'}`, async (t) => {
+      const { stores, id, list } = await openTwo(t, database)
+      const send = ([state, run, ago = 0]: Given) =>
+        stores[0].statuses.report({
+          ...{ repositoryId: id, sha: SHA, context: 'ci', state },
+          ...(run !== undefined && { run, elapsed: ago * 1000 }),
+        })
+      for (const given of before) await send(given)
+      const [last] = refusal ? (before.at(-1) ?? []) : comes
+      if (refusal) await t.rejects(send(comes), refusal)
+      else t.match(await send(comes), { state: comes[0] })
+      t.same(await list(), [`ci ${last}`])
+    })
 
   test('a run replaces an older run, whatever was lost, and is not replaced by one', async (t) => {
     const { report, reportWithoutRun, list, stores, id } = await openTwo(t, database)

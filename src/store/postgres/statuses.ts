@@ -1,10 +1,11 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { StatusState } from '../../domain/states.ts'
 import type { DialectSql } from '../engine.ts'
-import { prepare } from '../prepared.ts'
+import { type Prepared, prepare } from '../prepared.ts'
 import {
   type DecidedFields,
-  decidedColumns,
+  type DecidedOfRun,
+  decidedOfRun,
   type GivenFields,
   givenColumns,
   insertions,
@@ -40,8 +41,8 @@ const reportParameters = [
  */
 export function reportFunction(dialect: RunSql): string {
   const parameters = reportParameters.map(({ name, type }) => `new_${name} ${type}`)
-  const results = decidedColumns.map((name) => `${name} ${typeOf(name)}`)
-  const decided = decidedColumns.map((name) => `statuses.${name}`).join(', ')
+  const results = decidedOfRun.map((name) => `${name} ${typeOf(name)}`)
+  const decided = decidedOfRun.map((name) => `statuses.${name}`).join(', ')
   const same = 'repository_id = new_repository_id and sha = new_sha and context = new_context'
   const reported: Reported = (name) => `new_${name}`
   const inserted = insertions(reported)
@@ -81,7 +82,7 @@ export function reportFunction(dialect: RunSql): string {
 export function reportsFunction(): string {
   const names = reportParameters.map(({ name }) => name)
   const parameters = reportParameters.map(({ name, type }) => `new_${name} ${type}[]`)
-  const results = decidedColumns.map((name) => `${name} ${typeOf(name)}`)
+  const results = decidedOfRun.map((name) => `${name} ${typeOf(name)}`)
   const reports = `unnest(${names.map((name) => `new_${name}`).join(', ')}) with ordinality
     as report (${names.join(', ')}, number)`
   const values = names.map((name) => `new_${name} => ordered.${name}`).join(', ')
@@ -110,23 +111,25 @@ export const reporting: DialectSql['reporting'] = (kysely, maxContexts) => {
   const reportCall = (contexts: RawBuilder<number>) =>
     prepare<GivenFields>()((p) => {
       const values = reportParameters.map(({ name }) => sql`${sql.raw(`new_${name}`)} => ${p[name]}`)
-      const call = sql<DecidedFields>`report_status(${sql.join(values)}, max_contexts => ${contexts})`
-      return kysely.selectFrom(call.as('reported')).select(decidedColumns)
+      const call = sql<DecidedOfRun>`report_status(${sql.join(values)}, max_contexts => ${contexts})`
+      return kysely.selectFrom(call.as('reported')).select(decidedOfRun)
     })
   const most = sql.lit(maxContexts)
   // A function's arguments are evaluated before it begins.
   const limited = sql<number>`case when ${sql.raw(LIMIT_WAITS)} is not null then ${most} end`
   const arrays = reportParameters.map(({ name, type }, index) => `new_${name} => $${index + 1}::${type}[]`)
-  return {
+  const statement: Prepared<GivenFields, DecidedFields> = {
     ...reportCall(most),
     batch: {
       single: reportCall(limited),
-      sql: `select report_number, ${decidedColumns.join(', ')}
+      sql: `select report_number, ${decidedOfRun.join(', ')}
         from report_statuses(${arrays.join(', ')}, max_contexts => ${maxContexts})`,
       bind: (reports) => reportParameters.map(({ name }) => reports.map((report) => report[name])),
       rowOf: ({ repository_id, sha, context }) => `${repository_id} ${sha} ${context}`,
     },
   }
+  // One statement for all, so that reports with and without a run share batches.
+  return () => statement
 }
 
 /** Returns statements for many commits, because each is a round trip. */

@@ -1,5 +1,5 @@
 import type { components } from '../../../generated/schema.ts'
-import { type RunSql, refusesReport, runBeginning, runReport } from './runs.ts'
+import { type Claim, type RunSql, refusesReport, runBeginning, runReport } from './runs.ts'
 
 /**
  * What becomes of a column when its context is reported again. `latest`: a time that never goes
@@ -69,19 +69,20 @@ function namesWith<Part extends Partial<Column>>(part: Part): NamesWith<Part>[] 
 
 const isGiven = (name: StoredColumn): name is GivenColumn => columns[name].onReplace !== 'computed'
 
-export const storedColumns = namesWith({})
+const storedColumns = namesWith({})
 /** What the statement that stores a report is given. */
 export const givenColumns = storedColumns.filter(isGiven)
 export const answeredColumns = namesWith({ isAnswered: true })
 const reportedColumns = namesWith({ isReported: true })
 export const replacedColumns = namesWith({ onReplace: 'replaced' })
-/** What the database decides, and whose report the row holds. All other columns equal the report. */
-export const decidedColumns = [
-  ...namesWith({ onReplace: 'kept' }),
-  ...namesWith({ onReplace: 'latest' }),
-  'run',
-  'state',
-] as const
+/** What the database decides. All other columns equal the report. */
+export const decidedColumns = [...namesWith({ onReplace: 'kept' }), ...namesWith({ onReplace: 'latest' })]
+/** The same of a report of a run, and whose report the row holds. */
+export const decidedOfRun = [...decidedColumns, 'run', 'state'] as const
+/** Columns that are null without a run. */
+const runColumns: ReadonlySet<StoredColumn> = new Set(['run', 'run_began_at', 'run_report'])
+/** Returns whether a report that names no run has a column. */
+export const isOfAnyReport = (name: StoredColumn) => !runColumns.has(name)
 
 type Status = components['schemas']['Status']
 /** A status as stored; times in seconds since the epoch. */
@@ -97,7 +98,8 @@ export type GivenFields = StatusRow & {
   /** Milliseconds since the run began; null without a run. */
   elapsed: number | null
 }
-export type DecidedFields = Pick<GivenFields, (typeof decidedColumns)[number]>
+export type DecidedOfRun = Pick<GivenFields, (typeof decidedOfRun)[number]>
+export type DecidedFields = Pick<GivenFields, (typeof decidedColumns)[number]> & Partial<Claim>
 /** What a report says. A field that may be null may also be missing. */
 export type ReportedFields = Partial<StoredFields> & Pick<StoredFields, 'context' | 'state'>
 
@@ -127,11 +129,10 @@ export function insertions(reported: Reported): StoredValues {
 }
 
 /**
- * Returns what becomes of the columns of a status that is reported again, in SQL: all stay as they
- * are if the report is refused. A `pending` counts for one result: what is reported after that
- * without another `pending` has an unknown start.
+ * Returns what becomes of the columns of a status that is reported again, in SQL. A `pending` counts
+ * for one result: what is reported after that without another `pending` has an unknown start.
  */
-export function replacements(reported: Reported, dialect: RunSql): StoredValues {
+function replaced(reported: Reported, dialect: RunSql): StoredValues {
   const { greatest } = dialect
   const updatedAt = `${greatest}(${reported('updated_at')}, statuses.updated_at)`
   const computed: Record<ComputedColumn, string> = {
@@ -139,16 +140,25 @@ export function replacements(reported: Reported, dialect: RunSql): StoredValues 
     run_began_at: runBeginning(reported, dialect),
     run_report: runReport(reported, updatedAt),
   }
-  const values: StoredValues = [
+  return [
     ...replacedColumns.map((name) => [name, reported(name)] as const),
     ...namesWith({ onReplace: 'latest' }).map((name) => [name, updatedAt] as const),
     ...namesWith({ onReplace: 'computed' }).map((name) => [name, computed[name]] as const),
   ]
+}
+
+/** Returns what becomes of these columns: all stay as they are if the report is refused. */
+export function replacements(reported: Reported, dialect: RunSql): StoredValues {
   const isRefused = refusesReport(reported, dialect)
-  return values.map(([name, value]) => [
+  return replaced(reported, dialect).map(([name, value]) => [
     name,
     `case when ${isRefused} then statuses.${name} else ${value} end`,
   ])
+}
+
+/** Returns the same for a report that names no run, which is never refused. */
+export function replacementsWithoutRun(reported: Reported, dialect: RunSql): StoredValues {
+  return replaced(reported, dialect).map(([name, value]) => [name, isOfAnyReport(name) ? value : 'null'])
 }
 
 /** Returns the type of a column in PostgreSQL's functions. */

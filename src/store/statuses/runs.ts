@@ -26,7 +26,7 @@ import type { ErrorCode } from '../../errors.ts'
 export type RunRefusal = Extract<ErrorCode, 'run_superseded' | 'report_late'>
 
 /** The run and the state of a report, or of a stored status. */
-interface Claim {
+export interface Claim {
   run: string | null
   state: StatusState
 }
@@ -79,7 +79,7 @@ export function refusesReport(reported: ReportedRun, { least, clock }: RunSql): 
 }
 
 /** Returns why a report is refused, by what its row says then; null if it is stored. */
-export function refusalOf(report: Claim, row: Claim): RunRefusal | null {
+export function refusalOf(report: Claim, row: Partial<Claim>): RunRefusal | null {
   if (report.run === null) return null
   if (report.run !== row.run) return 'run_superseded'
   return report.state === row.state ? null : 'report_late'

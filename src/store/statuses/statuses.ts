@@ -63,7 +63,7 @@ export function statusesOf(kysely: Queries, { repositoryId, sha }: CommitKey) {
  */
 export function createStatusStore(engine: Engine, maxContexts: number) {
   const { kysely, dialect } = engine
-  const write = dialect.reporting(kysely, maxContexts)
+  const statementFor = dialect.reporting(kysely, maxContexts)
 
   const ofCommit = prepare<CommitKey>()((p) =>
     statusesOf(kysely, p).select(answeredColumns).orderBy('context'),
@@ -106,11 +106,13 @@ export function createStatusStore(engine: Engine, maxContexts: number) {
         run: report.run ?? null,
         elapsed: report.run === undefined ? null : (report.elapsed ?? 0),
       }
-      const rows = await engine.write(write, status, commitCacheKey(report)).catch((error: unknown) => {
-        // One deleted meanwhile leaves nothing behind.
-        if (error instanceof ForeignKeyViolation) return undefined
-        throw error
-      })
+      const rows = await engine
+        .write(statementFor(status), status, commitCacheKey(report))
+        .catch((error: unknown) => {
+          // One deleted meanwhile leaves nothing behind.
+          if (error instanceof ForeignKeyViolation) return undefined
+          throw error
+        })
       if (rows === undefined) return undefined
       const [row] = rows
       if (row === undefined)

@@ -76,6 +76,7 @@ async function fill(store: Store): Promise<number> {
   const description = 'line\u2028separator \u2029 \r\n "quoted" \\ 🚀 e\u0301 \ufeff'
   await report(store, id, { context: '🚀', description, target_url: 'https://example.org/' })
   const { token: reporter } = await store.access.find(null, 'h1', 'alice', 'rocket')
+  await report(store, id, { context: 'a run', state: 'failure', run: 'newer 🚀', elapsed: 60_000 })
   await report(store, id, { context: LAST_CONTEXT, state: 'pending', description: '' })
   await report(store, id, { context: 'empty', description: '', reporterId: reporter?.reporterId })
   // Makes the highest id that was given out one of a deleted row.
@@ -126,10 +127,17 @@ for (const from of databases) {
       const { store: restored } = await openTestStore(t, to)
       await restoreBackup(restored.engine, file, quiet)
       t.same(await contentOf(restored), await contentOf(store))
-      t.equal((await restored.statuses.list(repositoryId, SHA)).length, 637)
+      t.equal((await restored.statuses.list(repositoryId, SHA)).length, 638)
       t.same((await restored.engine.checkFiles?.()) ?? [], [])
       t.equal(await restored.sessions.use('session', BROWSER), undefined, 'without sessions')
       t.equal(await restored.failures.find('192.0.2.1'), null, 'without failures')
+
+      const ofRun = { context: 'a run', elapsed: 120_000 }
+      for (const [run, state, code] of [
+        ['older', 'success', 'run_superseded'],
+        ['newer 🚀', 'pending', 'report_late'],
+      ] as const)
+        await t.rejects(report(restored, repositoryId, { ...ofRun, run, state }), { code }, 'with its run')
 
       const newest = { owner: 'Alice', name: 'new', visibility: 'public', objectFormat: 'sha1' } as const
       const [here, there] = [
