@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { existsSync, readFileSync, rmSync } from 'node:fs'
+import { chmodSync, existsSync, readFileSync, rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { publish } from '../util/durable.ts'
 
@@ -16,6 +16,10 @@ if (existsSync(join(root, 'node_modules/.bin/tsc'))) {
   const { version } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as { version: string }
   const target = join(folder, 'commit-status-client.tgz')
   rmSync(target, { force: true })
+  // npm packs the modes of files, which come from the umask of whoever cloned and builds.
+  process.umask(0o022)
+  for (const file of ['package.json', 'README.md', 'SKILL.md', 'LICENSE'])
+    chmodSync(join(folder, file), 0o644)
   execFileSync('npm', ['pack', '--silent', '--workspace', folder, '--pack-destination', folder], {
     cwd: root,
     stdio: ['ignore', 'ignore', 'inherit'],

@@ -73,6 +73,18 @@ for (const [cpu, machine] of Object.entries({ x64: 62, arm64: 183 })) {
   })
 }
 
+tap.test('whoever builds a commit gets the same bytes', async (t) => {
+  const clone = join(folder, 'clone')
+  const sums = readFileSync(join(dirname(server), 'SHA256SUMS'), 'utf8')
+  // As by somebody else, elsewhere.
+  const commands = `umask 077
+    git clone --quiet "$1" "$2" && cd "$2"
+    npm ci --prefer-offline --no-audit --no-fund --silent
+    npm run --silent package`
+  await run('sh', ['-ec', commands, 'sh', process.cwd(), clone], { env: npmEnvironment() })
+  t.equal(readFileSync(join(clone, 'dist/SHA256SUMS'), 'utf8'), sums)
+})
+
 tap.test('npm installs the server without a network, and again', async (t) => {
   const prefix = join(folder, 'pre fix')
   const env = { HOME: folder, PATH: pathOf(folder, ['node', 'npm', 'sh', 'unshare']) }
