@@ -29,33 +29,31 @@ export async function createRepositories(
   wanted: readonly NewRepository[],
 ): Promise<Repository[]> {
   // Published when their rows are stored, so that no row is without its repository on disk.
-  const drafts = wanted.map((repository) => ({ repository, path: draftPath(repositories.folder) }))
-  const places: { draft: SyncedDraft; place: string }[] = []
+  const paths = wanted.map(() => draftPath(repositories.folder))
+  const drafts: { draft: SyncedDraft; place: string }[] = []
   try {
-    const synced: { repository: NewRepository; draft: SyncedDraft }[] = []
-    for (const { repository, path } of drafts) {
-      await createBareRepository(path, repository.objectFormat)
+    const synced: SyncedDraft[] = []
+    for (const [index, { objectFormat }] of wanted.entries()) {
+      const path = paths[index] ?? ''
+      await createBareRepository(path, objectFormat)
       // Not later, because the database is locked then.
-      synced.push({ repository, draft: await SyncedDraft.of(path) })
+      synced.push(await SyncedDraft.of(path))
     }
-    return await transact(async (change) => {
-      const created: Repository[] = []
-      for (const { repository, draft } of synced) {
-        const add = async (place: string) => void places.push({ draft, place })
-        created.push(await repositories.create(change, repository, add))
-      }
-      await publishAll(places)
-      return created
-    })
+    return await transact((change) =>
+      repositories.createAll(change, wanted, (places) => {
+        for (const [index, draft] of synced.entries()) drafts.push({ draft, place: places[index] ?? '' })
+        return publishAll(drafts)
+      }),
+    )
   } catch (error) {
     // The rows may have been stored all the same if the connection broke. Folders without a row are
     // skipped.
     if (!(error instanceof StoreUnavailable))
-      for (const { draft, place } of places)
+      for (const { draft, place } of drafts)
         if (!existsSync(draft.path)) await rm(place, { recursive: true, force: true })
     throw error
   } finally {
-    for (const { path } of drafts) await rm(path, { recursive: true, force: true })
+    for (const path of paths) await rm(path, { recursive: true, force: true })
   }
 }
 

@@ -7,8 +7,10 @@ import type { Transact } from './audit/change.ts'
  * writes meanwhile.
  */
 export const MOVE_STEP = 500
-/** Number of rows that one statement deletes. */
-const DELETE_STEP = 5_000
+/** Maximum number of rows that one statement deletes. */
+export const DELETE_STEP = 5_000
+/** Maximum number of rows that one statement inserts: the databases limit its parameters. */
+export const INSERTED_ROWS = 1_000
 
 /** Rows of one parent, and the column that orders them. Rows with equal values stay together. */
 type Children =

@@ -57,7 +57,7 @@ export async function publish(draft: string, place: string): Promise<void> {
 
 /** As `publish`, for many drafts: each folder is synced once, after the last of them. */
 export async function publishAll(drafts: readonly { draft: SyncedDraft; place: string }[]): Promise<void> {
-  for (const { draft, place } of drafts) await rename(draft.path, place)
+  await Promise.all(drafts.map(({ draft, place }) => rename(draft.path, place)))
   const folders = drafts.flatMap(({ draft, place }) => [dirname(place), dirname(draft.path)])
   for (const folder of new Set(folders)) await syncPath(folder)
 }

@@ -65,6 +65,7 @@ for (const database of databases) {
     await refused(['{"name":"new","subject":"x"}'], 2, /new: "issuer" and "subject" belong together/)
     await refused(['{"name":7}'], 2, /"name" is not a text/)
     await refused(['{"name":null}'], 2, /"name" is missing/)
+    await refused(Array(2_001).fill('{"name":"new"}'), 2, /has 2001 objects; at most 2,000/)
     t.same([(await store.users.list()).length, (await listEvents(store)).length], [users, events])
     t.match(await cli(['user', 'create', 'x', '--from', 'y']), { code: 2, stderr: /not both/ })
     t.match(await cli(['user', 'create']), { code: 2, stderr: /missing name/ })

@@ -13,6 +13,7 @@ import { MAX_LISTED } from '../../src/api/handlers.ts'
 import { hashPassword } from '../../src/auth/password.ts'
 import { COMMON_PASSWORDS, MIN_NAME_LENGTH, MIN_PASSWORD_LENGTH } from '../../src/auth/password-rules.ts'
 import { hashToken } from '../../src/auth/token.ts'
+import { MAX_OBJECTS } from '../../src/cli/parts/read-objects.ts'
 import { resolve } from '../../src/codegen/document.ts'
 import { describeVariables, readConfig } from '../../src/config.ts'
 import { SHORT_ID } from '../../src/domain/commit-id.ts'
@@ -231,6 +232,7 @@ test('numbers in prose are those of the program', async (t) => {
     [GUIDE, /At most \S+ fetches and (\S+) pushes arrive/, maxBodies['git-receive-pack']],
     [GUIDE, /kept in memory, up to (\S+) MiB/, answerMemory.each / 1024 ** 2],
     [GUIDE, /at most one log line every (\w+) seconds/, IN_WORDS[`${QUIET / 1000}`]],
+    [GUIDE, /all or none, and at most (\S+) at a time/, MAX_OBJECTS.toLocaleString('en')],
     [GUIDE, /A push has at most (\S+) refs/, MAX_REFS.toLocaleString('en')],
     [GUIDE, /A push updates at most (\S+) branches with rules/, MAX_RULED_BRANCHES],
     [GUIDE, /rules of a repository together have at most (\S+) patterns/, MAX_REPOSITORY_PATTERNS],

@@ -21,6 +21,7 @@ const IN_STEPS = [
   'repositories.delete',
   'members.setAll',
   'collaborators.setAll',
+  'tokens.revokeAll',
   'auditLog.prune',
 ]
 

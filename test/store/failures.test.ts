@@ -161,6 +161,14 @@ for (const database of databases) {
       )
     })
 
+    t.test('removes many rows in steps, between which others can write', async (t) => {
+      const { failures, query } = await setUp(t, database)
+      await query(`with recursive numbers (i) as (select 1 union all select i + 1 from numbers where i < 6000)
+        insert into auth_failures (address, failures, ends_at) select 'a' || i, 1, 1 from numbers`)
+      await failures.count(A, upTo(30))
+      t.equal((await query('select address from auth_failures')).length, 1_001, 'at most 5,000 at a time')
+    })
+
     t.test('a window ends if the clock was set back', async (t) => {
       const { failures, query } = await setUp(t, database)
       const later = Date.now() + 86_700_000

@@ -413,6 +413,37 @@ for (const database of databases) {
       t.equal(statements.length, 0, 'nothing was changed')
     })
 
+    t.test('many are created, and tokens revoked, in few statements', async (t) => {
+      const { store: opened } = await openTestStore(t, database)
+      const { store, statements } = watchTransactions(opened)
+      const administrator = asAdministrator(store)
+      const names = Array.from({ length: 1_100 }, (_, index) => `user-${index}`)
+      const users = await administrator.users.createAll(names.map((name) => ({ name })))
+      t.same([users.map(({ name }) => name), statements], [names, [8]], 'two of each kind of row')
+
+      statements.length = 0
+      const repositories = names.map((name, index) => ({
+        ...kind,
+        owner: ['alpha', 'beta'][index % 2] ?? '',
+        name,
+      }))
+      const created = await administrator.repositories.createAll(repositories)
+      t.same(
+        created.map(({ name }) => name),
+        names,
+      )
+      t.ok(statements.length === 1 && (statements[0] ?? 99) <= 11, `of two owners: ${statements}`)
+
+      const [user] = users
+      await sql`insert into tokens (id, user_id, name, prefix, hash, scopes, created_at)
+        select name, ${sql.lit(user?.id)}, name, 'p', name, '', 0 from users`.execute(opened.engine.kysely)
+      statements.length = 0
+      t.equal(await administrator.tokens.revokeAll(user?.id ?? 0), 1_100)
+      t.same([statements.length, statements[0]], [2, statements[1]], 'at most 1,000 in a transaction')
+      t.ok((statements[0] ?? 99) <= 4, `in ${statements} statements`)
+      t.equal((await listEvents(opened)).length, 3 * 1_100 + 2)
+    })
+
     t.test('a deletion does not keep others from writing, however much it deletes', async (t) => {
       const { store: opened } = await openTestStore(t, database)
       const { kysely } = opened.engine

@@ -116,7 +116,7 @@ export function addTokenCommands(program: Command, settings: Settings): void {
       if (id !== undefined || user === undefined) throw new UsageError('pass either an id or --user')
       return withStore(settings, async (store) => {
         const { id } = await store.users.get(user)
-        const revoked = await asAdministrator(store)((change) => store.tokens.revokeAll(change, id))
+        const revoked = await store.tokens.revokeAll(asAdministrator(store), id)
         say(`Revoked ${count(revoked, 'token')}.`)
       })
     })

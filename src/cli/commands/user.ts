@@ -42,11 +42,9 @@ export function addUserCommands(program: Command, settings: Settings): void {
       // Read before a database is created.
       if (name === undefined || from !== undefined) {
         const users = await readUsers(name, from)
+        const wanted = users.map((user) => ({ ...user, ownExisting }))
         await creatingStore(settings, (store) =>
-          asAdministrator(store)(async (change) => {
-            for (const { name, ...user } of users)
-              await store.users.create(change, name, { ...user, ownExisting })
-          }),
+          asAdministrator(store)((change) => store.users.createAll(change, wanted)),
         )
         say(`Created ${count(users.length, 'user')}.`)
         return

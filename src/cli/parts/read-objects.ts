@@ -3,6 +3,9 @@ import { text } from 'node:stream/consumers'
 import { Option } from 'commander'
 import { callerPath, UsageError } from './arguments.ts'
 
+/** One transaction creates all objects, which keeps others from writing to the database. */
+export const MAX_OBJECTS = 2_000
+
 /** Returns the option `--from`. @param what it creates */
 export function fromOption(what: string): Option {
   return new Option('--from <file>', `read one JSON object a line, from standard input with "-": ${what}`)
@@ -14,7 +17,8 @@ export function fromOption(what: string): Option {
  *
  * @param name the argument that `--from` replaces
  * @param fields names of the other fields, which are texts
- * @throws UsageError if both or neither are given, and naming the line that is wrong
+ * @throws UsageError if both or neither are given, for more than `MAX_OBJECTS`, and naming the line
+ * that is wrong
  */
 export async function readObjects<Field extends string>(
   name: string | undefined,
@@ -23,7 +27,12 @@ export async function readObjects<Field extends string>(
 ): Promise<({ name: string } & { [name in Field]?: string })[]> {
   if (from === undefined) throw new UsageError('missing name (or pass many with --from)')
   if (name !== undefined) throw new UsageError('pass either a name or --from, not both')
-  return readLines(from, ['name'], fields)
+  const objects = await readLines(from, ['name'], fields)
+  if (objects.length > MAX_OBJECTS)
+    throw new UsageError(
+      `--from has ${objects.length} objects; at most ${MAX_OBJECTS.toLocaleString('en')} are created at once. Pass them in parts`,
+    )
+  return objects
 }
 
 /**

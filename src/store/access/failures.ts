@@ -2,6 +2,7 @@ import { type Kysely, sql } from 'kysely'
 import type { Audit, Change } from '../audit/change.ts'
 import { type DialectSql, type Engine, StoreUnavailable } from '../engine.ts'
 import { prepare } from '../prepared.ts'
+import { DELETE_STEP } from '../steps.ts'
 import type { Tables } from '../tables.ts'
 
 /** Failed attempts of one address in its current window. */
@@ -181,27 +182,24 @@ export function createFailureStore(engine: Engine, audit: Audit) {
 
   /** Removes rows that have ended, and surplus ones. */
   async function trim({ window }: FailureLimits): Promise<void> {
-    await kysely
-      .deleteFrom('auth_failures')
-      .where((eb) =>
+    const addresses = kysely.selectFrom('auth_failures').select('address')
+    // A step at a time, since all at once would keep others from writing. It is more than was added.
+    const remove = (some: typeof addresses, limit = DELETE_STEP) =>
+      kysely.deleteFrom('auth_failures').where('address', 'in', some.limit(limit)).execute()
+    await remove(
+      addresses.where((eb) =>
         eb.or([
           eb.and([eb('ends_at', '<=', now), eb('reserved_until', '<=', now)]),
           eb('ends_at', '>', sql<number>`${now} + ${1000 * window + SET_BACK}`),
         ]),
-      )
-      .execute()
+      ),
+    )
     const { rows } = await kysely
       .selectFrom('auth_failures')
       .select((eb) => eb.fn.countAll<number>().as('rows'))
       .executeTakeFirstOrThrow()
     const surplus = rows - (MAX_ROWS - TRIM_INTERVAL)
-    if (surplus <= 0) return
-    await kysely
-      .deleteFrom('auth_failures')
-      .where('address', 'in', (eb) =>
-        eb.selectFrom('auth_failures').select('address').orderBy('ends_at').limit(surplus),
-      )
-      .execute()
+    if (surplus > 0) await remove(addresses.orderBy('ends_at'), Math.min(surplus, DELETE_STEP))
   }
 
   /** Trims the table now and then. Called for each address that may be new. */

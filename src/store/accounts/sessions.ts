@@ -3,6 +3,7 @@ import type { Actor, NamedUser } from '../audit/audit.ts'
 import type { Audit, Change } from '../audit/change.ts'
 import type { Engine } from '../engine.ts'
 import { hasEnded } from '../session-lifetime.ts'
+import { DELETE_STEP } from '../steps.ts'
 import { nowInSeconds } from '../time.ts'
 import type { User } from './user-rows.ts'
 
@@ -92,7 +93,8 @@ export function createSessionStore({ kysely }: Engine, audit: Audit) {
           .executeTakeFirst()
         if (!account) return false
 
-        await db.deleteFrom('sessions').where(hasEnded(now)).execute()
+        const ended = db.selectFrom('sessions').select('hash').where(hasEnded(now)).limit(DELETE_STEP)
+        await db.deleteFrom('sessions').where('hash', 'in', ended).execute()
         const before = await deleteSession(change, replaces ?? '')
         if (before) {
           const event = { action: 'session.ended', subject: before, details: { sessions: 1 } } as const

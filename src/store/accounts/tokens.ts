@@ -11,8 +11,9 @@ import {
   storedLimits,
   type TokenLimits,
 } from '../access/token-limits.ts'
-import { type Change, getUserById } from '../audit/change.ts'
+import { type Change, getUserById, type Transact } from '../audit/change.ts'
 import type { Engine } from '../engine.ts'
+import { INSERTED_ROWS } from '../steps.ts'
 import type { Queries, Tables } from '../tables.ts'
 import { formatMilliseconds, nowInSeconds } from '../time.ts'
 
@@ -233,18 +234,33 @@ async function revokeToken(change: Change, id: string): Promise<void> {
 }
 
 /**
- * Deletes all tokens of a user, as `revokeToken`.
+ * Deletes all tokens of a user, as `revokeToken`. Of very many, a step at a time, between which
+ * others can write. If that is interrupted, the next call continues.
  *
  * @returns how many
  * @throws Refusal if there is no such user
  */
-async function revokeTokens(change: Change, userId: number): Promise<number> {
-  const user = await getUserById(change.db, userId)
-  const query = change.db.deleteFrom('tokens').where('user_id', '=', userId).returning(['id', 'name'])
-  const deletedTokens = await query.execute()
-  const event = { action: 'token.revoked', subject: user } as const
-  await change.record(...deletedTokens.map(({ id, name }) => ({ ...event, token: name, details: { id } })))
-  return deletedTokens.length
+async function revokeTokens(transact: Transact, userId: number): Promise<number> {
+  for (let revoked = 0; ; ) {
+    const count = await transact(async (change) => {
+      const user = await getUserById(change.db, userId)
+      const step = change.db
+        .selectFrom('tokens')
+        .select('id')
+        .where('user_id', '=', userId)
+        .limit(INSERTED_ROWS)
+      const tokens = await change.db
+        .deleteFrom('tokens')
+        .where('id', 'in', step)
+        .returning(['id', 'name'])
+        .execute()
+      const event = { action: 'token.revoked', subject: user } as const
+      await change.record(...tokens.map(({ id, name }) => ({ ...event, token: name, details: { id } })))
+      return tokens.length
+    })
+    revoked += count
+    if (count < INSERTED_ROWS) return revoked
+  }
 }
 
 function newTokenId(): string {

@@ -1,9 +1,11 @@
 import { isOwnerName, nameKey, OWNER_NAME_RULE } from '../../domain/names.ts'
 import { AlreadyExists, Refusal } from '../../domain/refusal.ts'
-import type { Actor } from '../audit/audit.ts'
+import { chunksOf } from '../../util/chunks.ts'
+import type { Actor, AuditEvent } from '../audit/audit.ts'
 import type { Audit, Change, Transact } from '../audit/change.ts'
 import type { Engine } from '../engine.ts'
-import { claimOwner } from '../owners/owners.ts'
+import { claimOwners } from '../owners/owners.ts'
+import { INSERTED_ROWS } from '../steps.ts'
 import type { Queries } from '../tables.ts'
 import { nowInSeconds } from '../time.ts'
 import { deleteUser } from './delete-user.ts'
@@ -38,6 +40,7 @@ export interface NewUser {
 export function createUserStore({ kysely }: Engine, audit: Audit) {
   return {
     create: createUser,
+    createAll: createUsers,
     link: linkUser,
     setPassword,
     setLocked,
@@ -163,45 +166,78 @@ async function setLocked(change: Change, name: string, isLocked: boolean) {
   return { sessions, tokens: await countTokens(db, user.id) }
 }
 
+/** Creates a user, as `createUsers`. */
+async function createUser(change: Change, name: string, options: NewUser = {}): Promise<User> {
+  const [user] = await createUsers(change, [{ ...options, name }])
+  if (!user) throw new Error('the user was not stored')
+  return user
+}
+
 /**
- * Creates a user.
+ * Creates users, in few statements, since the database is locked meanwhile.
  *
- * @throws AlreadyExists if the name is taken
- * @throws Refusal if the name is invalid or reserved, or that of a group, unless it has no members
+ * @throws AlreadyExists if a name is taken
+ * @throws Refusal if a name is invalid or reserved, or that of a group, unless it has no members
  * and `ownExisting` is set
  */
-async function createUser(
-  change: Change,
-  name: string,
-  { passwordHash, ownExisting = false, isLocked = false, identity = null }: NewUser = {},
-): Promise<User> {
-  if (!isOwnerName(name)) throw new Refusal(`"${name}" is not a valid user name: ${OWNER_NAME_RULE}`)
+async function createUsers(change: Change, wanted: readonly (NewUser & { name: string })[]): Promise<User[]> {
+  for (const { name } of wanted)
+    if (!isOwnerName(name)) throw new Refusal(`"${name}" is not a valid user name: ${OWNER_NAME_RULE}`)
+  const users: User[] = []
+  for (const chunk of chunksOf(wanted, INSERTED_ROWS)) users.push(...(await insertUsers(change, chunk)))
+  const claims = users.map((user, index) => ({ user, ownExisting: wanted[index]?.ownExisting ?? false }))
+  await claimOwners(change, claims)
+  await recordCreations(change, users)
+  return users
+}
+
+/** Inserts users, and returns them in their order. @throws AlreadyExists */
+async function insertUsers(
+  { db, by }: Change,
+  wanted: readonly (NewUser & { name: string })[],
+): Promise<User[]> {
   const now = nowInSeconds()
-  const user = await change.db
+  const rows = await db
     .insertInto('users')
-    .values({
-      name,
-      name_key: nameKey(name),
-      password_hash: passwordHash ?? null,
-      created_at: now,
-      locked_at: isLocked ? now : null,
-      ...linkTo(identity),
-    })
+    .values(
+      wanted.map(({ name, passwordHash, isLocked, identity = null }) => ({
+        name,
+        name_key: nameKey(name),
+        password_hash: passwordHash ?? null,
+        created_at: now,
+        locked_at: isLocked ? now : null,
+        ...linkTo(identity),
+      })),
+    )
     .onConflict((conflict) => conflict.doNothing())
     .returning(USER_COLUMNS)
-    .executeTakeFirst()
-  if (!user)
-    throw new AlreadyExists(
-      `there is already a user "${name}"${identity && change.by.kind === 'administrator' ? ' or one with the account' : ''}`,
-    )
-  await claimOwner(change, user, ownExisting)
-  const details = { password: passwordHash !== undefined, ...(identity && { issuer: identity.issuer }) }
-  // Whoever signs in for the first time creates the user.
+    .execute()
+  const usersByName = new Map(rows.map((user) => [user.name, user]))
+  return wanted.map(({ name, identity }) => {
+    const user = usersByName.get(name)
+    // Of two with the same name, only one was inserted.
+    usersByName.delete(name)
+    const orLinked = identity && by.kind === 'administrator' ? ' or one with the account' : ''
+    if (!user) throw new AlreadyExists(`there is already a user "${name}"${orLinked}`)
+    return user
+  })
+}
+
+async function recordCreations(change: Change, users: readonly User[]): Promise<void> {
+  const events = users.flatMap((user): AuditEvent[] => {
+    const details = {
+      password: user.passwordHash !== null,
+      ...(user.issuer !== null && { issuer: user.issuer }),
+    }
+    const created = { action: 'user.created', subject: user, details } as const
+    const locked = { action: 'user.locked', subject: user, details: { sessions: 0 } } as const
+    return user.lockedAt === null ? [created] : [created, locked]
+  })
   const { by } = change
-  const creator: Actor = by.kind === 'anonymous' ? { ...by, kind: 'user', user } : by
-  await change.recordOf(creator, { action: 'user.created', subject: user, details })
-  if (isLocked) await change.record({ action: 'user.locked', subject: user, details: { sessions: 0 } })
-  return user
+  const [user] = users
+  // Whoever signs in for the first time creates the user.
+  const creator: Actor = by.kind === 'anonymous' && user ? { ...by, kind: 'user', user } : by
+  await change.recordOf(creator, ...events)
 }
 
 /** Returns the user of an account. */

@@ -1,6 +1,8 @@
 import type { Selectable, Transaction } from 'kysely'
 import { nameKey } from '../../domain/names.ts'
+import { chunksOf } from '../../util/chunks.ts'
 import { truncate } from '../../util/truncate.ts'
+import { INSERTED_ROWS } from '../steps.ts'
 import type { Queries, Tables } from '../tables.ts'
 import {
   type Actor,
@@ -15,8 +17,6 @@ import {
 
 type Row = Selectable<Tables['audit_events']>
 
-/** Events that one statement stores; the databases limit its parameters. */
-const MAX_ROWS = 1_000
 /** Maximum number of updates that an event lists. */
 export const MAX_UPDATES = 50
 /** Maximum length of a text in an event, in code points. */
@@ -38,8 +38,8 @@ export async function recordEvents(
   operator = {},
 ): Promise<AuditLine[]> {
   const lines: AuditLine[] = []
-  for (let start = 0; start < events.length; start += MAX_ROWS) {
-    const rows = events.slice(start, start + MAX_ROWS).map((event) => rowOf(by, event, operator))
+  for (const chunk of chunksOf(events, INSERTED_ROWS)) {
+    const rows = chunk.map((event) => rowOf(by, event, operator))
     const stored = await db.insertInto('audit_events').values(rows).returning('id').execute()
     // Ids are assigned in the order of the rows, but may be returned in another one.
     const ids = stored.map(({ id }) => id).sort((a, b) => a - b)

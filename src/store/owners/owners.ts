@@ -1,8 +1,10 @@
-import type { Selectable } from 'kysely'
+import type { Insertable, Selectable } from 'kysely'
 import { nameKey } from '../../domain/names.ts'
 import { Refusal } from '../../domain/refusal.ts'
+import { chunksOf } from '../../util/chunks.ts'
 import type { NamedUser } from '../audit/audit.ts'
 import type { Change } from '../audit/change.ts'
+import { INSERTED_ROWS } from '../steps.ts'
 import type { Queries, Tables } from '../tables.ts'
 import { nowInSeconds } from '../time.ts'
 
@@ -51,52 +53,88 @@ export async function isUser(db: Queries, name: string): Promise<boolean> {
 }
 
 /**
- * Returns the owner of a name, locked like `lockOwner`. If there is none, creates a group, which
- * nobody is a member of.
+ * Returns the owners of names by the keys of these, locked like `lockOwner`, in the order of names,
+ * so that two changes do not wait for each other.
  */
-export async function ensureOwner(change: Change, name: string): Promise<Owner> {
-  const existing = await lockOwner(change, name)
-  if (existing) return existing
-  const newOwner = await insertOwner(change, name)
-  if (!newOwner) return ensureOwner(change, name)
-  await change.record({ action: 'group.created', group: newOwner.name, details: {} })
-  return newOwner
+export async function lockOwners(change: Change, names: readonly string[]): Promise<Map<string, Owner>> {
+  const owners = new Map<string, Owner>()
+  for (const key of [...new Set(names.map(nameKey))].sort()) {
+    const owner = await lockOwner(change, key)
+    if (owner) owners.set(key, owner)
+  }
+  return owners
+}
+
+/** Does the same, and creates those that are missing as groups, which nobody is a member of. */
+export async function ensureOwners(change: Change, names: readonly string[]): Promise<Map<string, Owner>> {
+  const owners = await lockOwners(change, names)
+  const isMissing = (name: string) => !owners.has(nameKey(name))
+  const newOwners = await insertOwners(change, names.filter(isMissing))
+  const created = { action: 'group.created', details: {} } as const
+  await change.record(...[...newOwners.values()].map(({ name }) => ({ ...created, group: name })))
+  for (const [key, owner] of newOwners) owners.set(key, owner)
+  // Others may have created some meanwhile.
+  const rest = names.filter(isMissing)
+  return rest.length === 0 ? owners : new Map([...owners, ...(await ensureOwners(change, rest))])
 }
 
 /** Inserts an owner. Returns undefined if the name is taken. */
-export function insertOwner({ db }: Change, name: string): Promise<Owner | undefined> {
-  return db
-    .insertInto('owners')
-    .values({ name, name_key: nameKey(name), created_at: nowInSeconds() })
-    .onConflict((conflict) => conflict.column('name_key').doNothing())
-    .returningAll()
-    .executeTakeFirst()
+export async function insertOwner(change: Change, name: string): Promise<Owner | undefined> {
+  return (await insertOwners(change, [name])).get(nameKey(name))
+}
+
+/** Inserts owners. Returns them by the keys of their names, without those whose names are taken. */
+async function insertOwners({ db }: Change, names: readonly string[]): Promise<Map<string, Owner>> {
+  const owners = new Map<string, Owner>()
+  const created_at = nowInSeconds()
+  for (const chunk of chunksOf(names, INSERTED_ROWS)) {
+    const rows = await db
+      .insertInto('owners')
+      .values(chunk.map((name) => ({ name, name_key: nameKey(name), created_at })))
+      .onConflict((conflict) => conflict.column('name_key').doNothing())
+      .returningAll()
+      .execute()
+    for (const row of rows) owners.set(row.name_key, row)
+  }
+  return owners
 }
 
 /**
- * Makes a new user the owner of its name.
+ * Makes new users the owners of their names.
  *
  * @param ownExisting allows the name of a group without members, whose repositories the user gets
  * @throws Refusal if there is an owner of that name
  */
-export async function claimOwner(change: Change, user: NamedUser, ownExisting: boolean): Promise<void> {
+export async function claimOwners(
+  change: Change,
+  users: readonly { user: NamedUser; ownExisting: boolean }[],
+): Promise<void> {
   const { db } = change
-  const newOwner = await insertOwner(change, user.name)
-  const owner = newOwner ?? (await lockOwner(change, user.name))
+  const names = users.map(({ user }) => user.name)
+  const newOwners = await insertOwners(change, names)
+  const members: Insertable<Tables['members']>[] = []
+  for (const { user, ownExisting } of users) {
+    const owner = newOwners.get(nameKey(user.name)) ?? (await takeOver(change, user, ownExisting))
+    members.push({ owner_id: owner.id, user_id: user.id, permission: 'admin' })
+  }
+  for (const chunk of chunksOf(members, INSERTED_ROWS)) await db.insertInto('members').values(chunk).execute()
+}
+
+/** Returns the owner of a name that a user gets. @throws Refusal as `claimOwners` */
+async function takeOver(change: Change, user: NamedUser, ownExisting: boolean): Promise<Owner> {
+  const { db } = change
+  const owner = await lockOwner(change, user.name)
   if (!owner) throw new Error('the owner was deleted while its name was claimed')
-  if (!newOwner && !ownExisting) {
+  if (!ownExisting) {
     const problem = (await ownsRepositories(db, owner.id))
       ? 'already owns repositories, which the user could administer'
       : 'is a group'
     throw new Refusal(`"${user.name}" ${problem}; allow this with --own-existing`)
   }
   const members = db.selectFrom('members').select('user_id').where('owner_id', '=', owner.id).limit(1)
-  if (!newOwner && (await members.executeTakeFirst()))
+  if (await members.executeTakeFirst())
     throw new Refusal(`"${owner.name}" is a group with members; remove them first`)
-  await db
-    .insertInto('members')
-    .values({ owner_id: owner.id, user_id: user.id, permission: 'admin' })
-    .execute()
+  return owner
 }
 
 /** Returns whether an owner has repositories. */

@@ -1,11 +1,12 @@
 import { isName, isOwnerName, NAME_RULE, nameKey, OWNER_NAME_RULE } from '../../domain/names.ts'
 import { AlreadyExists, Refusal } from '../../domain/refusal.ts'
+import { chunksOf } from '../../util/chunks.ts'
 import { accessRules, ofCollaborator, ofMember } from '../access/access-rules.ts'
 import { administeredRepository, checkOwnerAdmin, type RepositoryName } from '../access/administration.ts'
 import type { Change } from '../audit/change.ts'
 import type { Engine } from '../engine.ts'
-import { ensureOwner, lockOwner, type Owner } from '../owners/owners.ts'
-import { MOVE_STEP } from '../steps.ts'
+import { ensureOwners, lockOwner, lockOwners, type Owner } from '../owners/owners.ts'
+import { INSERTED_ROWS, MOVE_STEP } from '../steps.ts'
 import type { Queries } from '../tables.ts'
 import { formatTime, nowInSeconds } from '../time.ts'
 
@@ -89,13 +90,10 @@ async function rename(
 ): Promise<Name & { isReserved: boolean }> {
   checkName(to)
   const { db, by } = change
-  // In the order of names, so that two renames do not wait for each other.
-  const owners = new Map<string, Owner>()
-  for (const name of [from.owner, to.owner].sort((a, b) => (nameKey(a) < nameKey(b) ? -1 : 1))) {
-    const create = by.kind === 'administrator' && name === to.owner
-    const owner = create ? await ensureOwner(change, name) : await lockOwner(change, name)
-    if (owner) owners.set(nameKey(name), owner)
-  }
+  const owners = await (by.kind === 'administrator' ? ensureOwners : lockOwners)(change, [
+    from.owner,
+    to.owner,
+  ])
   const [oldOwner, newOwner] = [from, to].map(({ owner }) => owners.get(nameKey(owner)))
   const row = await administeredRepository(change, from)
   if (!oldOwner) throw new Refusal(`there is no repository ${from.owner}/${from.name}`)
@@ -161,12 +159,7 @@ export function checkName({ owner, name }: Name): void {
  *
  * @throws AlreadyExists; Refusal if the name is reserved
  */
-export async function checkFree(
-  { db }: Change,
-  owner: Owner,
-  name: string,
-  repositoryId?: number,
-): Promise<void> {
+async function checkFree({ db }: Change, owner: Owner, name: string, repositoryId: number): Promise<void> {
   const holder = db
     .selectFrom('repositories')
     .select('id')
@@ -181,7 +174,7 @@ export async function checkFree(
     .where('name_key', '=', nameKey(name))
     .executeTakeFirst()
   if (!row) return
-  if (row.repository_id !== repositoryId) throw isReserved(owner, name)
+  if (row.repository_id !== repositoryId) throw isReserved(owner.name, name)
   await db
     .deleteFrom('reserved_names')
     .where('owner_id', '=', owner.id)
@@ -189,10 +182,38 @@ export async function checkFree(
     .execute()
 }
 
-function isReserved(owner: Owner, name: string): Refusal {
+/**
+ * Checks that no new repository has a name that is reserved. Their owners are locked.
+ *
+ * @throws Refusal
+ */
+export async function checkUnreserved({ db }: Change, created: readonly { id: number }[]): Promise<void> {
+  for (const chunk of chunksOf(created, INSERTED_ROWS)) {
+    const reserved = await db
+      .selectFrom('repositories')
+      .innerJoin('reserved_names', (join) =>
+        join
+          .onRef('reserved_names.owner_id', '=', 'repositories.owner_id')
+          .onRef('reserved_names.name_key', '=', 'repositories.name_key'),
+      )
+      .innerJoin('owners', 'owners.id', 'repositories.owner_id')
+      .select(['owners.name as owner', 'repositories.name'])
+      .where(
+        'repositories.id',
+        'in',
+        chunk.map(({ id }) => id),
+      )
+      .orderBy('repositories.id')
+      .limit(1)
+      .executeTakeFirst()
+    if (reserved) throw isReserved(reserved.owner, reserved.name)
+  }
+}
+
+function isReserved(owner: string, name: string): Refusal {
   return new Refusal(
-    `${owner.name}/${name} is reserved: clients of the repository that had this name may still use it. ` +
-      `Release the name first, on the page of ${owner.name} or with "repo release"`,
+    `${owner}/${name} is reserved: clients of the repository that had this name may still use it. ` +
+      `Release the name first, on the page of ${owner} or with "repo release"`,
   )
 }
 
@@ -273,7 +294,7 @@ export async function checkMove(
     .orderBy('moved.name_key')
     .limit(1)
     .executeTakeFirst()
-  if (reserved) throw isReserved(to, reserved.name)
+  if (reserved) throw isReserved(to.name, reserved.name)
 }
 
 /**

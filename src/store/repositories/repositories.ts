@@ -1,7 +1,8 @@
 import { lstatSync } from 'node:fs'
 import type { Selectable } from 'kysely'
 import { nameKey } from '../../domain/names.ts'
-import { checkUnchanged, Refusal } from '../../domain/refusal.ts'
+import { AlreadyExists, checkUnchanged, Refusal } from '../../domain/refusal.ts'
+import { chunksOf } from '../../util/chunks.ts'
 import {
   administeredRepository,
   checkOwnerAdmin,
@@ -14,12 +15,16 @@ import type { ReadableRepository } from '../access/readable-repositories.ts'
 import type { AuditEvent } from '../audit/audit.ts'
 import type { Change, Transact } from '../audit/change.ts'
 import type { Engine } from '../engine.ts'
-import { ensureOwner, lockOwner } from '../owners/owners.ts'
+import { ensureOwners, lockOwners, type Owner } from '../owners/owners.ts'
 import { locate, OWNER_TRUST } from '../repository-files.ts'
-import { deleteMostChildren } from '../steps.ts'
+import { deleteMostChildren, INSERTED_ROWS } from '../steps.ts'
 import type { Tables, Visibility } from '../tables.ts'
 import { nowInSeconds } from '../time.ts'
-import { checkCount, checkFree, checkName } from './moves.ts'
+import { checkCount, checkName, checkUnreserved } from './moves.ts'
+
+type Row = Selectable<Tables['repositories']>
+/** By the keys of their names. */
+type Owners = ReadonlyMap<string, Owner>
 
 /** A stored repository. */
 export interface Repository extends Omit<ReadableRepository, 'permission'> {
@@ -68,56 +73,60 @@ export function createRepositoryStore({ kysely }: Engine, folder: string) {
 /** Returns functions that change repositories. @param folder of those that the server creates */
 function changesOf(folder: string) {
   /**
-   * Creates a repository. Skips ids whose folder exists, because its content may still be needed: an
-   * interrupted creation leaves a folder behind, and so does restoring a backup that is older than
-   * the repository.
+   * Creates repositories, in few statements, since the database is locked meanwhile.
    *
-   * @param place moves the files to their folder before the row is visible; if it fails, there is
-   * no row. It must be quick, because the database is locked meanwhile.
-   * @throws AlreadyExists if the name is taken
+   * @param place moves the files of each to their folder before its row is visible; if it fails,
+   * there is no row. It must be quick
+   * @throws AlreadyExists if a name is taken
    * @throws Refusal if a name is invalid or reserved, or a user's owner has too many
    * @throws ServiceError as `checkOwnerAdmin`
    */
-  async function create(
+  async function createAll(
     change: Change,
-    { owner, name, visibility, objectFormat, path, trustOwner }: NewRepository,
-    place?: (path: string) => Promise<void>,
-  ): Promise<Repository> {
-    checkName({ owner, name })
-    const { db, by } = change
-    const row =
-      by.kind === 'administrator' ? await ensureOwner(change, owner) : await lockOwner(change, owner)
-    await checkOwnerAdmin(change, row?.id ?? -1)
-    if (!row) throw new Refusal(`there is no user or group "${owner}"`)
-    if (by.kind !== 'administrator') await checkCount(db, row)
-    await checkFree(change, row, name)
-    const values = {
-      owner_id: row.id,
-      owner,
-      owner_key: row.name_key,
-      name,
-      name_key: nameKey(name),
-      visibility,
-      object_format: objectFormat,
-      path: path ?? null,
-      trust_owner: OWNER_TRUST[trustOwner ? 'trusted' : 'checked'],
-      created_at: nowInSeconds(),
+    wanted: readonly NewRepository[],
+    place?: (places: readonly string[]) => Promise<void>,
+  ): Promise<Repository[]> {
+    for (const repository of wanted) checkName(repository)
+    const owners = await ownersOf(change, wanted)
+    const created: Repository[] = []
+    for (const chunk of chunksOf(wanted, INSERTED_ROWS)) {
+      const rows = chunk.map((repository) => newRow(repository, owners))
+      for (const row of await insertRows(change, rows, owners))
+        created.push(await withOwnFolder(change, row, owners))
     }
-    for (;;) {
-      const row = await db.insertInto('repositories').values(values).returningAll().executeTakeFirstOrThrow()
-      const created = readRow(folder, row)
-      if (!created.managed || !lstatSync(created.path, { throwIfNoEntry: false })) {
-        await change.record(creationOf(created))
-        await place?.(created.path)
-        return created
-      }
-      // The next row gets another id.
-      await db.deleteFrom('repositories').where('id', '=', row.id).execute()
-    }
+    await checkUnreserved(change, created)
+    await change.record(...created.map(creationOf))
+    await place?.(created.map(({ path }) => path))
+    return created
+  }
+
+  /**
+   * Returns a repository as stored, or inserts it again until it has an id whose folder does not
+   * exist: its content may still be needed. An interrupted creation leaves a folder behind, and so
+   * does restoring a backup that is older than the repository.
+   */
+  async function withOwnFolder(change: Change, row: Row, owners: Owners): Promise<Repository> {
+    const repository = readRow(folder, row)
+    if (!repository.managed || !lstatSync(repository.path, { throwIfNoEntry: false })) return repository
+    const { id, ...values } = row
+    await change.db.deleteFrom('repositories').where('id', '=', id).execute()
+    const [next = row] = await insertRows(change, [values], owners)
+    return withOwnFolder(change, next, owners)
   }
 
   return {
-    create,
+    createAll,
+
+    /** Creates one, as `createAll`. */
+    async create(
+      change: Change,
+      wanted: NewRepository,
+      place?: (path: string) => Promise<void>,
+    ): Promise<Repository> {
+      const [created] = await createAll(change, [wanted], place && (([path = '']) => place(path)))
+      if (!created) throw new Error('the repository was not stored')
+      return created
+    },
 
     /**
      * Records that the accounts that can write the configuration of an imported repository are
@@ -210,7 +219,66 @@ function changesOf(folder: string) {
   }
 }
 
-function readRow(folder: string, row: Selectable<Tables['repositories']>): Repository {
+/**
+ * Returns the owners of new repositories by the keys of their names. Those that are missing are
+ * created for an administrator.
+ *
+ * @throws as `createAll`
+ */
+async function ownersOf(change: Change, wanted: readonly NewRepository[]): Promise<Owners> {
+  const isAdministrator = change.by.kind === 'administrator'
+  const names = wanted.map(({ owner }) => owner)
+  const owners = await (isAdministrator ? ensureOwners : lockOwners)(change, names)
+  if (isAdministrator) return owners
+  for (const name of names) {
+    const owner = owners.get(nameKey(name))
+    await checkOwnerAdmin(change, owner?.id ?? -1)
+    if (owner) await checkCount(change.db, owner)
+  }
+  return owners
+}
+
+function newRow(
+  { owner, name, visibility, objectFormat, path, trustOwner }: NewRepository,
+  owners: Owners,
+): Omit<Row, 'id'> {
+  const row = owners.get(nameKey(owner))
+  if (!row) throw new Refusal(`there is no user or group "${owner}"`)
+  return {
+    owner_id: row.id,
+    owner,
+    owner_key: row.name_key,
+    name,
+    name_key: nameKey(name),
+    visibility,
+    object_format: objectFormat,
+    path: path ?? null,
+    trust_owner: OWNER_TRUST[trustOwner ? 'trusted' : 'checked'],
+    created_at: nowInSeconds(),
+  }
+}
+
+/** Inserts repositories, and returns them in their order. @throws AlreadyExists if a name is taken */
+async function insertRows({ db }: Change, rows: readonly Omit<Row, 'id'>[], owners: Owners): Promise<Row[]> {
+  const insertedRows = await db
+    .insertInto('repositories')
+    .values(rows)
+    .onConflict((conflict) => conflict.columns(['owner_key', 'name_key']).doNothing())
+    .returningAll()
+    .execute()
+  const keyOf = ({ owner_key, name_key }: Omit<Row, 'id'>) => `${owner_key}/${name_key}`
+  const rowsByKey = new Map(insertedRows.map((row) => [keyOf(row), row]))
+  return rows.map((row) => {
+    const inserted = rowsByKey.get(keyOf(row))
+    // Of two with the same name, only one was inserted.
+    rowsByKey.delete(keyOf(row))
+    const owner = owners.get(row.owner_key)?.name
+    if (!inserted) throw new AlreadyExists(`there is already a repository ${owner}/${row.name}`)
+    return inserted
+  })
+}
+
+function readRow(folder: string, row: Row): Repository {
   const { id, owner, name, visibility, object_format: objectFormat, created_at: createdAt } = row
   return { id, owner, name, visibility, objectFormat, ...locate(folder, row), createdAt }
 }
