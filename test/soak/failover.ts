@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import tap from 'tap'
+import { commandLine } from '../../clients/typescript/test/helpers/command-line.ts'
 import type { TestDatabase } from '../helpers/databases.ts'
+import { freePort } from '../helpers/free-port.ts'
 import { type Instance, startInstance } from '../helpers/instance.ts'
 import { startPostgres } from '../helpers/postgres-server.ts'
 import { startServer } from '../helpers/server.ts'
@@ -15,7 +17,7 @@ const WRITERS = 8
 
 /**
  * Three processes on one PostgreSQL server, under load. In each round the server crashes and comes
- * back, and one of the processes is killed and started again.
+ * back, and one of the processes is killed and started again. A client waits at each of them throughout.
  */
 tap.test(`${ROUNDS} crashes of the server and of a process, under load`, async (t) => {
   const server = await startPostgres()
@@ -27,7 +29,14 @@ tap.test(`${ROUNDS} crashes of the server and of a process, under load`, async (
   const { options, ...admin } = await startServer(t, { database })
   const token = await admin.createToken('acme')
   const [sha = ''] = (await admin.createRepository('acme/repo')).commits
-  const instances = await Promise.all([0, 1, 2].map(() => startInstance(t, options)))
+  const ports = [await freePort(), await freePort(), await freePort()]
+  const start = (port: number | undefined) => startInstance(t, options, { PORT: String(port) })
+  const instances = await Promise.all(ports.map(start))
+  const waits = instances.map(({ url }) =>
+    commandLine(t, ['wait', sha, '--repo', 'acme/repo', '--require', 'end', '--only', '--timeout', '10m'], {
+      env: { COMMIT_STATUS_URL: url, COMMIT_STATUS_TOKEN: token },
+    }),
+  )
 
   const acknowledged = new Map<string, string>()
   const reportThrough = async (instance: Instance | undefined, context: string, description: string) => {
@@ -60,7 +69,7 @@ tap.test(`${ROUNDS} crashes of the server and of a process, under load`, async (
       child.kill('SIGKILL')
       await exited
     }
-    instances[at] = await startInstance(t, options)
+    instances[at] = await start(ports[at])
   }
   await load.stop()
 
@@ -71,6 +80,9 @@ tap.test(`${ROUNDS} crashes of the server and of a process, under load`, async (
     [],
     'nothing else is answered',
   )
+  t.equal(await reportThrough(instances[0], 'end', ''), 201)
+  for (const { finished } of waits)
+    t.match(await finished, { code: 0, stdout: /^success: / }, 'a wait goes on')
   const { json } = await admin.read('acme/repo', sha)
   const stored = new Map(json.statuses?.map(({ context, description }) => [context, description]))
   t.equal(acknowledged.size, WRITERS)

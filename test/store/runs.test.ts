@@ -63,16 +63,18 @@ for (const database of databases) {
   for (const [name, before, comes, refusal] of TABLE)
     test(`${name}: ${refusal ? 'refused' : 'stored'}`, async (t) => {
       const { stores, id, list } = await openTwo(t, database)
-      const send = ([state, run, ago = 0]: Given) =>
+      const send = ([state, run, ago = 0]: Given, description: string) =>
         stores[0].statuses.report({
-          ...{ repositoryId: id, sha: SHA, context: 'ci', state },
+          ...{ repositoryId: id, sha: SHA, context: 'ci', state, description },
           ...(run !== undefined && { run, elapsed: ago * 1000 }),
         })
-      for (const given of before) await send(given)
+      for (const given of before) await send(given, 'before')
       const [last] = refusal ? (before.at(-1) ?? []) : comes
-      if (refusal) await t.rejects(send(comes), refusal)
-      else t.match(await send(comes), { state: comes[0] })
+      if (refusal) await t.rejects(send(comes, 'after'), refusal)
+      else t.match(await send(comes, 'after'), { state: comes[0] })
       t.same(await list(), [`ci ${last}`])
+      const [stored] = await stores[1].statuses.list(id, SHA)
+      t.equal(stored?.description, refusal ? 'before' : 'after')
     })
 
   test('a run replaces an older run, whatever was lost, and is not replaced by one', async (t) => {
