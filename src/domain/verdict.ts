@@ -8,10 +8,20 @@ export type CommitVerdict = components['schemas']['CommitVerdict']
 /** What a verdict depends on. */
 export type ReportedContext = Pick<components['schemas']['Status'], 'context' | 'state'>
 
+/** A required check that has not passed. */
+interface UnmetCheck {
+  /** A context, or a pattern that none matches. */
+  name: string
+  /** null if it has not been reported. */
+  state: ReportedContext['state'] | null
+}
+
 /** A verdict, and why it is not `success`: `ci/test reported failure, lint has not reported`. */
 export interface ExplainedVerdict extends Pick<CommitVerdict, 'verdict' | 'required'> {
   /** null if the verdict is `success`. */
   reason: string | null
+  /** What decides the verdict comes first: failed, not reported, pending. */
+  unmet: readonly UnmetCheck[]
 }
 
 /** Maximum length of a name in code points, and maximum number of reasons that are spelled out. */
@@ -59,26 +69,28 @@ export function explainVerdict(
   patterns: readonly string[],
 ): ExplainedVerdict {
   const { verdict, required } = verdictOf(reported, patterns)
-  if (verdict === 'success') return { verdict, required, reason: null }
+  if (verdict === 'success') return { verdict, required, reason: null, unmet: [] }
 
   const contexts = new Set(required.flatMap((pattern) => pattern.contexts))
   const requiredContexts = reported.filter(({ context }) => contexts.has(context))
-  const describe = (combined: CombinedState, verb: string) =>
+  const those = (combined: CombinedState) =>
     requiredContexts
       .filter(({ state }) => COMBINED[state] === combined)
-      .map(({ context, state }) => `${shown(context)} ${verb} ${state}`)
+      .map(({ context, state }) => ({ name: context, state }))
   const missingPatterns = required.filter(({ state }) => state === null)
-  const unmetChecks = [
-    ...describe('failure', 'reported'),
-    ...missingPatterns.map(({ pattern }) => `${shown(pattern)} has not reported`),
-    ...describe('pending', 'is'),
+  const unmet = [
+    ...those('failure'),
+    ...missingPatterns.map(({ pattern }) => ({ name: pattern, state: null })),
+    ...those('pending'),
   ]
 
-  const more = unmetChecks.length - MAX_REASONS
-  const reason = unmetChecks.slice(0, MAX_REASONS).join(', ') + (more > 0 ? `, and ${more} more` : '')
-  return { verdict, required, reason }
+  const more = unmet.length - MAX_REASONS
+  const reasons = unmet.slice(0, MAX_REASONS).map(reasonOf)
+  return { verdict, required, reason: reasons.join(', ') + (more > 0 ? `, and ${more} more` : ''), unmet }
 }
 
-function shown(name: string): string {
-  return truncate(replaceHidden(name), MAX_NAME)
+function reasonOf({ name, state }: UnmetCheck): string {
+  const shownName = truncate(replaceHidden(name), MAX_NAME)
+  if (state === null) return `${shownName} has not reported`
+  return `${shownName} ${COMBINED[state] === 'failure' ? 'reported' : 'is'} ${state}`
 }

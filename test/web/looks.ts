@@ -6,7 +6,7 @@ import type { Test } from 'tap'
 export const AXE = readFileSync(fileURLToPath(import.meta.resolve('axe-core/axe.min.js')), 'utf8')
 const COLORS = ['color-contrast', 'link-in-text-block']
 /** The rows in the middle of a long table or list, which look like its first ones. */
-const MIDDLE = ':is(tr, .checks > li):nth-child(n + 20):not(:last-child)'
+const MIDDLE = ':is(tr, .rows li):nth-child(n + 20):not(:last-child)'
 const WIDE = { width: 1280, height: 860 }
 
 /**

@@ -264,7 +264,7 @@ t.test('the list of repositories is paged', async (t) => {
     const { body } = await anonymous.get(next)
     for (const [row] of body.matchAll(/id="r-\d+"/g)) seen.add(row)
     t.notMatch(body, 'secret')
-    counts.push(body.match(/<li class="commit"[^>]*>/g)?.length ?? 0)
+    counts.push(body.match(/<li id="r-/g)?.length ?? 0)
     next = /href="(\/\?after=[^"]*)"/.exec(body)?.[1]
   }
   t.same(counts, [30, 200, 66], 'by name from the second page on')
@@ -284,7 +284,11 @@ t.test('the list of repositories is paged', async (t) => {
   await report(parent, 'success')
   await report(sha)
   const home = (await client.get('/')).body
-  t.match(home, new RegExp(`Failed: <a href="${log}"[^>]*>.*ci/test`), 'none: what failed; one: its log')
+  t.match(
+    home,
+    new RegExp(`class="failed"><a href="${log}"[^>]*>.*ci/test`),
+    'none: what failed; one: its log',
+  )
   t.match(home, '<span class="badge failure">failure</span>', 'none: whether it is safe to merge')
   const commit = /href="(\/alice\/rocket\/commits\/[^"]*)"/.exec(home)?.[1] ?? ''
   const { body: shown } = await client.get(commit)

@@ -16,8 +16,8 @@ export function branchOf(ref: Ref | null): string | null {
   return ref?.kind === 'branch' && ref.name !== '' ? ref.name : null
 }
 
-/** Renders the choice of a branch or tag. @param labelled whether the label is visible */
-export function refChooser(path: string, refs: Refs, ref: Ref | null, labelled: boolean): Html {
+/** Renders the choice of a branch or tag. */
+export function refChooser(path: string, refs: Refs, ref: Ref | null): Html {
   const choices = (kind: Ref['kind'], list: readonly Ref[]) => {
     const newest = list.slice(0, CHOICES)
     const others =
@@ -31,7 +31,7 @@ export function refChooser(path: string, refs: Refs, ref: Ref | null, labelled: 
   const group = (label: string, list: Ref[]) =>
     list.length > 0 ? html`<optgroup label="${label}">${list.map(option)}</optgroup>` : ''
   return html`<form class="choose" action="${path}">
-    <label for="ref"${labelled ? '' : html` class="sr"`}>Branch or tag</label>
+    <label class="sr" for="ref">Branch or tag</label>
     <select id="ref" name="ref">${ref?.name ? '' : html`<option value="">HEAD</option>`}
       ${group('Branches', choices('branch', refs.branches))}${group('Tags', choices('tag', refs.tags))}</select>
     <button class="quiet" type="submit">Show</button>

@@ -42,8 +42,7 @@ ${noteOf(status.description ?? '', notes)}
 export function missingRow(pattern: string): Html {
   return html`<li>
 <span><span class="badge missing">not reported</span></span>
-<span class="name">${shownName(pattern)}</span>
-<span class="faint note">required</span></li>
+<span class="name">${shownName(pattern)}</span></li>
 `
 }
 

@@ -1,16 +1,9 @@
-import {
-  COMBINED,
-  type CombinedState,
-  combinedCounts,
-  type StatusCounts,
-  type StatusState,
-} from '../../domain/states.ts'
+import { COMBINED, combinedCounts, type StatusCounts, type StatusState } from '../../domain/states.ts'
 import { type Html, html } from '../parts/html.ts'
 import type { PageOptions } from '../parts/layout.ts'
 
-/** The state of a commit in a few words, for its page, the browser's tab and screen readers. */
-export interface Summary {
-  state: CombinedState | null
+/** The state of a commit in a few words, for the browser's tab and screen readers. */
+interface Summary {
   /** All counts, the most important first: `1 failed, 1 pending, 7 passed, 1 not reported`. */
   text: string
   /** The most important count with a symbol: `✗ 1 failed`, `✓ 7 passed, 1 not reported`. */
@@ -27,7 +20,7 @@ const SYMBOLS = { failure: '✗', pending: '●', success: '✓' } as const
  * @param missing number of required patterns that no context matches. They do not change the
  *   combined state.
  */
-export function summarize(reported: StatusCounts, missing: number): Summary {
+function summarize(reported: StatusCounts, missing: number): Summary {
   const { failure, pending, success } = combinedCounts(reported)
   const counts = [
     { state: 'failure', count: failure, word: 'failed' },
@@ -37,10 +30,8 @@ export function summarize(reported: StatusCounts, missing: number): Summary {
   const present = counts.filter(({ count }) => count > 0)
   const [first] = present
   const unreported = missing > 0 ? `, ${missing} not reported` : ''
-  if (!first)
-    return { state: null, text: `No status${unreported}`, short: 'no status', icon: '/assets/icon.svg' }
+  if (!first) return { text: `No status${unreported}`, short: 'no status', icon: '/assets/icon.svg' }
   return {
-    state: first.state,
     text: present.map(({ count, word }) => `${count} ${word}`).join(', ') + unreported,
     short: `${SYMBOLS[first.state]} ${first.count} ${first.word}${first.state === 'success' ? unreported : ''}`,
     icon: `/assets/icon-${first.state}.svg`,

@@ -28,7 +28,7 @@ const FOLDED_ABOVE = 20
 
 type Rows = readonly (() => Html)[]
 
-/** Renders the statuses of a commit: failed, pending, required but not reported, passed. */
+/** Renders the statuses of a commit: failed, required but not reported, pending, passed. */
 export function statusSections(list: StatusList): Html {
   const { filter, required, since, stalledBefore } = list
   const matching = list.statuses.filter((status) => matches(checkOf(status, list), filter))
@@ -36,41 +36,39 @@ export function statusSections(list: StatusList): Html {
   if (matching.length === 0 && missing.length === 0)
     return isFiltered(filter) ? html`<p class="empty">No check matches the filter.</p>` : html``
 
+  const isUnmet = ({ context, state }: ReportedStatus) =>
+    required.reported.has(context) && COMBINED[state] !== 'success'
   const rows = (combined: CombinedState) =>
     matching
       .filter(({ state }) => COMBINED[state] === combined)
+      .toSorted((one, other) => Number(isUnmet(other)) - Number(isUnmet(one)))
       .map((status) => () => {
-        const { context, state } = status
         return statusRow(status, {
-          since: since.get(context) ?? [],
-          isUnmet: required.reported.has(context) && COMBINED[state] !== 'success',
+          since: since.get(status.context) ?? [],
+          isUnmet: isUnmet(status),
           isStalled: isStalled(status, stalledBefore),
           reporter: list.reporter ? null : list.reporterOf(status),
         })
       })
   const passed = rows('success')
+  const others = [
+    checks('Failed', 'failed', rows('failure')),
+    checks(
+      'Not reported',
+      'missing',
+      missing.map((pattern) => () => missingRow(pattern)),
+    ),
+    checks('Pending', 'pending', rows('pending')),
+  ]
   const isAll = passed.length === matching.length && missing.length === 0
   const isOpen = isFiltered(filter) || (isAll && passed.length <= FOLDED_ABOVE)
-  return html`${section('Failed', 'failed', rows('failure'))}${section('Pending', 'pending', rows('pending'))}
-${section(
-  'Not reported',
-  'missing',
-  missing.map((pattern) => () => missingRow(pattern)),
-)}
-${passed.length > 0 ? html`<details class="section" id="passed" ${isOpen ? 'open' : ''}><summary>${heading('Passed', 'passed', passed)}</summary>${checks('passed', passed)}</details>` : ''}`
+  return html`${isAll ? '' : html`<div class="list rows">${others}</div>`}
+${passed.length > 0 ? html`<details class="section" id="passed" ${isOpen ? 'open' : ''}><summary><h2>Passed <span class="count">${passed.length}</span></h2></summary><div class="list rows">${checks('Passed', 'passed-checks', passed)}</div></details>` : ''}`
 }
 
-function section(title: string, id: string, rows: Rows): Html | string {
-  if (rows.length === 0) return ''
-  return html`<section class="section" id="${id}" aria-labelledby="${id}-heading">${heading(title, id, rows)}${checks(id, rows)}</section>`
-}
-
-function heading(title: string, id: string, rows: Rows): Html {
-  return html`<h2 id="${id}-heading">${title} <span class="count">${rows.length}</span></h2>`
-}
-
-function checks(id: string, rows: Rows): Html {
-  return html`<ul class="list checks" aria-labelledby="${id}-heading">${rows}</ul>`
+/** Renders checks with the same state. The columns are those of all lists beside it. */
+function checks(title: string, id: string, rows: Rows): Html | string {
+  return rows.length > 0 ? html`<ul id="${id}" aria-label="${title}">${rows}</ul>` : ''
 }
 
 /** Returns all checks of a commit, also required ones that have not reported. */

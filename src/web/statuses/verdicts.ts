@@ -4,9 +4,7 @@ import { type ExplainedVerdict, explainVerdict, type ReportedContext } from '../
 import type { RefLists } from '../../git/history/ref-lists.ts'
 import type { RepositoryFiles } from '../../git/opened-repository.ts'
 import type { Ref, Refs } from '../../git/refs/read-refs.ts'
-import { type Html, html } from '../parts/html.ts'
 import { branchOf } from '../parts/ref-chooser.ts'
-import { shownText } from '../parts/text.ts'
 
 /** Verdicts that are spelled out on one page, and branches that are compared with rules. */
 const SHOWN = 5
@@ -81,17 +79,4 @@ export function requiredContexts(verdicts: readonly BranchVerdict[]) {
     reported: new Set(required.flatMap(({ contexts }) => contexts)),
     missing: new Set(required.filter(({ state }) => state === null).map(({ pattern }) => pattern)),
   }
-}
-
-/** Renders whether a commit meets the rules of branches and tags: a line for each. */
-export function verdictLines(verdicts: readonly BranchVerdict[]): Html | string {
-  if (verdicts.length === 0) return ''
-  return html`<ul class="verdicts" aria-label="Required checks">${verdicts.map(
-    (verdict) => html`<li>${verdictWords(verdict)}</li>`,
-  )}</ul>`
-}
-
-/** Renders a verdict: `main: lint has not reported`. */
-export function verdictWords({ branch, reason }: BranchVerdict): Html {
-  return html`<strong>${shownText(branch)}</strong>: ${reason === null ? 'meets the rules' : shownText(reason)}`
 }

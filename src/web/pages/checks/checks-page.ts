@@ -1,4 +1,5 @@
 import { MATRIX_COMMITS } from '../../../store/statuses/check-matrix.ts'
+import { NO_STATUSES } from '../../../store/statuses/status-summaries.ts'
 import { nowInSeconds } from '../../../store/time.ts'
 import { sendUnknownName } from '../../parts/find-commit.ts'
 import { createRepositoryFinder, gitClient, type RepositoryRoute } from '../../parts/find-repository.ts'
@@ -58,7 +59,7 @@ export async function checksPage(pages: Pages, options: PageContext): Promise<vo
       const contexts = matching.slice(0, SHOWN)
 
       const histories = await store.matrix.listHistories(repository.id, shas, contexts)
-      const [summary] = tip ? await store.summaries.list([tip]) : []
+      const [summary = NO_STATUSES] = tip ? await store.summaries.list([tip]) : []
       const rules = await store.rules.load(repository.id)
       const verdicts = tipVerdicts(options.refs, repository, refs, ref, rules, newest)
       const content = checksView({
@@ -67,13 +68,14 @@ export async function checksPage(pages: Pages, options: PageContext): Promise<vo
         ref,
         commits,
         columns,
+        summary,
         checks,
         filter,
         shown: new Map(contexts.map((context) => [context, histories.get(context) ?? []])),
         more: matching.length - contexts.length,
         verdicts,
       })
-      const tab = summary && tabOf(title, summary.counts, requiredContexts(verdicts).missing.size)
+      const tab = tip && tabOf(title, summary.counts, requiredContexts(verdicts).missing.size)
       return sendPage(reply, { title, ...tab }, content)
     })
   })

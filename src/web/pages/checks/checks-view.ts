@@ -5,14 +5,17 @@ import type { Commit } from '../../../git/history/log-reader.ts'
 import type { Ref, Refs } from '../../../git/refs/read-refs.ts'
 import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
 import type { LinkedCell, MatrixColumn } from '../../../store/statuses/check-matrix.ts'
+import type { StatusSummary } from '../../../store/statuses/status-summaries.ts'
 import { formatTime } from '../../../store/time.ts'
 import { truncate } from '../../../util/truncate.ts'
 import { repositoryHead } from '../../parts/find-commit.ts'
 import { type Html, html } from '../../parts/html.ts'
 import { refChooser, refName, refQuery } from '../../parts/ref-chooser.ts'
-import { formatAge, shownText, targetLink, visibleText } from '../../parts/text.ts'
+import { formatAge, shownName, shownText, targetLink, visibleText } from '../../parts/text.ts'
+import { factLine } from '../../statuses/facts.ts'
+import { stateBadge } from '../../statuses/state-summary.ts'
 import { type FilteredCheck, filterForm, type StatusFilter } from '../../statuses/status-filter.ts'
-import { type BranchVerdict, verdictLines } from '../../statuses/verdicts.ts'
+import type { BranchVerdict } from '../../statuses/verdicts.ts'
 
 /** The checks of the newest commits of a ref, and the verdicts on the newest one. */
 export interface ChecksView {
@@ -23,6 +26,8 @@ export interface ChecksView {
   ref: Ref | null
   commits: readonly Commit[]
   columns: readonly MatrixColumn[]
+  /** Of the newest commit. */
+  summary: StatusSummary
   /** The contexts as they are on the newest commit. */
   checks: readonly FilteredCheck[]
   filter: StatusFilter
@@ -32,6 +37,8 @@ export interface ChecksView {
   more: number
 }
 
+/** Where failing checks are listed. */
+const FAILING = { failed: '#failing' }
 /** Failing contexts that are described above the matrix. */
 const DESCRIBED = 5
 /** Code points of a subject. The commit page shows the rest. */
@@ -40,12 +47,13 @@ const SUBJECT = 72
 /** Renders the matrix of checks: a row for each context, a column for each commit. */
 export function checksView(view: ChecksView): Html {
   const { repository, refs, ref, columns } = view
+  const [tip] = view.commits
   const { owner, name } = repository
   const query = refQuery(refs, ref)
   return html`${repositoryHead(repository, query)}
 <div class="titled"><h1>Checks${ref?.name ? html` of ${shownText(ref.name)}` : ''}</h1>
-${refs.branches.length + refs.tags.length > 0 ? html`<div>${refChooser(`/${owner}/${name}/checks`, refs, ref, false)}</div>` : ''}</div>
-${verdictLines(view.verdicts)}
+${refs.branches.length + refs.tags.length > 0 ? html`<div>${refChooser(`/${owner}/${name}/checks`, refs, ref)}</div>` : ''}</div>
+${tip ? factLine({ repository, sha: tip.sha, summary: view.summary, verdicts: view.verdicts, listed: FAILING }) : ''}
 ${columns.length === 0 ? html`<p class="empty">No statuses have been reported for the newest commits.</p>` : matrixView(view)}`
 }
 
@@ -60,7 +68,7 @@ function matrixView(view: ChecksView): Html {
     () =>
       html`<tr><th scope="row">${shownText(context)}</th>${commits.map(({ sha }, index) => cellView(sha, cells[index]))}</tr>
 `
-  return html`${failing.length > 0 ? failingView(repository, commits, failing) : html`<p class="lead">No check is failing.</p>`}
+  return html`${failing.length > 0 ? failingView(view, failing) : ''}
 ${filterForm(view.filter, view.checks, ref ? refName(refs, ref) : '')}
 <p class="faint" id="legend">The newest commit is on the left, and failing checks are first. The states of the filter are those on the newest
   commit.${more > 0 ? ` ${shown.size} checks are shown; ${more.toLocaleString('en')} more are left out.` : ''}</p>
@@ -76,21 +84,23 @@ ${[...shown].map(row)}</tbody></table></div>`
 
 /** Renders since when contexts are failing. */
 function failingView(
-  { owner, name }: ReadableRepository,
-  commits: readonly Commit[],
+  { repository: { owner, name }, commits, shown }: ChecksView,
   failing: readonly MatrixColumn[],
 ): Html {
   const item = (column: MatrixColumn) => {
     const { first, length, neverPassed } = failingSince(column.cells)
+    const state = column.cells.find((cell) => cell && COMBINED[cell.state] === 'failure')?.state ?? 'failure'
+    const log = shown.get(column.context)?.find((cell) => cell?.state === state)?.target_url ?? null
     const commit = commits[first]
     const count = `${length} ${length === 1 ? 'commit' : 'commits'}${neverPassed ? ', never passed here' : ''}`
-    return html`<li><span class="badge failure">failing</span> <strong>${shownText(column.context)}</strong> since
-      ${commit ? html`<a href="/${owner}/${name}/commits/${commit.sha}"><code>${shortId(commit.sha)}</code> ${shownText(truncate(commit.subject, SUBJECT))}</a>${commit.date ? html`, ${formatAge(commit.date)}` : ''}` : ''}
-      <span class="faint">(${count})</span></li>`
+    return html`<li><span>${stateBadge(state)}</span>
+<span class="name">${targetLink(log, shownName(column.context))}</span>
+${commit ? html`<span class="faint note"><span>since <a href="/${owner}/${name}/commits/${commit.sha}"><code>${shortId(commit.sha)}</code></a></span> <bdi>${visibleText(commit.subject)}</bdi></span>` : ''}
+<span class="faint">${count}${commit?.date ? html` · ${formatAge(commit.date)}` : ''}</span></li>`
   }
   const more = failing.length - DESCRIBED
-  return html`<ul class="failing" aria-label="Failing checks">${failing.slice(0, DESCRIBED).map(item)}
-  ${more > 0 ? html`<li class="faint">and ${more} more in the first rows</li>` : ''}</ul>`
+  return html`<ul class="list rows" id="failing" aria-label="Failing checks">${failing.slice(0, DESCRIBED).map(item)}</ul>
+${more > 0 ? html`<p class="hint">and ${more} more in the first rows</p>` : ''}`
 }
 
 /** Renders a status as an icon. Screen readers read its state. */

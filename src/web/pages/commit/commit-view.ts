@@ -12,10 +12,9 @@ import { type Html, html } from '../../parts/html.ts'
 import { refQuery } from '../../parts/ref-chooser.ts'
 import { copyButton, shownLines, shownText } from '../../parts/text.ts'
 import { authorship, subjectOf } from '../../statuses/commit-row.ts'
-import { stateBadge, summarize } from '../../statuses/state-summary.ts'
+import { factLine } from '../../statuses/facts.ts'
 import { filterForm, isFiltered } from '../../statuses/status-filter.ts'
 import { checksOf, type StatusList, statusSections } from '../../statuses/status-sections.ts'
-import { verdictLines } from '../../statuses/verdicts.ts'
 import type { Places } from './places.ts'
 
 /** A commit as its page shows it. */
@@ -36,15 +35,16 @@ const SUBJECT = 200
 /** Branches and tags that are shown, and those that are shown when they are unfolded. */
 const UNFOLDED = 2
 const REFS = 20
+/** Where checks are listed. Without the query, the page is not filtered. */
+const LISTED = { failed: '?#failed', missing: '?#missing', pending: '?#pending' }
 /** Statuses from which on the page offers a filter. */
 const FILTERED_FROM = 10
 
 /** Renders a commit and all its statuses. */
 export function commitView(view: CommitView): Html {
   const { repository, sha, details, places, statuses } = view
-  const { counts, filter, required, verdicts } = statuses
+  const { counts, filter, verdicts } = statuses
   const { total } = combinedCounts(counts)
-  const combined = summarize(counts, required.missing.size)
   return html`${repositoryHead(repository, places ? refQuery(places.all, places.branches[0] ?? null) : '')}
 <h1>${details ? subject(details) : html`Commit <code>${shortId(sha)}</code>`}</h1>
 <div class="byline">
@@ -54,8 +54,7 @@ export function commitView(view: CommitView): Html {
   ${details === null ? html`<span class="faint">The repository’s files cannot be opened right now.</span>` : ''}
 </div>
 ${details && fullMessage(details) !== '' ? messageView(details) : ''}
-<p class="summary" id="summary">${stateBadge(combined.state)} ${combined.text}${statuses.reporter ? html` <span class="faint">${statuses.reporter}</span>` : ''}</p>
-${verdictLines(verdicts)}
+${factLine({ repository, sha, summary: { counts, failed: [] }, verdicts, listed: LISTED, note: statuses.reporter })}
 ${places ? refLinks(repository, sha, places) : ''}
 ${total >= FILTERED_FROM || isFiltered(filter) ? filterForm(filter, checksOf(statuses)) : ''}
 ${total === 0 ? html`<p class="empty">No statuses have been reported for this commit.</p>` : ''}${statusSections(statuses)}

@@ -2,14 +2,9 @@ import { schemas } from '../../../../generated/schemas.ts'
 import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
 import { type Html, html } from '../../parts/html.ts'
 import { formatAge, shownText } from '../../parts/text.ts'
-import {
-  failures,
-  pill,
-  type SummarizedCommit,
-  stateOfSummary,
-  subjectOf,
-} from '../../statuses/commit-row.ts'
-import { type BranchVerdict, verdictWords } from '../../statuses/verdicts.ts'
+import { pill, type SummarizedCommit, subjectOf } from '../../statuses/commit-row.ts'
+import { failedNames } from '../../statuses/facts.ts'
+import type { BranchVerdict } from '../../statuses/verdicts.ts'
 
 /** Characters of OWNER/NAME. */
 const MAX_TEXT = 2 * schemas.Name.maxLength + 1
@@ -18,6 +13,7 @@ const NEW = '/settings/repositories/new'
 
 /** Why a row has no commit. */
 export type Problem = 'empty' | 'unavailable' | 'slow'
+type CommitRow = Extract<RepositoryRow, SummarizedCommit>
 export type RepositoryRow = { repository: ReadableRepository } & (
   | (SummarizedCommit & { verdict: BranchVerdict | undefined })
   | { problem: Problem }
@@ -43,7 +39,7 @@ export function repositoriesView(view: RepositoriesView): Html {
   const title = html`<h1>${owner === undefined ? 'Repositories' : `Repositories of ${owner}`}</h1>`
   return html`${view.canCreate ? html`<div class="titled">${title}<a class="button" href="${NEW}${owner === undefined ? '' : `?owner=${owner}`}">New repository</a></div>` : title}
 ${owner === undefined && (rows.length > 0 || q !== undefined) ? searchForm(q) : ''}
-${rows.length === 0 ? html`<p class="empty">${emptyView(view)}</p>` : html`<ul class="list">${rows.map(repositoryItem)}</ul>`}
+${rows.length === 0 ? html`<p class="empty">${emptyView(view)}</p>` : html`<ul class="list rows">${rows.map(repositoryItem)}</ul>`}
 ${next ? html`<p><a href="${next.path}">${next.text}</a></p>` : ''}`
 }
 
@@ -80,21 +76,21 @@ function repositoryItem(row: RepositoryRow): Html {
     'commit' in row
       ? pill(row.summary)
       : html`<span class="badge unreported">${row.problem === 'slow' ? 'unknown' : row.problem}</span>`
-  return html`<li class="commit" id="r-${row.repository.id}">
+  return html`<li id="r-${row.repository.id}">
   ${badge}
-  <span><a class="faint" href="/${owner}">${owner}</a> / <a href="/${owner}/${name}"><strong>${name}</strong></a>
-    ${visibility === 'private' ? html`<span class="badge">private</span>` : ''}</span>
-  ${
-    'commit' in row
-      ? html`<span class="faint">${failures(row.summary)}${verdictOf(row)}<a href="/${owner}/${name}/commits/${row.commit.sha}">${subjectOf(row.commit)}</a>${row.commit.date ? html` · ${formatAge(row.commit.date)}` : ''}</span>`
-      : html`<span class="faint">${PROBLEMS[row.problem]}</span>`
-  }
+  <span><a class="faint" href="/${owner}">${owner}</a> / <a href="/${owner}/${name}"><strong>${name}</strong></a>${visibility === 'private' ? html` <span class="badge">private</span>` : ''}</span>
+  ${'commit' in row ? commitOf(row) : html`<span class="faint note">${PROBLEMS[row.problem]}</span>`}
 </li>`
 }
 
-/** Renders whether the default branch meets its rules, unless the state and what failed say so. */
-function verdictOf({ summary, verdict }: Extract<RepositoryRow, SummarizedCommit>): Html | string {
-  const hasFailed = stateOfSummary(summary) === 'failure'
-  if (!verdict || (verdict.reason === null) !== hasFailed) return ''
-  return html`<span class="unmet">${verdictWords(verdict)}</span> · `
+/** Renders what failed on the newest commit, or what the rules lack, and its subject and age. */
+function commitOf(row: CommitRow): Html {
+  const { repository, commit, summary, verdict } = row
+  const path = `/${repository.owner}/${repository.name}/commits/${commit.sha}`
+  const fact =
+    summary.failed.length > 0
+      ? failedNames(summary, verdict ? [verdict] : [], path)
+      : verdict?.reason && shownText(verdict.reason)
+  return html`<span class="faint note">${fact} <a href="${path}">${subjectOf(commit)}</a> ${shownText(commit.author)}</span>
+  <span class="faint">${commit.date ? formatAge(commit.date) : ''}</span>`
 }

@@ -2,27 +2,17 @@ import { shortId } from '../../../domain/commit-id.ts'
 import { allows } from '../../../domain/permissions.ts'
 import type { RefRule } from '../../../domain/ref-rules.ts'
 import { isTagPattern } from '../../../domain/rule-patterns.ts'
-import { combinedCounts } from '../../../domain/states.ts'
 import type { Ref, Refs } from '../../../git/refs/read-refs.ts'
 import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
-import type { StatusSummary } from '../../../store/statuses/status-summaries.ts'
 import { ciLines } from '../../parts/ci-lines.ts'
 import { repositoryHead } from '../../parts/find-commit.ts'
 import { type Html, html } from '../../parts/html.ts'
 import { refChooser, refQuery } from '../../parts/ref-chooser.ts'
 import { copyButton, enumerate, formatAge, shownText, visibleText } from '../../parts/text.ts'
-import {
-  authorship,
-  failedContexts,
-  failures,
-  pill,
-  type SummarizedCommit,
-  stateOfSummary,
-  subjectOf,
-} from '../../statuses/commit-row.ts'
+import { pill, type SummarizedCommit, stateOfSummary, subjectOf } from '../../statuses/commit-row.ts'
+import { factLine, failedNames } from '../../statuses/facts.ts'
 import { ruleMarks } from '../../statuses/rule-marks.ts'
-import { stateBadge } from '../../statuses/state-summary.ts'
-import { type BranchVerdict, verdictLines } from '../../statuses/verdicts.ts'
+import type { BranchVerdict } from '../../statuses/verdicts.ts'
 
 /** What the page of a repository shows, and the verdicts on `tip`. */
 export interface RepositoryView {
@@ -51,7 +41,8 @@ export function repositoryView(view: RepositoryView): Html {
   const { permission } = repository
   const isEmpty = refs.head === null && refs.branches.length === 0 && refs.tags.length === 0
   return html`${repositoryHead(repository, refQuery(refs, ref))}
-${heading(repository)}
+<div class="titled">${heading(repository)}
+${isEmpty ? '' : html`<div>${refChooser(pathOf(repository), refs, ref)}</div>`}</div>
 ${
   isEmpty
     ? emptyView(view)
@@ -63,7 +54,7 @@ ${
     ${
       ref === null
         ? unbornView(view)
-        : html`<ul class="list">${commits.map((commit) => commitItem(repository, commit))}</ul>
+        : html`<ul class="list rows">${commits.map((commit) => commitItem(view, commit))}</ul>
     ${pager(view)}`
     }
   </section>
@@ -96,22 +87,11 @@ function tipView(view: RepositoryView): Html | string {
   const { repository, refs, ref, tip, verdicts } = view
   if (!ref || !tip) return ''
   const state = stateOfSummary(tip.summary)
-  const name = html`<strong>${shownText(ref.name || 'HEAD')}</strong>`
-  return html`<section class="tip ${state ?? 'unreported'}" aria-label="State of ${visibleText(ref.name) || 'HEAD'}">
-  <p>${stateBadge(state)} ${name}: ${sentenceOf(tip.summary)}</p>
-  ${verdictLines(verdicts)}
-  <p class="faint"><a href="${commitPath(repository, tip)}">${subjectOf(tip.commit)}</a> · ${authorship(tip.commit)}
-    · <a href="${pathOf(repository)}/checks${refQuery(refs, ref)}">${state === 'failure' ? 'When did it break?' : 'All checks over time'}</a></p>
+  const name = ref.name || 'HEAD'
+  const note = html`${shownText(tip.commit.author)} · <a href="${pathOf(repository)}/checks${refQuery(refs, ref)}">${state === 'failure' ? 'When did it break?' : 'All checks over time'}</a>`
+  return html`<section class="tip ${state ?? 'unreported'}" aria-label="State of ${visibleText(name)}">
+  ${factLine({ repository, sha: tip.commit.sha, summary: tip.summary, verdicts, name, note })}
 </section>`
-}
-
-function sentenceOf(summary: StatusSummary): Html | string {
-  const { failure, pending, total } = combinedCounts(summary.counts)
-  const of = (count: number) => (count === total && total > 1 ? `all ${total}` : `${count} of ${total}`)
-  if (total === 0) return 'no checks have reported yet'
-  if (failure > 0)
-    return html`${of(failure)} failed: ${failedContexts(summary)}${pending > 0 ? `; ${pending} pending` : ''}`
-  return pending > 0 ? `${of(pending)} pending` : `${of(total)} passed`
 }
 
 /** Renders the choice of a branch or tag, and the newest branches with their states. */
@@ -126,7 +106,6 @@ function refsView(view: RepositoryView): Html {
   const [shown, folded] = [branches.slice(0, UNFOLDED), branches.slice(UNFOLDED)]
   const hidden = refs.branches.length - branches.length
   return html`<nav class="refs" aria-label="Branches and tags">
-    ${refChooser(pathOf(repository), refs, ref, true)}
     <ul class="list">${shown.map(item)}</ul>
     ${
       folded.length > 0
@@ -139,11 +118,15 @@ function refsView(view: RepositoryView): Html {
   </nav>`
 }
 
-function commitItem(repository: ReadableRepository, commit: SummarizedCommit): Html {
-  return html`<li class="commit" id="c-${commit.commit.sha}">
-  ${pill(commit.summary)}
-  <a class="subject" href="${commitPath(repository, commit)}">${subjectOf(commit.commit)}</a>
-  <span class="faint">${failures(commit.summary)}<code>${shortId(commit.commit.sha)}</code>${commit.commit.date ? html` · ${formatAge(commit.commit.date)}` : ''}</span>
+/** Renders a commit of the history. What failed on the newest one is said above. */
+function commitItem({ repository, tip }: RepositoryView, { commit, summary }: SummarizedCommit): Html {
+  const path = `${pathOf(repository)}/commits/${commit.sha}`
+  const hasNames = summary.failed.length > 0 && commit.sha !== tip?.commit.sha
+  return html`<li id="c-${commit.sha}">
+  ${pill(summary)}
+  <a class="subject" href="${path}">${subjectOf(commit)}</a>
+  ${hasNames ? html`<span class="faint note">${failedNames(summary, [], path)}</span>` : ''}
+  <span class="faint"><code>${shortId(commit.sha)}</code> ${commit.date ? formatAge(commit.date) : ''}</span>
 </li>`
 }
 
@@ -224,8 +207,4 @@ function unbornView({ refs, repository }: RepositoryView): Html {
 
 function pathOf({ owner, name }: ReadableRepository): string {
   return `/${owner}/${name}`
-}
-
-function commitPath(repository: ReadableRepository, { commit }: SummarizedCommit): string {
-  return `${pathOf(repository)}/commits/${commit.sha}`
 }

@@ -1,0 +1,104 @@
+import { COMBINED, type CombinedState, combinedCounts } from '../../domain/states.ts'
+import type { ReadableRepository } from '../../store/access/readable-repositories.ts'
+import type { StatusSummary } from '../../store/statuses/status-summaries.ts'
+import { type Html, html } from '../parts/html.ts'
+import { enumerate, shownName, shownText, targetLink } from '../parts/text.ts'
+import { stateOfSummary } from './commit-row.ts'
+import { stateBadge } from './state-summary.ts'
+import type { BranchVerdict } from './verdicts.ts'
+
+/** What a line says of a commit. */
+export interface Facts {
+  repository: Pick<ReadableRepository, 'owner' | 'name'>
+  sha: string
+  summary: StatusSummary
+  verdicts: readonly BranchVerdict[]
+  /** Where the page lists checks itself, which the line only counts. */
+  listed?: { [Fact in 'failed' | 'missing' | 'pending']?: string }
+  /** The name of the ref, which verdicts name if there are any. */
+  name?: string
+  /** Follows the facts. */
+  note?: Html | null
+}
+
+/** Names of one kind in a line. */
+const NAMES = 3
+
+/**
+ * Renders in one line whether a commit has passed and meets the rules, and what has failed or is
+ * missing. Nothing else of a page repeats it.
+ */
+export function factLine({ repository, sha, summary, verdicts, listed = {}, name, note }: Facts): Html {
+  const path = `/${repository.owner}/${repository.name}`
+  const commit = `${path}/commits/${sha}`
+  const { failure, pending, success, total } = combinedCounts(summary.counts)
+  const missing = unmetNames(verdicts, null)
+  const facts = [
+    ...verdicts.map(verdictWords),
+    ...(name && verdicts.length === 0 ? [html`<strong>${shownText(name)}</strong>`] : []),
+    ...(total === 0 ? [html`no checks have reported yet`] : []),
+    fact(failure, 'failed', listed.failed, () => failedNames(summary, verdicts, commit)),
+    fact(missing.length, 'not reported', listed.missing, () =>
+      namesOf(missing, missing.length, `${path}#rules`),
+    ),
+    fact(pending, 'pending', listed.pending, () => {
+      const required = unmetNames(verdicts, 'pending')
+      return required.length > 0 ? namesOf(required, pending, commit) : null
+    }),
+    fact(success, 'passed', undefined, () => null),
+  ].filter((part) => part !== null)
+  return html`<p class="facts" id="summary">${stateBadge(stateOfSummary(summary))} ${facts.map(
+    (part, index) => html`${index > 0 ? ' · ' : ''}${part}`,
+  )}${note && html` · <span class="faint">${note}</span>`}</p>`
+}
+
+/** Renders a count, with a link to the checks if the page lists them, else with their names. */
+function fact(count: number, word: string, path: string | undefined, names: () => Html | null): Html | null {
+  if (count === 0) return null
+  if (path) return html`<a class="nowrap" href="${path}">${count} ${word}</a>`
+  const named = names()
+  return html`<span class="nowrap">${count} ${word}</span>${named && html`: ${named}`}`
+}
+
+/** Returns the names of required checks that have not passed. @param combined null: not reported */
+function unmetNames(verdicts: readonly BranchVerdict[], combined: CombinedState | null): string[] {
+  const unmet = verdicts.flatMap((verdict) => verdict.unmet)
+  const those = unmet.filter(({ state }) => (state && COMBINED[state]) === combined)
+  return [...new Set(those.map(({ name }) => name))]
+}
+
+/** Renders the first of many names. @param path of all of them */
+function namesOf(names: readonly string[], total: number, path: string): Html {
+  return withRest(
+    names.slice(0, NAMES).map((name) => html`<a href="${path}">${shownName(name)}</a>`),
+    total,
+    path,
+  )
+}
+
+/** Renders the contexts that failed, the required ones first, with links to their logs. */
+export function failedNames(
+  { counts, failed }: StatusSummary,
+  verdicts: readonly BranchVerdict[],
+  commit: string,
+): Html {
+  const urls = new Map(failed.map(({ context, targetUrl }) => [context, targetUrl]))
+  const contexts = new Set([...unmetNames(verdicts, 'failure'), ...urls.keys()])
+  const names = [...contexts].slice(0, NAMES).map((context) => {
+    const url = urls.get(context)
+    const name = shownName(context)
+    return url === undefined ? html`<a href="${commit}">${name}</a>` : targetLink(url, name)
+  })
+  return html`<span class="failed">${withRest(names, combinedCounts(counts).failure, commit)}</span>`
+}
+
+function withRest(names: readonly Html[], total: number, path: string): Html {
+  const rest = total - names.length
+  return html`${enumerate(names)}${rest > 0 ? html` <a href="${path}">and ${rest} more</a>` : ''}`
+}
+
+/** Renders whether a commit meets the rules of a branch or tag. */
+function verdictWords({ branch, unmet }: BranchVerdict): Html {
+  const isMet = unmet.length === 0
+  return html`<strong>${shownText(branch)}</strong>: ${isMet ? 'meets the rules' : 'does not meet the rules'}`
+}
