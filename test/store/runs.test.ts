@@ -37,6 +37,7 @@ const TABLE: readonly [name: string, before: Given[], comes: Given, refusal?: ty
   ['nothing is stored, no run comes', [], ['pending']],
   ['no run is stored', [['success']], ['pending', 'R', 60]],
   ['a run is stored, no run comes', [['success', 'R', 0]], ['pending']],
+  ['a run was stored, but no run since', [['failure', 'R', 60], ['failure']], ['success', 'S', 90]],
   ['a pending of the run is stored', [['pending', 'R', 60]], ['pending', 'R', 90]],
   ['a pending of the run is stored, its result comes', [['pending', 'R', 60]], ['failure', 'R', 60]],
   ['a result of the run is stored', [['failure', 'R', 60]], ['success', 'R', 60]],

@@ -156,7 +156,7 @@ export function replacements(reported: Reported, dialect: RunSql): StoredValues 
   ])
 }
 
-/** Returns the same for a report that names no run, which is never refused. */
+/** Returns the same for a report that names no run: it is never refused, and leaves no run stored. */
 export function replacementsWithoutRun(reported: Reported, dialect: RunSql): StoredValues {
   return replaced(reported, dialect).map(([name, value]) => [name, isOfAnyReport(name) ? value : 'null'])
 }
