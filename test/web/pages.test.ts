@@ -309,6 +309,31 @@ t.test('a repository with missing files is 503 for its readers, and 404 once del
   t.equal((await client.get('/alice/rocket')).status, 404)
 })
 
+t.test('a repository that is deleted during a request is missing, on every page', async (t) => {
+  const { server, client, anonymous } = await setUp(t)
+  const { listing } = server.store
+  const find = listing.find
+  t.teardown(() => {
+    listing.find = find
+  })
+  const pages = ['', '/commits/COMMIT', '/commits/main', '/checks', '/badge.svg']
+  const settings = ['', '/access', '/checks', '/events'].map((page) => `/settings${page}`)
+  for (const page of [...pages, ...settings])
+    for (const reader of page.startsWith('/settings') ? [client] : [client, anonymous]) {
+      const { path, commits } = await server.createRepository('alice/gone', { commits: 1 })
+      listing.find = async (...args) => {
+        const repository = await find(...args)
+        listing.find = find
+        await asAdministrator(server.store).repositories.delete({ owner: 'alice', name: 'gone' })
+        await rm(path, { recursive: true })
+        return repository
+      }
+      const { status } = await reader.get(`/alice/gone${page.replace('COMMIT', commits[0] ?? '')}`)
+      t.ok([200, 303, 404].includes(status), `${page}: ${status}`)
+      t.equal((await client.get(`/alice/gone${page.replace('COMMIT', commits[0] ?? '')}`)).status, 404, page)
+    }
+})
+
 t.test('tokens of other users look missing', async (t) => {
   const { server, client } = await setUp(t)
   await server.createToken('bob')

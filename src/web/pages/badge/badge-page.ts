@@ -1,6 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { isReserved } from '../../../domain/names.ts'
 import { ServiceError } from '../../../errors.ts'
+import { RepositoryUnavailable } from '../../../git/errors.ts'
 import { etagOf, matchesEtag } from '../../../http/etag.ts'
 import { applyErrorHeaders, asServiceError, sendError } from '../../../replies/error-replies.ts'
 import { gitClient, type RepositoryRoute } from '../../parts/find-repository.ts'
@@ -39,7 +40,12 @@ export async function badgePage(pages: Pages, { store, refs }: PageContext): Pro
     const { owner, repo } = request.params
     if (owner === '' || repo === '' || isReserved(owner)) throw new ServiceError('path_unknown')
     const context = firstOf(request.query.context)
-    const message = await find(request, context)
+    const message = await find(request, context).catch(async (error: unknown) => {
+      const isDeleted =
+        error instanceof RepositoryUnavailable && !(await store.listing.find(null, owner, repo))
+      if (isDeleted) return null
+      throw error
+    })
     reply.header('cache-control', `public, max-age=${MAX_AGE}`)
     if (message === null) return send(reply.code(404), LABEL, 'unknown')
     const text = badgeView(context || LABEL, message).toString()
