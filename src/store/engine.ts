@@ -118,7 +118,7 @@ interface StatementsOfCommits {
    */
   summaries: Prepared<
     { commits: string },
-    StatusCounts & { failed: { context: string; targetUrl: string | null }[] | null }
+    StatusCounts & { failed: { context: string; targetUrl: string | null; failedAt: number }[] | null }
   >
   /** Takes an array in JSON. Returns a row for each commit with statuses. */
   states: Prepared<

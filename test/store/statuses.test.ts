@@ -127,13 +127,20 @@ for (const database of databases) {
       { counts: none, failed: [] },
       all,
     ]
-    t.same(await store.summaries.list(commits), summaries)
+    const listed = await store.summaries.list(commits)
+    const times = listed.flatMap(({ failed }) => failed.map(({ failedAt }) => failedAt))
+    t.ok(times.every((time) => Math.abs(time - Date.now() / 1000) < 60))
+    const withoutTimes = listed.map(({ counts, failed }) => ({
+      counts,
+      failed: failed.map(({ context, targetUrl }) => ({ context, targetUrl })),
+    }))
+    t.same(withoutTimes, summaries)
     t.same(await store.summaries.list([]), [])
     if (options.databaseUrl) {
       const url = new URL(options.databaseUrl)
       url.searchParams.set('options', '-c enable_indexscan=off -c enable_bitmapscan=off')
       const scanning = await openStore({ ...options, databaseUrl: url.href })
-      t.same(await scanning.summaries.list(commits), summaries, 'whatever order the planner reads rows in')
+      t.same(await scanning.summaries.list(commits), listed, 'whatever order the planner reads rows in')
       await scanning.close()
     }
     const states = await store.summaries.listStates({ repositoryId: id, sha: SHA })

@@ -2,6 +2,7 @@ import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { ServiceError } from '../../src/errors.ts'
+import { asAdministrator } from '../helpers/changes.ts'
 import { postgres, sqlite, type TestDatabase } from '../helpers/databases.ts'
 import { git, importCommits } from '../helpers/git.ts'
 import { createAccount, openPageClient } from '../helpers/page-client.ts'
@@ -64,15 +65,45 @@ for (const database of [sqlite, postgres]) {
     t.equal(status, 200)
     const rows = items(body, 'commit')
     t.equal(rows.length, 6)
-    t.match(rows[0], /^unavailable alice \/ damaged The files of this repository cannot be opened/)
-    t.match(rows[1], /^unavailable alice \/ gone The files/)
-    t.match(rows[2], /^failure alice \/ red a, b, c and 1 more Subject 1 of red Test \d+ years? ago$/)
+    t.match(rows[1], /^unavailable alice \/ damaged The files of this repository cannot be opened/)
+    t.match(rows[2], /^unavailable alice \/ gone The files/)
+    t.match(rows[0], /^failure alice \/ red a, b, c and 1 more Subject 1 of red Test failed just now$/)
     t.match(rows[3], /^success alice \/ green Subject 1 of green Test \d+ years? ago$/)
     t.match(rows[4], /^no status alice \/ silent Subject 0 of silent/)
     t.equal(rows[5], 'empty alice / empty Nothing has been pushed yet.')
     t.notMatch(body, /hidden|secret/)
     t.match(items((await client.get('/')).body, 'commit')[2], /^failure alice \/ hidden private secret/)
     t.equal((await fetch(`${server.url}/alice/gone`)).status, 503)
+  })
+
+  t.test(`what is broken comes first, of however many repositories, ${database.name}`, async (t) => {
+    const { server, create, client, anonymous } = await setUp(t, database)
+    const { path, commits } = await create('zz-broken', 1)
+    const others = Array.from({ length: 230 }, (_, index) => `r${String(index).padStart(3, '0')}`)
+    for (const name of others)
+      await asAdministrator(server.store).repositories.create({
+        owner: 'alice',
+        name,
+        visibility: 'public',
+        objectFormat: 'sha1',
+        path,
+      })
+    await server.report(
+      'alice/zz-broken',
+      commits[0] ?? '',
+      { context: 'ci', state: 'failure' },
+      await server.createToken('alice'),
+    )
+    await create('zzz-hidden', 1, { private: true })
+    const bob = openPageClient(server.url)
+    await createAccount(server, 'bob')
+    await bob.signIn('bob')
+    for (const visitor of [anonymous, client, bob]) {
+      const rows = items((await visitor.get('/')).body, 'commit')
+      t.equal(rows.length, 30)
+      t.match(rows[0], /^failure alice \/ zz-broken ci Subject 0 of zz-broken Test failed just now$/)
+      t.notMatch(rows.join(), visitor === client ? 'nothing' : 'hidden')
+    }
   })
 
   t.test(`a repository page shows branches with states and failed contexts, ${database.name}`, async (t) => {

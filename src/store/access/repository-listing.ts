@@ -13,6 +13,9 @@ import {
 
 const { permission } = accessRules()
 
+/** Events among which pushes are looked for. */
+const EVENTS = 2_000
+
 /** A repository of a list. */
 export type ListedRepository = ReadableRepository & { hasRules: boolean }
 
@@ -60,6 +63,31 @@ export function createRepositoryListing(engine: Engine, folder: string) {
         .limit(count)
         .execute()
       return toList(rows)
+    },
+
+    /** Returns those of repositories that the user may read, in the order of the ids. */
+    async of(userId: number | null, ids: readonly number[]): Promise<ListedRepository[]> {
+      if (ids.length === 0) return []
+      const repositories = toList(await visibleTo(userId).where('repositories.id', 'in', ids).execute())
+      const places = new Map(ids.map((id, index) => [id, index]))
+      const place = ({ id }: ListedRepository) => places.get(id) ?? ids.length
+      return repositories.toSorted((one, other) => place(one) - place(other))
+    },
+
+    /** Returns the ids of repositories that were pushed to lately, the last one first. */
+    async pushedLately(): Promise<number[]> {
+      const newest = kysely
+        .selectFrom('audit_events')
+        .select(['action', 'repository_id'])
+        .orderBy('time', 'desc')
+        .orderBy('id', 'desc')
+        .limit(EVENTS)
+      const pushes = await kysely
+        .selectFrom(newest.as('newest'))
+        .select('repository_id')
+        .where('action', '=', 'push')
+        .execute()
+      return [...new Set(pushes.flatMap(({ repository_id: id }) => (id === null ? [] : [id])))]
     },
 
     /**

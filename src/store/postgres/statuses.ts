@@ -137,7 +137,7 @@ export function ofCommits(kysely: Kysely<Tables>): ReturnType<NonNullable<Dialec
   const keys = (commits: string) =>
     sql<{ n: number; repository_id: number; sha: string }>`json_to_recordset(cast(${commits} as json))`
   const failedContexts = sql<FailedContext[] | null>`
-    (array_agg(json_build_object('context', context, 'targetUrl', target_url) order by context)
+    (array_agg(json_build_object('context', context, 'targetUrl', target_url, 'failedAt', updated_at) order by context)
       filter (where state in (${sql.join(FAILED)})))[1:${sql.lit(MAX_FAILED)}]`
   return {
     summaries: prepare<{ commits: string }>()((p) =>

@@ -17,6 +17,8 @@ export interface StatusSummary {
 export interface FailedContext {
   context: string
   targetUrl: string | null
+  /** Time of the report, in seconds since the epoch. */
+  failedAt: number
 }
 
 /** The summary of a commit without statuses. */
@@ -44,7 +46,7 @@ export function createStatusSummaries(engine: Engine) {
   const count = prepare<CommitKey>()((p) => countsOf(statusesOf(kysely, p)))
   const failedContexts = prepare<CommitKey>()((p) =>
     statusesOf(kysely, p)
-      .select(['context', 'target_url as targetUrl'])
+      .select(['context', 'target_url as targetUrl', 'updated_at as failedAt'])
       .where('state', 'in', FAILED)
       .orderBy('context')
       .limit(MAX_FAILED),

@@ -1,10 +1,13 @@
+import { setImmediate } from 'node:timers/promises'
 import { LRUCache } from 'lru-cache'
 import { ExpectedError, insteadOf } from '../../../errors.ts'
 import type { GitClient } from '../../../git/history/cached-reads.ts'
 import type { CommitLog } from '../../../git/history/log.ts'
+import type { RepositoryFiles } from '../../../git/opened-repository.ts'
 import { readHeadId } from '../../../git/refs/head.ts'
 import type { ListedRepository } from '../../../store/access/repository-listing.ts'
-import { NO_STATUSES, type StatusSummaries } from '../../../store/statuses/status-summaries.ts'
+import { NO_STATUSES } from '../../../store/statuses/status-summaries.ts'
+import type { Store } from '../../../store/store.ts'
 import { stateOfSummary } from '../../statuses/commit-row.ts'
 
 /** What of a repository decides about its place in a list. */
@@ -19,40 +22,94 @@ export type Candidate = ListedRepository & {
 /** Milliseconds for which a condition is remembered. Rows are sorted again by what they show. */
 const MAX_AGE = 30_000
 const MAX_REPOSITORIES = 10_000
+/** Repositories that are looked at in one turn, and of all of them, those that come first. */
+const AT_ONCE = 50
+const FIRST = 300
+/** All are looked at for at most this part of the time. */
+const PART = 1 / 100
 
 /**
  * Sorts more repositories than a page shows by what the newest commits were a short time ago. To
  * read them for every page would cost more than the rest of the page.
+ *
+ * Which repositories of the server come first is found out beside the pages, so that nobody has to
+ * page through hundreds of them to see a broken one.
  */
 export class Ranking {
   readonly #conditions = new LRUCache<number, Condition>({ max: MAX_REPOSITORIES, ttl: MAX_AGE })
   readonly #headLog: CommitLog
-  readonly #summaries: StatusSummaries
+  readonly #store: Pick<Store, 'summaries' | 'repositories' | 'listing'>
+  #first: readonly number[] | undefined
+  #look: Promise<void> | undefined
+  #nextLook = 0
 
-  constructor(heads: CommitLog, summaries: StatusSummaries) {
+  constructor(heads: CommitLog, store: Pick<Store, 'summaries' | 'repositories' | 'listing'>) {
     this.#headLog = heads
-    this.#summaries = summaries
+    this.#store = store
+  }
+
+  /**
+   * Returns the ids of the repositories that come first on the server: the broken ones, then those
+   * that were pushed to lately. Only the first call waits until all have been looked at.
+   */
+  async first(late: Promise<unknown>): Promise<readonly number[]> {
+    if (!this.#look && performance.now() >= this.#nextLook) {
+      this.#look = this.#lookAtAll().finally(() => {
+        this.#look = undefined
+      })
+      // Whoever waits is told. A later page looks again.
+      this.#look.catch(() => {})
+    }
+    if (!this.#first) await Promise.race([this.#look, late])
+    return this.#first ?? []
+  }
+
+  async #lookAtAll(): Promise<void> {
+    const start = performance.now()
+    const all = (await this.#store.repositories.list()).slice(-MAX_REPOSITORIES)
+    for (let index = 0; index < all.length; index += AT_ONCE) {
+      await this.#read(all.slice(index, index + AT_ONCE), async () => undefined)
+      await setImmediate()
+    }
+    const pushed = await this.#store.listing.pushedLately()
+    const places = new Map(pushed.map((id, index) => [id, index]))
+    const place = (id: number) => places.get(id) ?? pushed.length
+    const broken = all.map(({ id }) => id).filter((id) => this.#conditions.get(id) === 'broken')
+    broken.sort((one, other) => place(one) - place(other) || other - one)
+    this.#first = [...new Set([...broken, ...pushed])].slice(0, FIRST)
+    this.#nextLook = performance.now() + Math.max(MAX_AGE, (performance.now() - start) / PART)
   }
 
   /** Reads conditions that are not remembered. git runs only where files do not name the commit. */
   async refresh(candidates: readonly Candidate[], client: GitClient): Promise<void> {
-    const unknown = candidates.filter(({ id }) => !this.#conditions.has(id))
+    await this.#read(candidates, async (repository) => {
+      const [commit] = await this.#headLog.newest(repository, client)
+      return commit?.sha ?? null
+    })
+  }
+
+  /** @param head returns the commit that files do not name; undefined if it is not known */
+  async #read<Repository extends RepositoryFiles & { id: number }>(
+    repositories: readonly Repository[],
+    head: (repository: Repository) => Promise<string | null | undefined>,
+  ): Promise<void> {
+    const unknown = repositories.filter(({ id }) => !this.#conditions.has(id))
     const ids = await Promise.all(
-      unknown.map(async (repository) => {
-        const head = async () => (await this.#headLog.newest(repository, client))[0]?.sha ?? null
-        // A row that is shown says why it has no commit.
-        return (
-          (await readHeadId(repository.path)) ?? (await head().catch(insteadOf(ExpectedError, undefined)))
-        )
-      }),
+      unknown.map(
+        async (repository) =>
+          (await readHeadId(repository.path)) ??
+          // A row that is shown says why it has no commit.
+          (await head(repository).catch(insteadOf(ExpectedError, undefined))),
+      ),
     )
     const commits = unknown.flatMap(({ id: repositoryId }, index) => {
       const sha = ids[index]
       return sha ? [{ repositoryId, sha }] : []
     })
-    const summaries = (await this.#summaries.list(commits)).values()
+    const summaries = (await this.#store.summaries.list(commits)).values()
     for (const [index, { id }] of unknown.entries()) {
       const sha = ids[index]
+      if (sha === undefined) continue
       const state = sha ? stateOfSummary(summaries.next().value ?? NO_STATUSES) : null
       this.#conditions.set(id, sha === null ? 'empty' : state === 'failure' ? 'broken' : 'other')
     }
@@ -65,8 +122,8 @@ export class Ranking {
   }
 }
 
-/** Returns the place in a list: own repositories first, then broken ones, and empty ones last. */
+/** Returns the place in a list: broken repositories first, then own ones, and empty ones last. */
 export function placeOf(isOwn: boolean, condition: Condition = 'other'): number {
   if (condition === 'empty') return 4
-  return (isOwn ? 0 : 2) + (condition === 'broken' ? 0 : 1)
+  return (condition === 'broken' ? 0 : 2) + (isOwn ? 0 : 1)
 }

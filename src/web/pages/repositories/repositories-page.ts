@@ -46,7 +46,7 @@ type List = Omit<RepositoriesView, 'rows' | 'isSignedIn'> & {
 export async function repositoriesPage(pages: Pages, options: PageContext): Promise<void> {
   const { store, pageQueue, findUser } = options
   const rowReader = createRowReader(options, pages)
-  const ranking = new Ranking(options.headLog, store.summaries)
+  const ranking = new Ranking(options.headLog, store)
 
   pages.get<Route>('/', async (request, reply) => {
     const late = timeLimit()
@@ -130,16 +130,17 @@ export async function repositoriesPage(pages: Pages, options: PageContext): Prom
     return { repositories: repositories.map(foreign), isRanked: false, q, canCreate: mayCreate(request) }
   }
 
-  /** Lists the first repositories in the order of `placeOf`, of as many as a page lists by name. */
+  /** Lists the first repositories in the order of `placeOf`, of as many as a page lists. */
   async function first(request: FastifyRequest, late: Promise<'slow'>): Promise<List> {
     const userId = viewerOf(request)
     const own = userId === null ? [] : await store.listing.writable(userId, LISTED)
-    const isOwn = new Set(own.map(({ id }) => id))
     const others = await store.listing.list(userId, LISTED)
-    const candidates = [
-      ...own.map((repository) => ({ ...repository, isOwn: true })).sort(byName),
-      ...others.filter(({ id }) => !isOwn.has(id)).map(foreign),
-    ].slice(0, LISTED)
+    // Somebody who may see fewer repositories sees all of them.
+    const known = others.length < LISTED ? [] : await store.listing.of(userId, await ranking.first(late))
+    const repositories = new Map([...known, ...own.sort(byName), ...others].map((one) => [one.id, one]))
+    const candidates = [...repositories.values()]
+      .slice(0, LISTED)
+      .map((repository) => ({ ...repository, isOwn: allows(repository.permission, 'write') }))
     const canCreate = mayCreate(request)
     if (candidates.length <= SHOWN) return { repositories: candidates, isRanked: true, canCreate }
     await Promise.race([ranking.refresh(candidates, gitClient(request)), late])
@@ -213,7 +214,9 @@ export async function repositoriesPage(pages: Pages, options: PageContext): Prom
         pending: false,
       }
       const place = (row: RepositoryRow & Head) => placeOf(row.repository.isOwn, conditionOf(row))
-      const sorted = isRanked ? rows.toSorted((one, other) => place(one) - place(other)) : rows
+      const sorted = isRanked
+        ? rows.toSorted((one, other) => place(one) - place(other) || timeOf(other) - timeOf(one))
+        : rows
       return sendPage(
         reply,
         { title: list.owner === undefined ? 'Repositories' : `Repositories of ${list.owner}`, live, rest },
@@ -225,6 +228,11 @@ export async function repositoriesPage(pages: Pages, options: PageContext): Prom
 
 function viewerOf(request: FastifyRequest): number | null {
   return sessionOf(request).user?.id ?? null
+}
+
+/** Returns when the newest commit of a row was made, in milliseconds since the epoch. */
+function timeOf(row: RepositoryRow): number {
+  return 'commit' in row ? Date.parse(row.commit.date ?? '') || 0 : 0
 }
 
 function foreign(repository: ListedRepository): Candidate {

@@ -1,5 +1,6 @@
 import { schemas } from '../../../../generated/schemas.ts'
 import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
+import { formatTime } from '../../../store/time.ts'
 import { type Html, html } from '../../parts/html.ts'
 import { formatAge, shownText } from '../../parts/text.ts'
 import { pill, type SummarizedCommit, subjectOf } from '../../statuses/commit-row.ts'
@@ -92,5 +93,11 @@ function commitOf(row: CommitRow): Html {
       ? failedNames(summary, verdict ? [verdict] : [], path)
       : verdict?.reason && shownText(verdict.reason)
   return html`<span class="faint note">${fact} <a href="${path}">${subjectOf(commit)}</a> ${shownText(commit.author)}</span>
-  <span class="faint">${commit.date ? formatAge(commit.date) : ''}</span>`
+  <span class="faint">${ageOf(row)}</span>`
+}
+
+/** Renders since when the newest commit fails, or how old it is. */
+function ageOf({ commit, summary: { failed } }: CommitRow): Html | string {
+  if (failed.length === 0) return commit.date ? formatAge(commit.date) : ''
+  return html`failed ${formatAge(formatTime(Math.min(...failed.map(({ failedAt }) => failedAt))))}`
 }
