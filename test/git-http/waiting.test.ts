@@ -1,17 +1,21 @@
 import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
 import { request } from 'node:http'
 import { connect } from 'node:net'
 import { clearInterval, setInterval } from 'node:timers'
 import { setTimeout } from 'node:timers/promises'
 import { gzipSync } from 'node:zlib'
 import t from 'tap'
+import { DEFAULT_GIT_LIMITS } from '../../src/git-http/limits.ts'
 import { stopServing } from '../../src/ops/stop.ts'
 import { turnsOf } from '../helpers/turns.ts'
 import { until } from '../helpers/until.ts'
 import { checkBusy, finish, HALF_OPEN, startGitServer, WHOLE, watchServices } from './git-server.ts'
 import {
   beginRpc,
+  EMPTY_PACK,
   packet,
+  pushBody,
   type RawAnswer,
   rpcText,
   servicesOf,
@@ -235,6 +239,44 @@ t.test('a client that sends too slowly is cut off', async (t) => {
     steady.request.write(line)
   steady.request.end('0000')
   t.equal((await steady.answer).status, 200)
+})
+
+t.test('a client may be silent for longer until its pack begins, and then not', async (t) => {
+  const pace = { bytes: 500, window: 300, first: 1_500 }
+  const { path, url, authorization } = await startGitServer(t, { pace })
+  const command = `${'0'.repeat(40)} ${'1'.repeat(40)} refs/heads/main\0report-status`
+  const commands = pushBody([command], '', Buffer.alloc(0))
+  const pack = Buffer.concat([commands, EMPTY_PACK])
+  /** Sends the beginning of a push, and returns after how many milliseconds it was cut off. */
+  const cutOff = async (start: Buffer) => {
+    const { request, answer } = beginRpc(url, 'git-receive-pack', authorization)
+    const since = performance.now()
+    if (start.length > 0) request.write(start)
+    else request.flushHeaders()
+    t.equal((await answer).status, 408)
+    return performance.now() - since
+  }
+  const times = await Promise.all([cutOff(Buffer.alloc(0)), cutOff(commands), cutOff(pack)])
+  const [silent = 0, withoutPack = 0, withPack = 0] = times
+  t.ok(silent >= pace.first && withoutPack >= pace.first, `${times}`)
+  t.ok(withPack >= pace.window && withPack < pace.first, `${times}`)
+
+  const late = beginRpc(url, 'git-receive-pack', authorization)
+  late.request.write(commands)
+  await setTimeout(3 * pace.window)
+  late.request.end(EMPTY_PACK)
+  t.equal((await late.answer).status, 200)
+  await until(() => spooledFiles().length === 0)
+  t.same(workersIn(path), [])
+})
+
+t.test('the limits of the pace are those of the guide', async (t) => {
+  const { bytes, window, first } = DEFAULT_GIT_LIMITS.pace
+  const text = readFileSync('src/ops/README.md', 'utf8').replace(/\s+/g, ' ')
+  t.match(
+    text,
+    `when less than ${bytes / 1024} KB arrive in ${window / 1000} seconds, counted after decompression, or its pack has not begun after ${first / 60_000} minutes`,
+  )
 })
 
 t.test('a stopping server finishes waiting requests, unless it must stop at once', async (t) => {
