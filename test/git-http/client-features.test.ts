@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { asAdministrator } from '../helpers/changes.ts'
 import { startServer } from '../helpers/server.ts'
-import { basic, commit, createCheckout, git, tryGit, workFolder } from './client.ts'
+import { basic, commit, createCheckout, git, packedPush, tryGit, workFolder } from './client.ts'
 import { beginRpc, EMPTY_PACK, packet } from './raw.ts'
 
 const server = await startServer(t)
@@ -55,6 +55,38 @@ t.test('a fetch may name the id of any object of the repository', async (t) => {
     t.match(await fetch(tip), { code: 0 }, `version ${version}`)
     t.match((await fetch('1'.repeat(40))).stderr, /not our ref/)
   }
+})
+
+t.test('only a push that a rule refuses leaves objects that can be fetched', async (t) => {
+  const { path, url, checkout } = await setUp('refused')
+  const repository = await server.store.repositories.get('owner', 'refused')
+  const rule = { refPattern: 'main', required: ['ci'], bypass: [] }
+  await asAdministrator(server.store).rules.set(repository, rule)
+  const push = async (...args: string[]) => {
+    const id = await commit(checkout)
+    return { id, ...(await tryGit(checkout, ['push', 'origin', ...args], { authorization })) }
+  }
+  const fetchById = async (id: string) => {
+    const folder = workFolder(t)
+    await git(folder, ['init', '--quiet', '--bare'])
+    return tryGit(folder, ['fetch', '--quiet', url, id])
+  }
+  const byRule = await push('HEAD:main')
+  t.match(byRule.stderr, /ci has not reported/)
+  t.match(await fetchById(byRule.id), { code: 0 }, 'as the guide says')
+
+  await git(path, ['config', 'receive.maxInputSize', '1'])
+  const byGit = await push('HEAD:other')
+  t.match(byGit.stderr, /exceeds maximum allowed size/)
+  await git(path, ['config', '--unset', 'receive.maxInputSize'])
+  const deletion = `${'2'.repeat(40)} ${'0'.repeat(40)} refs/heads/main`
+  const early = await packedPush(t, url, 20)
+  const end = Number.parseInt(early.bytes.toString('latin1', 0, 4), 16)
+  const { request, answer } = beginRpc(url, 'git-receive-pack', authorization)
+  request.write(early.bytes.subarray(0, end))
+  request.end(Buffer.concat([Buffer.from(packet(deletion)), early.bytes.subarray(end)]))
+  t.match((await answer).body.toString(), /ng refs\/heads\/raw refs\/heads\/main has changed/)
+  for (const id of [byGit.id, early.id]) t.match((await fetchById(id)).stderr, /not our ref/)
 })
 
 t.test('options of a push are accepted and have no effect', async (t) => {
