@@ -52,6 +52,28 @@ export interface GetVerdictRequest {
 export type GetVerdictReply =
   | Reply<200, components['schemas']['CommitVerdict']>
 
+export interface GetLastPassedRequest {
+  params: {
+    owner: components['schemas']['Name']
+    repo: components['schemas']['Name']
+  }
+  query: NonNullable<paths['/api/v1/repos/{owner}/{repo}/last-passed']['get']['parameters']['query']>
+}
+
+export type GetLastPassedReply =
+  | Reply<200, components['schemas']['LastPassed'], { headers?: Required<Pick<paths['/api/v1/repos/{owner}/{repo}/last-passed']['get']['responses'][200]['headers'], never>> & Partial<Pick<paths['/api/v1/repos/{owner}/{repo}/last-passed']['get']['responses'][200]['headers'], 'Link'>> }>
+
+export interface ListBranchesRequest {
+  params: {
+    owner: components['schemas']['Name']
+    repo: components['schemas']['Name']
+  }
+  query: NonNullable<paths['/api/v1/repos/{owner}/{repo}/branches']['get']['parameters']['query']> & Required<Pick<NonNullable<paths['/api/v1/repos/{owner}/{repo}/branches']['get']['parameters']['query']>, 'limit'>>
+}
+
+export type ListBranchesReply =
+  | Reply<200, components['schemas']['BranchPage'], { headers?: Required<Pick<paths['/api/v1/repos/{owner}/{repo}/branches']['get']['responses'][200]['headers'], never>> & Partial<Pick<paths['/api/v1/repos/{owner}/{repo}/branches']['get']['responses'][200]['headers'], 'Link'>> }>
+
 /**
  * All operations of the contract. A handler returns a success and throws every error. `Context`
  * describes the caller.
@@ -65,6 +87,12 @@ export interface Handlers<Context> {
 
   /** Decide whether a commit has passed its required checks: `GET /api/v1/repos/{owner}/{repo}/commits/{sha}/verdict` */
   getVerdict(request: GetVerdictRequest, context: Context): Promise<GetVerdictReply>
+
+  /** Find the last commit of a branch that passed its required checks: `GET /api/v1/repos/{owner}/{repo}/last-passed` */
+  getLastPassed(request: GetLastPassedRequest, context: Context): Promise<GetLastPassedReply>
+
+  /** List branches and what their newest commits have passed: `GET /api/v1/repos/{owner}/{repo}/branches` */
+  listBranches(request: ListBranchesRequest, context: Context): Promise<ListBranchesReply>
 }
 
 /** The parts of a request, validated by the operation's schemas. */

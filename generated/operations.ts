@@ -240,5 +240,230 @@ export const operations = {
       }
     },
     "headers": {}
+  },
+  "getLastPassed": {
+    "method": "GET",
+    "path": "/api/v1/repos/{owner}/{repo}/last-passed",
+    "url": "/api/v1/repos/:owner/:repo/last-passed",
+    "access": "read",
+    "anonymous": true,
+    "schemes": [
+      "bearerToken",
+      "accessToken"
+    ],
+    "scopes": [
+      "repo"
+    ],
+    "params": {
+      "type": "object",
+      "required": [
+        "owner",
+        "repo"
+      ],
+      "properties": {
+        "owner": {
+          "$ref": "Name#"
+        },
+        "repo": {
+          "$ref": "Name#"
+        }
+      }
+    },
+    "query": {
+      "type": "object",
+      "required": [
+        "branch"
+      ],
+      "properties": {
+        "branch": {
+          "type": "string",
+          "description": "Name of a branch, or full name of a tag.",
+          "minLength": 1,
+          "pattern": "^[^\\x00]*$",
+          "x-well-formed": true,
+          "x-rule": "must not contain U+0000 or a lone surrogate",
+          "examples": [
+            "main"
+          ],
+          "maxLength": 255
+        },
+        "require": {
+          "type": "array",
+          "maxItems": 50,
+          "items": {
+            "type": "string",
+            "description": "Pattern of contexts. `*` stands for any characters, `/` included; everything else matches exactly, and the whole\ncontext must match.\n",
+            "minLength": 1,
+            "pattern": "^[^\\x00]*$",
+            "x-well-formed": true,
+            "x-rule": "must not contain U+0000 or a lone surrogate",
+            "examples": [
+              "ci/*"
+            ],
+            "maxLength": 255
+          }
+        },
+        "after": {
+          "type": "string",
+          "description": "Full commit id.",
+          "pattern": "^(?:[0-9A-Fa-f]{40}|[0-9A-Fa-f]{64})$",
+          "x-rule": "must be a full commit id of 40 (SHA-1) or 64 (SHA-256) hex digits",
+          "examples": [
+            "2c26b46b68ffc68ff99b453c1d30413413422d70"
+          ]
+        }
+      }
+    },
+    "body": null,
+    "bodyLimit": 0,
+    "replies": {
+      "200": {
+        "$ref": "LastPassed#"
+      },
+      "304": null,
+      "401": {
+        "$ref": "Error#"
+      },
+      "403": {
+        "$ref": "Error#"
+      },
+      "404": {
+        "$ref": "Error#"
+      },
+      "422": {
+        "$ref": "Error#"
+      },
+      "429": {
+        "$ref": "Error#"
+      },
+      "503": {
+        "$ref": "Error#"
+      }
+    },
+    "headers": {
+      "200": {
+        "type": "object",
+        "required": [],
+        "properties": {
+          "Link": {
+            "type": "string",
+            "pattern": "^<[^<>]+>; rel=\"next\"$"
+          }
+        },
+        "additionalProperties": false
+      }
+    }
+  },
+  "listBranches": {
+    "method": "GET",
+    "path": "/api/v1/repos/{owner}/{repo}/branches",
+    "url": "/api/v1/repos/:owner/:repo/branches",
+    "access": "read",
+    "anonymous": true,
+    "schemes": [
+      "bearerToken",
+      "accessToken"
+    ],
+    "scopes": [
+      "repo"
+    ],
+    "params": {
+      "type": "object",
+      "required": [
+        "owner",
+        "repo"
+      ],
+      "properties": {
+        "owner": {
+          "$ref": "Name#"
+        },
+        "repo": {
+          "$ref": "Name#"
+        }
+      }
+    },
+    "query": {
+      "type": "object",
+      "required": [],
+      "properties": {
+        "match": {
+          "type": "string",
+          "description": "Name of a branch, or full name of a tag.",
+          "minLength": 1,
+          "pattern": "^[^\\x00]*$",
+          "x-well-formed": true,
+          "x-rule": "must not contain U+0000 or a lone surrogate",
+          "examples": [
+            "main"
+          ],
+          "maxLength": 255
+        },
+        "verdict": {
+          "type": "string",
+          "enum": [
+            "pending",
+            "success",
+            "failure"
+          ]
+        },
+        "limit": {
+          "type": "integer",
+          "minimum": 1,
+          "maximum": 30,
+          "default": 30
+        },
+        "after": {
+          "type": "string",
+          "description": "Name of a branch, or full name of a tag.",
+          "minLength": 1,
+          "pattern": "^[^\\x00]*$",
+          "x-well-formed": true,
+          "x-rule": "must not contain U+0000 or a lone surrogate",
+          "examples": [
+            "main"
+          ],
+          "maxLength": 255
+        }
+      }
+    },
+    "body": null,
+    "bodyLimit": 0,
+    "replies": {
+      "200": {
+        "$ref": "BranchPage#"
+      },
+      "304": null,
+      "401": {
+        "$ref": "Error#"
+      },
+      "403": {
+        "$ref": "Error#"
+      },
+      "404": {
+        "$ref": "Error#"
+      },
+      "422": {
+        "$ref": "Error#"
+      },
+      "429": {
+        "$ref": "Error#"
+      },
+      "503": {
+        "$ref": "Error#"
+      }
+    },
+    "headers": {
+      "200": {
+        "type": "object",
+        "required": [],
+        "properties": {
+          "Link": {
+            "type": "string",
+            "pattern": "^<[^<>]+>; rel=\"next\"$"
+          }
+        },
+        "additionalProperties": false
+      }
+    }
   }
 } as const

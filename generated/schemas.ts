@@ -320,6 +320,237 @@ export const schemas = {
     },
     "additionalProperties": false
   },
+  "StateCounts": {
+    "$id": "StateCounts",
+    "type": "object",
+    "description": "How many statuses of a commit have which state.",
+    "required": [
+      "pending",
+      "success",
+      "failure",
+      "error"
+    ],
+    "properties": {
+      "pending": {
+        "type": "integer",
+        "minimum": 0
+      },
+      "success": {
+        "type": "integer",
+        "minimum": 0
+      },
+      "failure": {
+        "type": "integer",
+        "minimum": 0
+      },
+      "error": {
+        "type": "integer",
+        "minimum": 0
+      }
+    },
+    "additionalProperties": false
+  },
+  "LastPassed": {
+    "$id": "LastPassed",
+    "type": "object",
+    "description": "The last commit of a branch that passed, among those looked at.",
+    "required": [
+      "branch",
+      "commit",
+      "looked_at",
+      "next"
+    ],
+    "properties": {
+      "branch": {
+        "$ref": "Branch#"
+      },
+      "commit": {
+        "type": [
+          "object",
+          "null"
+        ],
+        "description": "The commit; `null` if none of those looked at has passed.",
+        "required": [
+          "sha",
+          "state",
+          "counts"
+        ],
+        "properties": {
+          "sha": {
+            "type": "string",
+            "description": "Full id of the commit, in lower case.",
+            "pattern": "^(?:[0-9a-f]{40}|[0-9a-f]{64})$"
+          },
+          "state": {
+            "type": [
+              "string",
+              "null"
+            ],
+            "title": "CombinedState",
+            "enum": [
+              "pending",
+              "success",
+              "failure",
+              null
+            ],
+            "description": "The combined state of all contexts of the commit, required or not."
+          },
+          "counts": {
+            "$ref": "StateCounts#"
+          }
+        },
+        "additionalProperties": false
+      },
+      "looked_at": {
+        "type": "integer",
+        "description": "How many commits were looked at, this one included.",
+        "minimum": 0
+      },
+      "next": {
+        "type": [
+          "string",
+          "null"
+        ],
+        "pattern": "^(?:[0-9a-f]{40}|[0-9a-f]{64})$",
+        "description": "The last commit that was looked at, if none has passed and there are more: the next request's `after`.\n"
+      }
+    },
+    "additionalProperties": false
+  },
+  "PassedCommit": {
+    "$id": "PassedCommit",
+    "type": "object",
+    "description": "A commit whose required checks have passed.",
+    "required": [
+      "sha",
+      "state",
+      "counts"
+    ],
+    "properties": {
+      "sha": {
+        "type": "string",
+        "description": "Full id of the commit, in lower case.",
+        "pattern": "^(?:[0-9a-f]{40}|[0-9a-f]{64})$"
+      },
+      "state": {
+        "type": [
+          "string",
+          "null"
+        ],
+        "title": "CombinedState",
+        "enum": [
+          "pending",
+          "success",
+          "failure",
+          null
+        ],
+        "description": "The combined state of all contexts of the commit, required or not."
+      },
+      "counts": {
+        "$ref": "StateCounts#"
+      }
+    },
+    "additionalProperties": false
+  },
+  "BranchPage": {
+    "$id": "BranchPage",
+    "type": "object",
+    "description": "A page of branches.",
+    "required": [
+      "branches",
+      "next",
+      "left_out",
+      "truncated"
+    ],
+    "properties": {
+      "branches": {
+        "type": "array",
+        "description": "Ordered by the code points of `name`.",
+        "items": {
+          "$ref": "BranchSummary#"
+        }
+      },
+      "next": {
+        "type": [
+          "string",
+          "null"
+        ],
+        "description": "The name after which the next page begins; `null` on the last page.",
+        "minLength": 1,
+        "pattern": "^[^\\x00]*$",
+        "x-well-formed": true,
+        "x-rule": "must not contain U+0000 or a lone surrogate",
+        "examples": [
+          "main"
+        ],
+        "maxLength": 255
+      },
+      "left_out": {
+        "type": "integer",
+        "description": "Number of branches on no page: names that are not UTF-8, or longer than `name` may be, cannot be sent.\n",
+        "minimum": 0
+      },
+      "truncated": {
+        "type": "boolean",
+        "description": "Whether the repository has more branches than the server lists, which are the first 20,000."
+      }
+    },
+    "additionalProperties": false
+  },
+  "BranchSummary": {
+    "$id": "BranchSummary",
+    "type": "object",
+    "description": "A branch, and what its newest commit has passed.",
+    "required": [
+      "name",
+      "sha",
+      "state",
+      "verdict",
+      "counts"
+    ],
+    "properties": {
+      "name": {
+        "$ref": "Branch#"
+      },
+      "sha": {
+        "type": "string",
+        "description": "Full id of the newest commit, in lower case.",
+        "pattern": "^(?:[0-9a-f]{40}|[0-9a-f]{64})$"
+      },
+      "state": {
+        "type": [
+          "string",
+          "null"
+        ],
+        "title": "CombinedState",
+        "enum": [
+          "pending",
+          "success",
+          "failure",
+          null
+        ],
+        "description": "The combined state of all contexts of the commit; `null` when there are none."
+      },
+      "verdict": {
+        "type": [
+          "string",
+          "null"
+        ],
+        "title": "Verdict",
+        "enum": [
+          "pending",
+          "success",
+          "failure",
+          null
+        ],
+        "description": "The verdict on the contexts that rules require; `null` without a rule that matches the branch."
+      },
+      "counts": {
+        "$ref": "StateCounts#"
+      }
+    },
+    "additionalProperties": false
+  },
   "Timestamp": {
     "$id": "Timestamp",
     "type": "string",

@@ -10,6 +10,7 @@ import { api } from './api/api.ts'
 import { createAuthorizer } from './auth/authorizer.ts'
 import { createBudget } from './auth/budget.ts'
 import type { OidcOptions } from './auth/oidc.ts'
+import { createBranches } from './branches/branches.ts'
 import type { CommitLookup } from './git/objects/commit-lookup.ts'
 import { gitLfs } from './git-http/lfs.ts'
 import { DEFAULT_GIT_LIMITS, type GitLimits } from './git-http/limits.ts'
@@ -148,9 +149,11 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   shedLoad(app, options.maxEventLoopDelay ?? MAX_EVENT_LOOP_DELAY, () => metrics?.requestShed())
   answerUnknownPaths(app)
 
+  const branches = createBranches(store)
   await app.register(api, {
     store,
     lookup,
+    branches,
     authorizer,
     onReported: (state) => metrics?.statusReported(state),
     bodyTimeout: timeouts.body,

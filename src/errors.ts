@@ -53,6 +53,7 @@ const table = {
   repository_unknown: [404, 'The repository does not exist, or you do not have access to it.'],
   token_unknown: [404, 'You have no such token. It may already have been revoked.'],
   commit_unknown: [404, 'The commit does not exist in this repository. Push it first.'],
+  branch_unknown: [404, 'The branch does not exist in this repository.'],
   method_wrong: [405, 'This path does not support the method. The Allow header lists the supported methods.'],
   run_superseded: [409, 'A newer run has reported this context. Nothing was changed.'],
   report_late: [

@@ -2,14 +2,13 @@ import type { FastifyInstance } from 'fastify'
 import type { Call, Handlers } from '../../generated/handlers.ts'
 import { operations } from '../../generated/operations.ts'
 import { schemas } from '../../generated/schemas.ts'
-import type { Caller, Requirement } from '../auth/access-policy.ts'
+import type { Requirement } from '../auth/access-policy.ts'
 import type { Authorizer } from '../auth/authorizer.ts'
 import { readCredential } from '../auth/credential.ts'
-import type { CommitLookup } from '../git/objects/commit-lookup.ts'
+import { connectionSignal } from '../http/connection-signal.ts'
 import { headerValues } from '../http/incoming.ts'
 import { asServiceError, sendError } from '../replies/error-replies.ts'
 import { recheckAccess } from '../replies/recheck-access.ts'
-import type { Store } from '../store/store.ts'
 import {
   type BoundOperation,
   bindOperations,
@@ -17,13 +16,10 @@ import {
   type OperationRequest,
   type PathParameters,
 } from './bind.ts'
-import { createHandlers, type OnReported } from './handlers.ts'
+import { type ApiCaller, createHandlers, type HandlerParts } from './handlers.ts'
 
-export interface ApiOptions {
-  store: Store
-  lookup: CommitLookup
+export interface ApiOptions extends HandlerParts {
   authorizer: Authorizer
-  onReported: OnReported
   /** How long a body may take to arrive, in milliseconds. */
   bodyTimeout: number
   /** Whether to check every answer against the contract before sending it. */
@@ -31,7 +27,7 @@ export interface ApiOptions {
 }
 
 /** All handlers with the request that `bindOperations` gives them. */
-type Calls = Record<keyof Handlers<Caller>, Call<Caller>>
+type Calls = Record<keyof Handlers<ApiCaller>, Call<ApiCaller>>
 
 /** The words in the header of the contract's security schemes. */
 const schemes = { bearerToken: 'bearer', accessToken: 'token' }
@@ -42,13 +38,13 @@ const CHALLENGE = 'Bearer realm="commit-status"'
 export async function api(app: FastifyInstance, options: ApiOptions): Promise<void> {
   const { authorizer } = options
 
-  async function authorize(request: OperationRequest, requirement: Requirement): Promise<Caller> {
+  async function authorize(request: OperationRequest, requirement: Requirement): Promise<ApiCaller> {
     const credential = readCredential(headerValues(request.raw.rawHeaders, 'authorization'), readers)
     const { address } = request.client
     const { owner, repo } = request.params
     const caller = await authorizer.authorize({ credential, address }, owner, repo, requirement)
     request.caller = caller.token
-    return caller
+    return { ...caller, client: { address, signal: connectionSignal(request.raw.socket) } }
   }
 
   const declared: Readonly<Record<string, BoundOperation>> = operations
@@ -58,12 +54,12 @@ export async function api(app: FastifyInstance, options: ApiOptions): Promise<vo
     const operation = declared[request.routeOptions.config.operation ?? '']
     return sendError(reply, declaredError(operation, asServiceError(current)), CHALLENGE)
   })
-  bindOperations<Caller>(app, {
+  bindOperations<ApiCaller>(app, {
     operations,
     schemas,
     // The types of requests and the schemas that validate them are generated from the same
     // contract.
-    calls: createHandlers(options.store, options.lookup, options.onReported) as Calls,
+    calls: createHandlers(options) as Calls,
     schemes: Object.keys(schemes),
     authorize,
     bodyTimeout: options.bodyTimeout,

@@ -1,12 +1,14 @@
 import type { Handlers } from '../../generated/handlers.ts'
 import type { components } from '../../generated/schema.ts'
 import type { Caller } from '../auth/access-policy.ts'
+import type { Branches } from '../branches/branches.ts'
 import { fullCommitId } from '../domain/commit-id.ts'
 import { matchesPattern } from '../domain/patterns.ts'
-import { BRANCHES, TAGS } from '../domain/ref-names.ts'
+import { refsOfBranch, TAGS } from '../domain/ref-names.ts'
 import { combinedState, type StatusState } from '../domain/states.ts'
 import { verdictOf } from '../domain/verdict.ts'
 import { defaultMessage, ServiceError } from '../errors.ts'
+import type { GitClient } from '../git/history/cached-reads.ts'
 import { type CommitLookup, commitExists } from '../git/objects/commit-lookup.ts'
 import type { ReadableRepository } from '../store/access/readable-repositories.ts'
 import type { StatusRow } from '../store/statuses/columns.ts'
@@ -23,14 +25,25 @@ export const MAX_LISTED = 10_000
 /** An annotated tag is an object, with an id of its own. */
 const TAG_HINT = ' For an annotated tag, send the id of its commit: git rev-parse "TAG^{commit}".'
 
-/** Called after each stored report. */
-export type OnReported = (state: StatusState) => void
+/** Who calls an operation, and on whose behalf git is asked. */
+export interface ApiCaller extends Caller {
+  client: GitClient
+}
+
+/** What the handlers work with. */
+export interface HandlerParts {
+  store: Store
+  lookup: CommitLookup
+  branches: Branches
+  /** Called after each stored report. */
+  onReported(state: StatusState): void
+}
 
 /**
  * Creates the handlers of the contract's operations. The caller is already authorized and the
  * request validated.
  */
-export function createHandlers(store: Store, lookup: CommitLookup, onReported: OnReported): Handlers<Caller> {
+export function createHandlers({ store, lookup, branches, onReported }: HandlerParts): Handlers<ApiCaller> {
   const { statuses, rules } = store
 
   /**
@@ -76,7 +89,8 @@ export function createHandlers(store: Store, lookup: CommitLookup, onReported: O
       const { require = [], branch } = query
       const rows = await statusesOf(repository, params.sha, branch?.startsWith(TAGS) ? TAG_HINT : '')
       const ruled: string[] = []
-      for (const ref of refsOf(branch)) ruled.push(...(await rules.requiredPatterns(repository.id, ref)))
+      for (const ref of branch === undefined ? [] : refsOfBranch(branch))
+        ruled.push(...(await rules.requiredPatterns(repository.id, ref)))
       const body = verdictOf(rows, [...new Set([...require, ...ruled])])
       const listedContexts = body.required.reduce((sum, { contexts }) => sum + contexts.length, 0)
       if (listedContexts > MAX_LISTED)
@@ -86,15 +100,37 @@ export function createHandlers(store: Store, lookup: CommitLookup, onReported: O
         )
       return { status: 200, body }
     },
+
+    async getLastPassed({ query }, { repository, client }) {
+      const { lookedAt, commit, ...answer } = await branches.lastPassed(repository, query, client)
+      const body = { ...answer, commit: commit && withoutVerdict(commit), looked_at: lookedAt }
+      return { status: 200, body, headers: linkTo(query, body.next) }
+    },
+
+    async listBranches({ query }, { repository, client }) {
+      const { unnamed, ...page } = await branches.list(repository, query, client)
+      return { status: 200, body: { ...page, left_out: unnamed }, headers: linkTo(query, page.next) }
+    },
   }
 }
 
-/** Returns the full names of the refs that a client may mean by the name of a branch. */
-function refsOf(name: string | undefined): string[] {
-  if (name === undefined) return []
-  if (name.startsWith(TAGS)) return [name]
-  // CI systems name a branch like this. A rule that is missed would not be noticed.
-  return name.startsWith(BRANCHES) ? [name, `${BRANCHES}${name}`] : [`${BRANCHES}${name}`]
+/** Returns a commit as an answer about what passed shows it: its verdict goes without saying. */
+function withoutVerdict({ sha, state, counts }: components['schemas']['PassedCommit']) {
+  return { sha, state, counts }
+}
+
+/** Returns the header that leads to the next page (RFC 8288), with all parameters of this one. */
+function linkTo(query: object, next: string | null): { Link?: string } {
+  if (next === null) return {}
+  const pairs = Object.entries({ ...query, after: next }).flatMap(([name, values]: [string, unknown]) =>
+    [values].flat().map((value) => `${name}=${encodeQuery(String(value))}`),
+  )
+  return { Link: `<?${pairs.join('&')}>; rel="next"` }
+}
+
+/** Encodes a value of a query, and leaves as it is what clients do: the link is not longer than theirs. */
+function encodeQuery(text: string): string {
+  return encodeURIComponent(text).replace(/%(?:2F|3A|3F|40|2C|3B|24)/g, decodeURIComponent)
 }
 
 /**

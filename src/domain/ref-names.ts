@@ -2,6 +2,13 @@
 export const BRANCHES = 'refs/heads/'
 export const TAGS = 'refs/tags/'
 
+/** Returns the full names of the refs that a client may mean by the name of a branch or tag. */
+export function refsOfBranch(name: string): string[] {
+  if (name.startsWith(TAGS)) return [name]
+  // CI systems name a branch like this. A rule that is missed would not be noticed.
+  return name.startsWith(BRANCHES) ? [name, `${BRANCHES}${name}`] : [`${BRANCHES}${name}`]
+}
+
 /** git's rules for names of refs (git-check-ref-format(1)): what breaks one, and what a name may not. */
 const RULES: readonly [breaks: RegExp, rule: string][] = [
   [/[\0-\x20\x7f]/, 'contain spaces or control characters'],

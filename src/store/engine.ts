@@ -1,5 +1,6 @@
 import type { Kysely, RawBuilder, Transaction } from 'kysely'
 import type { StatusCounts, StatusState } from '../domain/states.ts'
+import type { ReportedContext } from '../domain/verdict.ts'
 import { Unavailable } from '../errors.ts'
 import type { Prepared } from './prepared.ts'
 import type { DecidedFields, GivenFields } from './statuses/columns.ts'
@@ -124,6 +125,14 @@ interface StatementsOfCommits {
   states: Prepared<
     { repositoryId: number; shas: string },
     { sha: string; contexts: string[]; states: StatusState[] }
+  >
+  /**
+   * Takes an array of commits and one of digests in JSON. Returns a row for each commit with
+   * statuses: its contexts in order, or null if their digest is among those.
+   */
+  contexts: Prepared<
+    { repositoryId: number; shas: string; known: string },
+    { sha: string; digest: string; contexts: ReportedContext[] | null }
   >
 }
 

@@ -25,6 +25,7 @@ import { createPushStore } from './repositories/pushes.ts'
 import { createRepositoryStore } from './repositories/repositories.ts'
 import { createRuleStore } from './repositories/rules.ts'
 import { createCheckMatrix } from './statuses/check-matrix.ts'
+import { createReportedContexts } from './statuses/reported-contexts.ts'
 import { createStatusSummaries } from './statuses/status-summaries.ts'
 import { createStatusStore } from './statuses/statuses.ts'
 
@@ -196,6 +197,7 @@ export function createStore(
     statuses: createStatusStore(engine, Math.min(maxContexts, MAX_CONTEXTS)),
     summaries,
     matrix: createCheckMatrix(engine, summaries),
+    reportedContexts: createReportedContexts(engine, summaries),
     sessions: createSessionStore(engine, audit),
     failures: createFailureStore(engine, audit),
     access: createAccessStore(engine, repositories, signInEvery),

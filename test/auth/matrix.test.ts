@@ -90,6 +90,12 @@ const ROUTES: Record<string, Sample[]> = {
   'GET /api/v1/repos/:owner/:repo/commits/:sha/verdict': [
     { path: `${API}/commits/{sha}/verdict?require=*`, expected: contractRules('api', 'read', 200) },
   ],
+  'GET /api/v1/repos/:owner/:repo/last-passed': [
+    { path: `${API}/last-passed?branch=main&require=*`, expected: contractRules('api', 'read', 200) },
+  ],
+  'GET /api/v1/repos/:owner/:repo/branches': [
+    { path: `${API}/branches`, expected: contractRules('api', 'read', 200) },
+  ],
   'GET /:owner/:repo/info/refs': [
     { path: `${GIT}/info/refs?service=git-upload-pack`, expected: contractRules('git', 'read', 200) },
     { path: `${GIT}/info/refs?service=git-receive-pack`, expected: contractRules('git', 'write', 200) },

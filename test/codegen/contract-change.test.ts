@@ -42,9 +42,9 @@ const OPERATION: Edits = {
       summary: List the states that reports can have
       x-access: read
       security:
-        - {}
         - bearerToken: [repo]
         - accessToken: [repo]
+        - {}
       parameters:
         - $ref: '#/components/parameters/Owner'
         - $ref: '#/components/parameters/Repo'
@@ -92,12 +92,13 @@ components:
     ],
     [
       '    async listStatuses(',
-      `    async listStates({ query: { limit, after, hide = [] } }) {
+      `    async listStates({ query }) {
+      const { limit, after, hide = [] } = query
       const shown = schemas.State.enum.filter((state) => !hide.includes(state))
       const start = after === undefined ? 0 : shown.indexOf(after) + 1
       const states = shown.slice(start, start + limit)
       const next = start + limit < shown.length ? (states.at(-1) ?? null) : null
-      const headers = { 'X-Total-Count': String(shown.length), ...(next && { Link: \`<?after=\${next}>; rel="next"\` }) }
+      const headers = { 'X-Total-Count': String(shown.length), ...linkTo(query, next) }
       return { status: 200, body: { states, next }, headers }
     },
 
@@ -259,7 +260,14 @@ t.test('a change of the contract requires the edits that the README names, and i
     }
     const states = [...schemas.State.enum, PASS, FAIL]
     const first = { states: ['pending', 'success'], next: 'success' }
-    t.same(await page({}), [200, first, `${states.length}`, '<?after=success>; rel="next"'])
+    const link = `<?at=${at}&limit=2&after=success>; rel="next"`
+    t.same(await page({}), [200, first, `${states.length}`, link])
+    const hidden = await page({ hide: ['pending', 'error'], limit: 1, note: 'a b&c' })
+    t.equal(
+      hidden.at(-1),
+      `<?at=${at}&hide=pending&hide=error&limit=1&note=a%20b%26c&after=success>; rel="next"`,
+      'a link repeats every parameter',
+    )
     const last = { states: states.slice(-3), next: null }
     t.same(await page({ after: states.at(-4), limit: 3 }), [200, last, `${states.length}`, null])
     const shown = states.filter((state) => !['pending', 'error'].includes(state))

@@ -16,6 +16,8 @@ export type Edits = Readonly<
 export function addState(state: string, combined: string): Edits[string] {
   return [
     [/(\n {4}State:\n[\s\S]*?enum: \[[^\]]*)/, `$1, ${state}`],
+    [/(\n {4}StateCounts:\n[\s\S]*?required: \[[^\]]*)/, `$1, ${state}`],
+    [/(\n {4}StateCounts:\n[\s\S]*?properties:\n)/, `$1        ${state}: { type: integer, minimum: 0 }\n`],
     [/(x-counts-as: \{[^}]*?) \}/, `$1, ${state}: ${combined} }`],
   ]
 }

@@ -157,7 +157,8 @@ export const unavailability: Check = {
     if (closed.path === null) return
     await rename(closed.path, `${closed.path}.away`)
     try {
-      for (const operation of run.client.contract.operations.filter(hasCommit)) {
+      const needFiles = (operation: Operation) => hasCommit(operation) || operation.tags.includes('branches')
+      for (const operation of run.client.contract.operations.filter(needFiles)) {
         const params = pathParams(closed, cleanCommit(closed))
         const body = bodyFor(operation)
         const allowed = await run.client.call(operation, { params, token: writer.secret, body })

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { resolve } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { promisify } from 'node:util'
-import { importCommits } from '../helpers/git.ts'
+import { git, importCommits } from '../helpers/git.ts'
 import type { Administration, Repository } from './fixture.ts'
 import { list, object, text } from './json.ts'
 
@@ -37,7 +37,9 @@ export function cliAdministration(): Administration {
       const [owner = '', name = ''] = fullName.split('/')
       const visibility = hidden ? ['--private'] : []
       const path = await cli('repo', 'create', fullName, '--object-format', objectFormat, ...visibility)
-      return { owner, name, path, commits: importCommits(path, commits) }
+      const ids = importCommits(path, commits)
+      git(path, 'update-ref', 'refs/heads/main', ids.at(-1) ?? '')
+      return { owner, name, path, commits: ids }
     },
     async setAccess(repository, user, permission) {
       await cli('repo', 'access', nameOf(repository), user, permission ?? 'none')

@@ -141,10 +141,28 @@ export function queryOf(query: Query): string {
   return text === '' ? '' : `?${text}`
 }
 
-/** Returns a valid value for each query parameter that an operation requires. */
-export function requiredQuery({ parameters }: Operation): Query {
-  const required = parameters.filter((parameter) => parameter.in === 'query' && parameter.required)
-  return Object.fromEntries(required.map(({ name, schema }) => [name, String(sampleOf(schema))]))
+/**
+ * Query parameters that depend on the repository, with a value that each one of a run has; null: with
+ * none that all have.
+ */
+const GIVEN: Readonly<Record<string, Readonly<Record<string, string | null>>>> = {
+  getLastPassed: { branch: 'main', require: 'ci/build', after: null },
+}
+
+/** Returns the given value of a query parameter; undefined if its schema alone says what is valid. */
+export function givenValue({ id }: Operation, name: string): string | null | undefined {
+  return GIVEN[id]?.[name]
+}
+
+/** Returns a valid value for each query parameter that an operation requires, and those that are given. */
+export function requiredQuery(operation: Operation): Query {
+  const pairs = operation.parameters.flatMap(({ in: place, name, required, schema }) => {
+    const given = givenValue(operation, name)
+    if (place !== 'query') return []
+    if (given) return [[name, given]]
+    return required ? [[name, String(sampleOf(schema))]] : []
+  })
+  return Object.fromEntries(pairs)
 }
 
 function bytesOf(body: unknown): Uint8Array | undefined {

@@ -2,9 +2,9 @@ import type { Fixture, Repository, Token } from './fixture.ts'
 
 /** Variables that describe an instance that the run cannot administer. */
 export const VARIABLES = {
-  CONTRACT_PUBLIC_REPOSITORY: 'OWNER/NAME, a public repository',
+  CONTRACT_PUBLIC_REPOSITORY: 'OWNER/NAME, a public repository with the branch main',
   CONTRACT_PRIVATE_REPOSITORY:
-    'OWNER/NAME, a private repository that only the writer and the reader can access',
+    'OWNER/NAME, a private repository with the branch main that only the writer and the reader can access',
   CONTRACT_PUBLIC_COMMITS: 'its full commit ids, separated by commas; the last must have no statuses',
   CONTRACT_PRIVATE_COMMITS: 'the same for the private repository',
   CONTRACT_WRITER_TOKEN: 'token of a user with write access to both',

@@ -1,7 +1,9 @@
 import { rename } from 'node:fs/promises'
 import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
+import { asAdministrator } from '../helpers/changes.ts'
 import { contractFile } from '../helpers/contract.ts'
+import { git, importCommits } from '../helpers/git.ts'
 import { startServer } from '../helpers/server.ts'
 import { entries, type Json, type JsonObject, list, object, text } from './json.ts'
 import { readContract } from './spec.ts'
@@ -30,7 +32,8 @@ function exampleTexts(): Record<string, string> {
 
 t.test('examples of errors equal the messages of the server', async (t) => {
   const server = await startServer(t)
-  const [sha = ''] = (await server.createRepository('acme/rocket')).commits
+  const repository = await server.createRepository('acme/rocket')
+  const [sha = ''] = repository.commits
   const away = await server.createRepository('acme/away')
   const token = await server.createToken('acme')
   const stranger = await server.createToken('stranger')
@@ -42,6 +45,7 @@ t.test('examples of errors equal the messages of the server', async (t) => {
   const ofRun = (state: string, run: string, elapsed = 0) =>
     server.report('acme/rocket', sha, { state, context: 'runs', run, elapsed }, token)
   await ofRun('success', 'newer')
+  git(repository.path, 'update-ref', 'refs/heads/docs', sha)
   const report = `/api/v1/repos/acme/rocket/statuses/${sha}`
   await rename(away.path, `${away.path}.away`)
 
@@ -58,12 +62,15 @@ t.test('examples of errors equal the messages of the server', async (t) => {
     otherContexts: server.report('acme/rocket', sha, { ...good, context: 'deploy' }, ci),
     noRepository: server.report('acme/missing', sha, good, token),
     noCommit: server.report('acme/rocket', unknown, good, token),
+    noBranch: server.call('GET', '/api/v1/repos/acme/rocket/last-passed?branch=mian'),
+    notOnBranch: server.call('GET', `/api/v1/repos/acme/rocket/last-passed?branch=main&after=${exampleSha}`),
     superseded: ofRun('success', 'older', 60_000),
     late: ofRun('pending', 'newer'),
     tooLarge: server.call('POST', report, { token, body: ' '.repeat(16_385) }),
     wrongType: server.call('POST', report, { token, headers, body: '{}' }),
     tooLong: server.report('acme/rocket', sha, { ...good, context: 'x'.repeat(261) }, token),
     abbreviated: server.read('acme/rocket', '2c26b46'),
+    noChecks: server.call('GET', '/api/v1/repos/acme/rocket/last-passed?branch=docs'),
     blocked: strict.call('POST', report, { token: 'wrong', body: good }),
     unavailable: server.read('acme/away', away.commits[0] ?? '', token),
   }
@@ -89,13 +96,16 @@ t.test('examples of errors equal the messages of the server', async (t) => {
   t.same(shape(shown['Retry-After']), shape(block.get('retry-after')))
   for (const name of ['ETag', 'X-Request-Id']) t.same(shape(shown[name]), shape(read.get(name)), name)
   t.equal(parameterExamples(parts.parameters)['If-None-Match'], shown.ETag, 'the validator is sent back')
-  t.same(Object.keys(shown), ['ETag', 'X-Request-Id', 'Retry-After', 'WWW-Authenticate'])
+  const page = await server.call('GET', '/api/v1/repos/acme/rocket/branches?limit=1')
+  t.equal(shown.Link, page.headers.get('link')?.replace('after=docs', 'after=main'))
+  t.same(Object.keys(shown), ['ETag', 'Link', 'X-Request-Id', 'Retry-After', 'WWW-Authenticate'])
 })
 
 t.test('examples of successes are answers of the server, and links lead on', async (t) => {
   const server = await startServer(t)
   const name = `${owner}/${repo}`
-  const [sha = '', other = ''] = (await server.createRepository(name, { commits: 2 })).commits
+  const repository = await server.createRepository(name, { commits: 2 })
+  const [sha = '', other = ''] = repository.commits
   const token = await server.createToken('acme')
   const [report, , verdict] = operations
   const { started, passed, shortest } = exampleValues(object(report?.requestBody, 'the body'))
@@ -123,6 +133,25 @@ t.test('examples of successes are answers of the server, and links lead on', asy
   answers['getVerdict passed'] = await decide(sha, 'ci/build')
   answers['getVerdict unreported'] = await decide(other)
   t.match((await server.report(name, other, shortest, token)).json, { context: 'default', state: 'failure' })
+
+  // The newest commit of two, of which only the one before has passed.
+  const rules = asAdministrator(server.store).rules
+  await rules.set(repository, { refPattern: 'main', required: ['ci/build'], bypass: [] })
+  const ask = async (query: string) => (await server.call('GET', `/api/v1/repos/${name}/${query}`)).json
+  answers['getLastPassed found'] = await ask('last-passed?branch=main')
+  git(repository.path, 'update-ref', 'refs/heads/longer', importCommits(repository.path, 3)[2] ?? '')
+  const none = await ask('last-passed?branch=longer&require=lint')
+  answers['getLastPassed none'] = { ...none, branch: 'main' }
+  git(repository.path, 'update-ref', '-d', 'refs/heads/longer')
+  await send({ state: 'failure', context: 'ci/lint' })
+  git(repository.path, 'update-ref', 'refs/heads/main', sha)
+  const [plain = ''] = importCommits(repository.path, 1)
+  git(repository.path, 'update-ref', 'refs/heads/topic', plain)
+  answers['listBranches first'] = await ask('branches?limit=1')
+  // In the examples there is one commit, whose id is given.
+  answers['listBranches last'] = JSON.parse(
+    JSON.stringify(await ask('branches?limit=1&after=main')).replace(plain, sha),
+  )
 
   const examples = operations.flatMap(({ id, responses }) =>
     Object.entries(exampleValues(responses['200'] ?? responses['201'])).map(([key, value]) => [

@@ -6,7 +6,7 @@ import { statusOf as errorStatus } from '../../src/errors.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import { contractFile } from '../helpers/contract.ts'
 import { sqlite } from '../helpers/databases.ts'
-import { git } from '../helpers/git.ts'
+import { git, gitWith, importCommits, importGraph } from '../helpers/git.ts'
 import { createAccount, openPageClient } from '../helpers/page-client.ts'
 import { startServer } from '../helpers/server.ts'
 import { isObject, type Json } from './json.ts'
@@ -37,6 +37,7 @@ const EXPLANATIONS: readonly string[] = [
   'People and tools read all statuses of a commit together with one **combined state**.',
   'Read all results of the commit;',
   'Ask whether the commit has passed the checks that it needs, including those that have not reported yet:',
+  'Ask which commit of a branch was the last one to pass its required checks, for example to deploy it:',
   'The first rule that it breaks decides the response, so that no response reveals more than the caller may know.',
   '1. A malformed request or URL: `400`.',
   'An unknown path: `404`.',
@@ -49,8 +50,9 @@ const EXPLANATIONS: readonly string[] = [
   '7. The body: more than 16,384 bytes `413`; not `application/json` in UTF-8 without a content encoding `415`; not JSON `400`.',
   '8. An invalid field, parameter or commit id: `422`,',
   'Then a context that matches no pattern of a token that is limited to contexts: `403`,',
-  '9. A commit that is not in the repository: `404`.',
+  '9. A branch or commit that is not in the repository: `404`.',
   'A new context on a commit that already has as many contexts as this server allows (1,000 unless configured otherwise): `422`.',
+  'A branch without required checks, whose last passed commit is asked for: `422`.',
   'A report of a superseded run, or one that arrived too late: `409`.',
   'Some can occur for any request:',
   'Responses may gain fields: ignore those that you do not know.',
@@ -72,6 +74,14 @@ const EXPLANATIONS: readonly string[] = [
   'A required check has not reported',
   'All required checks have passed',
   'No required patterns and no statuses',
+  'A deployment can take it without asking again.',
+  'A commit of a merged branch may have passed without what the branch has had since.',
+  'Name at least one context exactly.',
+  'The commit, or null if none of those looked at has passed.',
+  'The newest commit has not passed, the one before has',
+  'No commit has passed',
+  'A branch that is there during all requests is on exactly one page, whatever is pushed meanwhile.',
+  'With `verdict`, a request looks at 300 branches at most, so a page may be short or empty and still have a next one: go on while there is one.',
   'A personal access token: `Authorization:',
   'Bearer <token>`.',
   'Scopes: `repo`.',
@@ -80,6 +90,7 @@ const EXPLANATIONS: readonly string[] = [
   'The `ETag` of an earlier response, a list of them, or `*`.',
   'Name of an owner, a user or a repository: 1 to 100 ASCII letters, digits, `-`, `_`, `.`;',
   'All statuses of one commit and the state computed from them.',
+  'Whether the repository has more branches than the server lists, which are the first 20,000.',
   'Every error, of every operation.',
   'What is wrong and what to do, for people.',
   'Send it back as `If-None-Match`.',
@@ -90,6 +101,8 @@ const EXPLANATIONS: readonly string[] = [
   'A token that is limited to other contexts',
   'Missing or invisible repository',
   'Missing commit',
+  'Missing branch',
+  'A commit that is no longer on the branch',
   'Do not repeat it.',
   'A `pending` that arrived after the result of its run',
   'A field that is too long',
@@ -692,13 +705,15 @@ t.test('so are limits, forms, errors and headers', async (t) => {
       [403, 403, 403, 403],
     ],
     [
-      'NotFound: The repository or the commit does not exist, or the signed-in caller cannot see the repository.',
+      'NotFound: The repository, the commit or the branch does not exist, the commit is not on the branch, or the signed-in caller cannot see the repository.',
       await statusesOf(
         server.read('acme/none', first, token),
         server.read('acme/rocket', 'f'.repeat(40), token),
+        server.call('GET', '/api/v1/repos/acme/rocket/last-passed?branch=none'),
+        server.call('GET', `/api/v1/repos/acme/rocket/last-passed?branch=main&after=${'f'.repeat(40)}`),
         server.read('acme/hidden', secret, reader),
       ),
-      [404, 404, 404],
+      [404, 404, 404, 404, 404],
     ],
     ['ContentTooLarge: The body is larger than 16,384 bytes.', await send(' '.repeat(16_385)), 413],
     [
@@ -713,16 +728,212 @@ t.test('so are limits, forms, errors and headers', async (t) => {
     ],
     ['BadRequest: The body is not valid JSON.', await send('{', { 'content-type': 'application/json' }), 400],
     [
-      'UnprocessableContent: A field or parameter is invalid, the commit id is not a full one, or a report would add a context to a commit that already has as many contexts as this server allows.',
+      'UnprocessableContent: A field or parameter is invalid, the commit id is not a full one, a report would add a context to a commit that already has as many contexts as this server allows, or no checks are required for a branch.',
       [
         await field('state', 'no state'),
         (await server.read('acme/rocket', '2c26b46')).status,
         (await small.report('acme/rocket', full, { ...good, context: 'second' }, smallToken)).status,
+        (await server.call('GET', '/api/v1/repos/acme/rocket/last-passed?branch=main')).status,
       ],
-      [422, 422, 422],
+      [422, 422, 422, 422],
     ],
     ['TooManyRequests: Too many failed authentication attempts from this address.', blocked.status, 429],
     ['ServiceUnavailable: The service is temporarily unavailable.', unavailable.status, 503],
+  ])
+})
+
+t.test('so is what is said about branches', async (t) => {
+  const server = await startServer(t)
+  const repository = await server.createRepository('acme/rocket', { commits: 0 })
+  const { path } = repository
+  const report = (sha: string, context: string, state = 'success') =>
+    server.report('acme/rocket', sha, { context, state }, token)
+  const token = await server.createToken('acme')
+  const require = (refPattern: string, required: string) =>
+    asAdministrator(server.store).rules.set(repository, { refPattern, required: [required], bypass: [] })
+  const point = (branch: string, sha: string) => git(path, 'update-ref', `refs/heads/${branch}`, sha)
+  const ask = (question: string, headers = {}) =>
+    server.call('GET', `/api/v1/repos/acme/rocket/${question}`, { headers })
+  const passed = async (query: string) => (await ask(`last-passed?${query}`)).json
+  const page = async (query: string) => (await ask(`branches?${query}`)).json
+  const statusesOf = (...answers: ReturnType<typeof ask>[]) =>
+    Promise.all(answers.map(async (answer) => (await answer).status))
+  const namesOf = async (query: string) => (await page(query)).branches?.map(({ name }) => name)
+
+  //  0 ── 1 ── 2 ──── 5 ── 6   the branch main; 4 is the newest commit of a merged branch
+  //        └─ 3 ── 4 ─┘
+  const ids = importGraph(path, [[], [0], [1], [1], [3], [2, 4], [5]])
+  const [root = '', one = '', two = '', , side = '', , newest = ''] = ids
+  const long = importCommits(path, 302).reverse()
+  point('main', newest)
+  point('docs', newest)
+  point('long', long[0] ?? '')
+  gitWith(path, Buffer.from(`create refs/heads/caf\xe9 ${root}\n`, 'latin1'), 'update-ref', '--stdin')
+  point(`${'y'.repeat(200)}/${'y'.repeat(60)}`, root)
+  await require('main', 'ci')
+  for (const sha of [side, one, root]) await report(sha, 'ci')
+  await report(one, 'extra', 'failure')
+
+  const found = await passed('branch=main')
+  const none = await passed('branch=long&require=ci')
+  const etag = (await ask('last-passed?branch=main')).headers.get('etag') ?? ''
+  const unchanged = await ask('last-passed?branch=main', { 'if-none-match': etag })
+  const first = await ask('branches?limit=2&match=*')
+  const samePage = await ask('branches?limit=2&match=*', { 'if-none-match': first.headers.get('etag') ?? '' })
+  const last = await ask('branches?limit=2&match=*&after=long')
+  const verdict = await ask(`commits/${one}/verdict?branch=main`)
+  await require('m*', 'late')
+  const later = await passed('branch=main')
+  await report(root, 'late')
+  const oldest = await passed('branch=main')
+  const ruled = (await page('match=main')).branches?.[0]
+  const plain = (await page('match=docs')).branches?.[0]
+
+  prove(t, [
+    [
+      [
+        'A list that has pages takes `limit` and `after`.',
+        'While there are more pages, the response carries a `Link` with `rel="next"`, relative to the request\'s URL, with all its parameters and the next `after`, which is also the field `next` of the body.',
+        "Where the next page is: a reference relative to the request's URL, with all its parameters.",
+        'Missing on the last page.',
+        'The name after which the next page begins; `null` on the last page.',
+      ],
+      [first.headers.get('link'), first.json.next, last.headers.get('link'), last.json.next],
+      ['<?limit=2&match=*&after=long>; rel="next"', 'long', null, null],
+    ],
+    [
+      [
+        'Returns the newest commit that the branch was at and whose required checks have passed: its verdict, as of `getVerdict` with the same `branch` and `require`, is `success`.',
+        "1. Only commits that the branch itself was at are looked at: each commit's first parent, from the newest commit on (`git log --first-parent`).",
+        'The combined state of all contexts of the commit, required or not.',
+        'How many commits were looked at, this one included.',
+        'Name of the branch, without `refs/heads/`.',
+        'Full id of the commit, in lower case.',
+      ],
+      [found, verdict.json.verdict],
+      [
+        {
+          branch: 'main',
+          commit: { sha: one, state: 'failure', counts: { pending: 0, success: 1, failure: 1, error: 0 } },
+          looked_at: 4,
+          next: null,
+        },
+        'success',
+      ],
+    ],
+    [
+      [
+        '2. Checks must be required, by a rule that matches the branch or by `require`.',
+        'Otherwise the response is `422`: the first report would make a commit pass.',
+      ],
+      await statusesOf(
+        ask('last-passed?branch=docs'),
+        ask('last-passed?branch=docs&require=ci'),
+        ask('last-passed?branch=main'),
+      ),
+      [422, 200, 200],
+    ],
+    [
+      [
+        "3. Today's rules count, for old commits too.",
+        'A check that is required from now on has not reported on them, so none of them has passed until it does.',
+        'The commit; `null` if none of those looked at has passed.',
+      ],
+      [later.commit, oldest.commit?.sha],
+      [null, root],
+    ],
+    [
+      [
+        '4. A request looks at 300 commits at most.',
+        'If none of them passed and there are more, `commit` is null and `next` says where to go on, as `Link` does: that is not the same as no commit that passed.',
+        "The last commit that was looked at, if none has passed and there are more: the next request's `after`.",
+        'Begins after this commit, the `next` of an earlier response.',
+      ],
+      [none, await passed(`branch=long&require=ci&after=${long[299]}`)],
+      [
+        { branch: 'long', commit: null, looked_at: 300, next: long[299] },
+        { branch: 'long', commit: null, looked_at: 2, next: null },
+      ],
+    ],
+    [
+      [
+        'Name of a branch, with or without `refs/heads/`.',
+        'One that does not exist gets `404`, a tag `422`.',
+      ],
+      await statusesOf(
+        ask('last-passed?branch=refs/heads/main'),
+        ask('last-passed?branch=mian'),
+        ask('last-passed?branch=refs/tags/v1'),
+      ),
+      [200, 404, 422],
+    ],
+    [
+      'Patterns of required contexts, beside those of rules: as for `getVerdict`.',
+      [(await passed('branch=main&require=ci')).commit?.sha, (await passed('branch=main&require=no')).commit],
+      [root, null],
+    ],
+    [
+      'After a forced push the branch may no longer contain it among its first parents: then the response is `404`, and the search begins again without `after`.',
+      await statusesOf(
+        ask(`last-passed?branch=main&after=${two}`),
+        ask(`last-passed?branch=main&after=${side}`),
+      ),
+      [200, 404],
+    ],
+    [
+      [
+        'The answer has not changed since the response whose `ETag` is in `If-None-Match`. No body.',
+        'The page has not changed since the response whose `ETag` is in `If-None-Match`. No body.',
+      ],
+      [unchanged, samePage].map(({ status, body }) => [status, body]),
+      [
+        [304, ''],
+        [304, ''],
+      ],
+    ],
+    [
+      [
+        'Returns branches in the order of the code points of their names, each with its newest commit, the combined state of that commit, and the verdict on the checks that rules require.',
+        'Ordered by the code points of `name`.',
+        'Full id of the newest commit, in lower case.',
+        'The combined state of all contexts of the commit; `null` when there are none.',
+        'The verdict on the contexts that rules require; `null` without a rule that matches the branch.',
+      ],
+      [first.json.branches?.map(({ name }) => name), ruled, plain?.verdict],
+      [
+        ['docs', 'long'],
+        {
+          name: 'main',
+          sha: newest,
+          state: null,
+          verdict: 'pending',
+          counts: { pending: 0, success: 0, failure: 0, error: 0 },
+        },
+        null,
+      ],
+    ],
+    [
+      [
+        'Branches without a rule have the verdict `null`, and no `verdict` matches them.',
+        'Only branches whose newest commit has this verdict.',
+      ],
+      [await namesOf('verdict=pending'), await namesOf('verdict=success'), await namesOf('verdict=failure')],
+      [['main'], [], []],
+    ],
+    [
+      [
+        'Only branches whose whole name matches this pattern, as in rules: `*` stands for any characters, `/` included; everything else matches exactly.',
+        'Begins after this name, the `next` of an earlier response.',
+        'It need not be that of a branch any more.',
+      ],
+      [await namesOf('match=*o*'), await namesOf('match=Main'), await namesOf('after=gone')],
+      [['docs', 'long'], [], ['long', 'main']],
+    ],
+    [
+      'Number of branches on no page: names that are not UTF-8, or longer than `name` may be, cannot be sent.',
+      [first.json.left_out, last.json.left_out],
+      [2, 2],
+    ],
   ])
 })
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
-import { type Query, requiredQuery, queryOf as textOf } from './client.ts'
+import { givenValue, type Query, requiredQuery, queryOf as textOf } from './client.ts'
 import { commitsOf, pathParams } from './fixture.ts'
 import { type Json, type JsonObject, object, typesOf } from './json.ts'
 import { ILL_FORMED, wrongValues } from './mutations.ts'
@@ -59,9 +59,12 @@ function queryOf({ parameters }: Operation): Parameter[] {
 }
 
 function validQueries(operation: Operation): fc.Arbitrary<Query> {
-  const parameters = queryOf(operation)
-  const values = parameters.map(({ name, schema }) => [name, valid(schema).map(asText)] as const)
-  const requiredKeys = parameters.filter(({ required }) => required).map(({ name }) => name)
+  const parameters = queryOf(operation).filter(({ name }) => givenValue(operation, name) !== null)
+  const values = parameters.map(({ name, schema }) => {
+    const given = givenValue(operation, name)
+    return [name, given ? fc.constant(given) : valid(schema).map(asText)] as const
+  })
+  const requiredKeys = Object.keys(requiredQuery(operation))
   return fc.record(Object.fromEntries(values), { requiredKeys, noNullPrototype: true }).filter(isShort)
 }
 

@@ -1,6 +1,6 @@
 import type { Store } from '../../src/store/store.ts'
 import { asAdministrator } from '../helpers/changes.ts'
-import { importCommits } from '../helpers/git.ts'
+import { git, importCommits } from '../helpers/git.ts'
 import { addRepository, addToken } from '../helpers/records.ts'
 import type { Administration, Repository } from './fixture.ts'
 
@@ -25,7 +25,9 @@ export function storeAdministration(store: Store): Administration {
     },
     async createRepository(fullName, { commits, ...options }) {
       const { owner, name, path } = await addRepository(store, fullName, { ...options, commits: 0 })
-      return { owner, name, path, commits: importCommits(path, commits) }
+      const ids = importCommits(path, commits)
+      git(path, 'update-ref', 'refs/heads/main', ids.at(-1) ?? '')
+      return { owner, name, path, commits: ids }
     },
     async setAccess({ owner, name }: Repository, user, permission) {
       await asAdministrator(store).collaborators.set({ owner, name }, (await find(user)).id, permission)

@@ -13,6 +13,7 @@ import { MAX_LISTED } from '../../src/api/handlers.ts'
 import { hashPassword } from '../../src/auth/password.ts'
 import { COMMON_PASSWORDS, MIN_NAME_LENGTH, MIN_PASSWORD_LENGTH } from '../../src/auth/password-rules.ts'
 import { hashToken } from '../../src/auth/token.ts'
+import { MAX_BRANCHES } from '../../src/branches/branch-page.ts'
 import { MAX_OBJECTS } from '../../src/cli/parts/read-objects.ts'
 import { resolve } from '../../src/codegen/document.ts'
 import { describeVariables, readConfig } from '../../src/config.ts'
@@ -20,6 +21,7 @@ import { SHORT_ID } from '../../src/domain/commit-id.ts'
 import { MAX_PATTERNS } from '../../src/domain/patterns.ts'
 import { MAX_REPOSITORY_PATTERNS } from '../../src/domain/ref-rules.ts'
 import { OLDEST_GIT } from '../../src/git/git-version.ts'
+import { MAX_LISTED_BRANCHES } from '../../src/git/history/branch-lists.ts'
 import { MAX_AGE } from '../../src/git/history/cached-reads.ts'
 import { MAX_STARTS } from '../../src/git/history/log.ts'
 import { DEFAULT_GIT_LIMITS } from '../../src/git-http/limits.ts'
@@ -146,6 +148,7 @@ test('openapi.yaml: its curl lines report, read and decide', async (t) => {
     { context: 'ci/build', state: 'success' },
     { statuses: [{ context: 'ci/build' }] },
     { verdict: 'pending' },
+    { branch: 'main', commit: { state: 'success' } },
   ])
 })
 
@@ -156,6 +159,8 @@ test('openapi.yaml: every number in its prose is that of the schema, or of the s
     info: [bodyLimit, Number(defaultOf('MAX_CONTEXTS')).toLocaleString('en'), '16'],
     parameters: [MAX_LISTED.toLocaleString('en')],
     post: [seconds, seconds],
+    get: [String(MAX_BRANCHES)],
+    truncated: [MAX_LISTED_BRANCHES.toLocaleString('en')],
     ContentTooLarge: [bodyLimit],
     'Retry-After': ['1'],
   })

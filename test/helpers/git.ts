@@ -106,6 +106,24 @@ function writeObject(objects: string, algorithm: string, kind: string, text: str
   return id
 }
 
+/**
+ * Adds commits with these parents to a repository, on a branch of their own under `refs/import/`.
+ *
+ * @param parents of each commit: the indices of earlier ones, the first parent first
+ * @returns their ids
+ */
+export function importGraph(repository: string, parents: readonly (readonly number[])[]): string[] {
+  const branch = `refs/import/${randomBytes(8).toString('hex')}`
+  const commits = parents.map(([first, ...others], index) => {
+    const from = first === undefined ? [] : [`from :${first + 1}`]
+    const lines = [...from, ...others.map((parent) => `merge :${parent + 1}`)]
+    const message = `${index} of ${branch}`
+    const head = `reset ${branch}\ncommit ${branch}\nmark :${index + 1}\ncommitter ${PERSON} ${1_700_000_000 + index} +0000`
+    return `${head}\ndata ${message.length}\n${message}\n${lines.map((line) => `${line}\n`).join('')}\nget-mark :${index + 1}\n`
+  })
+  return gitWith(repository, commits.join(''), 'fast-import', '--quiet', '--force').split('\n')
+}
+
 function importPack(repository: string, ref: string, time: number, messages: readonly string[]): string[] {
   const commits = messages.map(
     (message, index) =>

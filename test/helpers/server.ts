@@ -46,7 +46,15 @@ type Schemas = components['schemas']
  * contract check has compared them.
  */
 export type JsonBody = Partial<
-  Omit<Schemas['Status'] & Schemas['CommitStatuses'] & Schemas['CommitVerdict'] & Schemas['Error'], 'state'>
+  Omit<
+    Schemas['Status'] &
+      Schemas['CommitStatuses'] &
+      Schemas['CommitVerdict'] &
+      Omit<Schemas['LastPassed'], 'next'> &
+      Schemas['BranchPage'] &
+      Schemas['Error'],
+    'state'
+  >
 > & {
   state?: Schemas['Status']['state'] | Schemas['CommitStatuses']['state']
 }

@@ -37,15 +37,20 @@ export async function readRefIds(
 ): Promise<RefIds> {
   const wantedNames = new Set(names)
   try {
-    const ids = await readFiles(repository.path, wantedNames, limits.signal)
+    const ids = await readRefFiles(repository.path, wantedNames, limits.signal)
     return ids ?? (await askGit(repository, wantedNames, limits))
   } catch (error) {
     throw unavailable(repository.path, error)
   }
 }
 
-/** Returns null if only git can tell. @throws the system's error; the signal's reason */
-async function readFiles(
+/**
+ * Returns the ids of refs by git's files alone; null if only git can tell.
+ *
+ * @param names as `readRefIds`
+ * @throws the system's error; the signal's reason
+ */
+export async function readRefFiles(
   path: string,
   names: ReadonlySet<string>,
   signal: AbortSignal | undefined,

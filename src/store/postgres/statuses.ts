@@ -1,5 +1,6 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { StatusState } from '../../domain/states.ts'
+import type { ReportedContext } from '../../domain/verdict.ts'
 import type { DialectSql } from '../engine.ts'
 import { type Prepared, prepare } from '../prepared.ts'
 import {
@@ -165,6 +166,39 @@ export function ofCommits(kysely: Kysely<Tables>): ReturnType<NonNullable<Dialec
         .where('repository_id', '=', p.repositoryId)
         .where(sql<boolean>`sha ${isOneOf(p.shas)}`)
         .groupBy('sha'),
+    ),
+    contexts: prepare<{ repositoryId: number; shas: string; known: string }>()((p) =>
+      kysely
+        .selectFrom(
+          kysely
+            .selectFrom('statuses')
+            .select([
+              'sha',
+              sql<
+                ReportedContext[]
+              >`json_agg(json_build_object('context', context, 'state', state) order by context)`.as(
+                'all_contexts',
+              ),
+            ])
+            .where('repository_id', '=', p.repositoryId)
+            .where(sql<boolean>`sha ${isOneOf(p.shas)}`)
+            .groupBy('sha')
+            .as('reported'),
+        )
+        .crossJoinLateral(
+          sql<{
+            digest: string
+          }>`(select encode(sha256(convert_to(all_contexts::text, 'UTF8')), 'base64') as digest)`.as<'digests'>(
+            sql`digests`,
+          ),
+        )
+        .select([
+          'sha',
+          'digest',
+          sql<
+            ReportedContext[] | null
+          >`case when digest ${isOneOf(p.known)} then null else all_contexts end`.as('contexts'),
+        ]),
     ),
   }
 }

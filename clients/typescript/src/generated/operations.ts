@@ -8,6 +8,10 @@ export type ListStatusesInput = Input<'listStatuses'>
 export type ListStatusesResult = Output<'listStatuses'>
 export type GetVerdictInput = Input<'getVerdict'>
 export type GetVerdictResult = Output<'getVerdict'>
+export type GetLastPassedInput = Input<'getLastPassed'>
+export type GetLastPassedResult = Output<'getLastPassed'>
+export type ListBranchesInput = Input<'listBranches'>
+export type ListBranchesResult = Output<'listBranches'>
 
 /** All operations of the contract. */
 export interface Operations<Options> {
@@ -17,6 +21,10 @@ export interface Operations<Options> {
   listStatuses(input: ListStatusesInput, options?: Options): Promise<ListStatusesResult>
   /** Decide whether a commit has passed its required checks. */
   getVerdict(input: GetVerdictInput, options?: Options): Promise<GetVerdictResult>
+  /** Find the last commit of a branch that passed its required checks. */
+  getLastPassed(input: GetLastPassedInput, options?: Options): Promise<GetLastPassedResult>
+  /** List branches and what their newest commits have passed. */
+  listBranches(input: ListBranchesInput, options?: Options): Promise<ListBranchesResult>
 }
 
 export const operations = {
@@ -42,6 +50,20 @@ export const operations = {
     path: "/api/v1/repos/{owner}/{repo}/commits/{sha}/verdict",
     statuses: [200,304,401,403,404,422,429,503],
     required: ["verdict","state","required"],
+    repeatable: true,
+  },
+  getLastPassed: {
+    method: "GET",
+    path: "/api/v1/repos/{owner}/{repo}/last-passed",
+    statuses: [200,304,401,403,404,422,429,503],
+    required: ["branch","commit","looked_at","next"],
+    repeatable: true,
+  },
+  listBranches: {
+    method: "GET",
+    path: "/api/v1/repos/{owner}/{repo}/branches",
+    statuses: [200,304,401,403,404,422,429,503],
+    required: ["branches","next","left_out","truncated"],
     repeatable: true,
   },
 } as const satisfies Record<string, Operation>

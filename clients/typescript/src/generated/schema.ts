@@ -91,6 +91,66 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/repos/{owner}/{repo}/last-passed": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Find the last commit of a branch that passed its required checks
+         * @description Returns the newest commit that the branch was at and whose required checks have passed: its verdict, as of
+         *     `getVerdict` with the same `branch` and `require`, is `success`. A deployment can take it without asking again.
+         *
+         *     1. Only commits that the branch itself was at are looked at: each commit's first parent, from the newest commit on
+         *        (`git log --first-parent`). A commit of a merged branch may have passed without what the branch has had since.
+         *     2. Checks must be required, by a rule that matches the branch or by `require`. Otherwise the response is `422`: the
+         *        first report would make a commit pass.
+         *     3. Today's rules count, for old commits too. A check that is required from now on has not reported on them, so
+         *        none of them has passed until it does.
+         *     4. A request looks at 300 commits at most. If none of them passed and there are more, `commit` is null and `next`
+         *        says where to go on, as `Link` does: that is not the same as no commit that passed.
+         *
+         *     To wait for a change, ask every few seconds, with the `ETag` of the last response as `If-None-Match`: while nothing
+         *     changes the response is `304`.
+         */
+        get: operations["getLastPassed"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/repos/{owner}/{repo}/branches": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List branches and what their newest commits have passed
+         * @description Returns branches in the order of the code points of their names, each with its newest commit, the combined state of
+         *     that commit, and the verdict on the checks that rules require.
+         *
+         *     A branch that is there during all requests is on exactly one page, whatever is pushed meanwhile. With `verdict`, a
+         *     request looks at 300 branches at most, so a page may be short or empty and still have a next one: go on while there
+         *     is one.
+         *
+         *     Branches without a rule have the verdict `null`, and no `verdict` matches them.
+         */
+        get: operations["listBranches"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -205,6 +265,54 @@ export interface components {
             /** @description The reported contexts that the pattern matches, ordered by code points. */
             contexts: components["schemas"]["Context"][];
         };
+        /** @description How many statuses of a commit have which state. */
+        StateCounts: {
+            pending: number;
+            success: number;
+            failure: number;
+            error: number;
+        };
+        /** @description The last commit of a branch that passed, among those looked at. */
+        LastPassed: {
+            /** @description Name of the branch, without `refs/heads/`. */
+            branch: components["schemas"]["Branch"];
+            /** @description The commit; `null` if none of those looked at has passed. */
+            commit: components["schemas"]["PassedCommit"] | null;
+            /** @description How many commits were looked at, this one included. */
+            looked_at: number;
+            /** @description The last commit that was looked at, if none has passed and there are more: the next request's `after`. */
+            next: string | null;
+        };
+        /** @description A commit whose required checks have passed. */
+        PassedCommit: {
+            /** @description Full id of the commit, in lower case. */
+            sha: string;
+            /** @description The combined state of all contexts of the commit, required or not. */
+            state: ("pending" | "success" | "failure") | null;
+            counts: components["schemas"]["StateCounts"];
+        };
+        /** @description A page of branches. */
+        BranchPage: {
+            /** @description Ordered by the code points of `name`. */
+            branches: components["schemas"]["BranchSummary"][];
+            /** @description The name after which the next page begins; `null` on the last page. */
+            next: components["schemas"]["Branch"] | null;
+            /** @description Number of branches on no page: names that are not UTF-8, or longer than `name` may be, cannot be sent. */
+            left_out: number;
+            /** @description Whether the repository has more branches than the server lists, which are the first 20,000. */
+            truncated: boolean;
+        };
+        /** @description A branch, and what its newest commit has passed. */
+        BranchSummary: {
+            name: components["schemas"]["Branch"];
+            /** @description Full id of the newest commit, in lower case. */
+            sha: string;
+            /** @description The combined state of all contexts of the commit; `null` when there are none. */
+            state: ("pending" | "success" | "failure") | null;
+            /** @description The verdict on the contexts that rules require; `null` without a rule that matches the branch. */
+            verdict: ("pending" | "success" | "failure") | null;
+            counts: components["schemas"]["StateCounts"];
+        };
         /**
          * Format: date-time
          * @description UTC with whole seconds, always written `YYYY-MM-DDThh:mm:ssZ`.
@@ -258,7 +366,10 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The repository or the commit does not exist, or the signed-in caller cannot see the repository. */
+        /**
+         * @description The repository, the commit or the branch does not exist, the commit is not on the branch, or the signed-in caller
+         *     cannot see the repository.
+         */
         NotFound: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -313,8 +424,8 @@ export interface components {
             };
         };
         /**
-         * @description A field or parameter is invalid, the commit id is not a full one, or a report would add a context to a commit
-         *     that already has as many contexts as this server allows.
+         * @description A field or parameter is invalid, the commit id is not a full one, a report would add a context to a commit
+         *     that already has as many contexts as this server allows, or no checks are required for a branch.
          */
         UnprocessableContent: {
             headers: {
@@ -386,6 +497,12 @@ export interface components {
          * @example W/"3xWn1Qm0uYk5c1c3Jb2k0gT7hZe"
          */
         ETag: string;
+        /**
+         * @description Where the next page is: a reference relative to the request's URL, with all its parameters. Missing on
+         *     the last page.
+         * @example <?limit=1&after=main>; rel="next"
+         */
+        Link: string;
         /**
          * @description Identifies the request in the server's log.
          * @example 7d1f5c0e-3b4a-4c0d-9e52-8f6a1b2c3d4e
@@ -613,6 +730,161 @@ export interface operations {
             304: {
                 headers: {
                     ETag: components["headers"]["ETag"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    Vary: components["headers"]["Vary"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["UnprocessableContent"];
+            429: components["responses"]["TooManyRequests"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    getLastPassed: {
+        parameters: {
+            query: {
+                /**
+                 * @description Name of a branch, with or without `refs/heads/`. One that does not exist gets `404`, a tag `422`.
+                 * @example main
+                 */
+                branch: components["schemas"]["Branch"];
+                /**
+                 * @description Patterns of required contexts, beside those of rules: as for `getVerdict`. Name at least one context exactly.
+                 * @example [
+                 *       "ci/build"
+                 *     ]
+                 */
+                require?: components["schemas"]["ContextPattern"][];
+                /**
+                 * @description Begins after this commit, the `next` of an earlier response. After a forced push the branch may no longer
+                 *     contain it among its first parents: then the response is `404`, and the search begins again without `after`.
+                 */
+                after?: components["schemas"]["CommitId"];
+            };
+            header?: {
+                /**
+                 * @description The `ETag` of an earlier response, a list of them, or `*`. If one of them is current, the response is `304`.
+                 * @example W/"3xWn1Qm0uYk5c1c3Jb2k0gT7hZe"
+                 */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
+            };
+            path: {
+                /**
+                 * @description Owner of the repository, matched without regard to ASCII case. An invalid name gets the same response as
+                 *     a missing repository.
+                 * @example acme
+                 */
+                owner: components["parameters"]["Owner"];
+                /**
+                 * @description Name of the repository, matched without regard to ASCII case. An invalid name gets the same response as
+                 *     a missing repository.
+                 * @example rocket
+                 */
+                repo: components["parameters"]["Repo"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The commit, or null if none of those looked at has passed. */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    Link: components["headers"]["Link"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    Vary: components["headers"]["Vary"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LastPassed"];
+                };
+            };
+            /** @description The answer has not changed since the response whose `ETag` is in `If-None-Match`. No body. */
+            304: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    Link: components["headers"]["Link"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    Vary: components["headers"]["Vary"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["UnprocessableContent"];
+            429: components["responses"]["TooManyRequests"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    listBranches: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Only branches whose whole name matches this pattern, as in rules: `*` stands for any characters, `/` included;
+                 *     everything else matches exactly.
+                 * @example release/*
+                 */
+                match?: components["schemas"]["Branch"];
+                /** @description Only branches whose newest commit has this verdict. */
+                verdict?: "pending" | "success" | "failure";
+                /** @description Maximum number of branches of the page. */
+                limit?: number;
+                /** @description Begins after this name, the `next` of an earlier response. It need not be that of a branch any more. */
+                after?: components["schemas"]["Branch"];
+            };
+            header?: {
+                /**
+                 * @description The `ETag` of an earlier response, a list of them, or `*`. If one of them is current, the response is `304`.
+                 * @example W/"3xWn1Qm0uYk5c1c3Jb2k0gT7hZe"
+                 */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
+            };
+            path: {
+                /**
+                 * @description Owner of the repository, matched without regard to ASCII case. An invalid name gets the same response as
+                 *     a missing repository.
+                 * @example acme
+                 */
+                owner: components["parameters"]["Owner"];
+                /**
+                 * @description Name of the repository, matched without regard to ASCII case. An invalid name gets the same response as
+                 *     a missing repository.
+                 * @example rocket
+                 */
+                repo: components["parameters"]["Repo"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description One page. */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    Link: components["headers"]["Link"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    Vary: components["headers"]["Vary"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BranchPage"];
+                };
+            };
+            /** @description The page has not changed since the response whose `ETag` is in `If-None-Match`. No body. */
+            304: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    Link: components["headers"]["Link"];
                     "X-Request-Id": components["headers"]["X-Request-Id"];
                     "Cache-Control": components["headers"]["Cache-Control"];
                     Vary: components["headers"]["Vary"];

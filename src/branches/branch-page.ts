@@ -1,0 +1,89 @@
+import { patternMatcher } from '../domain/patterns.ts'
+import { BRANCHES } from '../domain/ref-names.ts'
+import type { CombinedState } from '../domain/states.ts'
+import type { BranchLists, Tip } from '../git/history/branch-lists.ts'
+import type { GitClient } from '../git/history/cached-reads.ts'
+import type { ReadableRepository } from '../store/access/readable-repositories.ts'
+import type { Decide, Decision } from './decisions.ts'
+import type { Turns } from './turns.ts'
+
+/** Branches that are decided for one page. */
+export const MAX_BRANCHES = 300
+/** Names that are compared in one step of a turn. */
+const COMPARED_AT_ONCE = 500
+
+export interface BranchQuery {
+  /** Pattern of names. Default: all. */
+  match?: string
+  /** Default: any, and none. */
+  verdict?: CombinedState
+  limit: number
+  /** The name after which to begin, by code points. */
+  after?: string
+}
+
+export interface BranchPage {
+  branches: (Decision & Tip)[]
+  /** The name after which the next page begins; null on the last one. */
+  next: string | null
+  /** Number of branches without a name in the contract. */
+  unnamed: number
+  /** Whether the repository has more branches than are listed. */
+  truncated: boolean
+}
+
+/**
+ * Lists branches by name with what is known about their newest commits. With `verdict`, a page may
+ * be short or empty although there is a next one.
+ *
+ * @throws Unavailable; the signal's reason
+ */
+export async function listBranchPage(
+  { lists, turns, decide }: { lists: BranchLists; turns: Turns; decide: Decide },
+  repository: ReadableRepository,
+  { match = '*', verdict, limit, after }: BranchQuery,
+  client: GitClient,
+): Promise<BranchPage> {
+  const { tips, unnamed, more: truncated } = await lists.list(repository, client)
+  const count = verdict === undefined ? limit : MAX_BRANCHES
+  const matches = patternMatcher(match)
+  const matching: Tip[] = []
+  let position = after === undefined ? 0 : indexAfter(tips, after)
+  await turns.run(client, () => {
+    const end = Math.min(position + COMPARED_AT_ONCE, tips.length)
+    // One more, which tells that there is another page.
+    for (; position < end && matching.length <= count; position++) {
+      const tip = tips[position]
+      if (tip && matches(tip.name)) matching.push(tip)
+    }
+    return position >= tips.length || matching.length > count
+  })
+
+  let shown = 0
+  const isShown = (decision: Decision) => verdict === undefined || decision.verdict === verdict
+  const isLast = (decision: Decision) => {
+    if (isShown(decision)) shown++
+    return shown === limit
+  }
+  const candidates = matching.slice(0, count).map(({ sha, name }) => ({ sha, refs: [`${BRANCHES}${name}`] }))
+  const decisions = await decide(repository.id, candidates, { require: [], isLast }, client)
+  const branches = decisions.flatMap((decision, index) => {
+    const tip = matching[index]
+    return tip && isShown(decision) ? [{ ...tip, ...decision }] : []
+  })
+  const last = matching[decisions.length - 1]
+  const next = last && matching.length > decisions.length ? last.name : null
+  return { branches, next, unnamed, truncated }
+}
+
+/** Returns the index of the first branch whose name comes after another one, by code points. */
+function indexAfter(tips: readonly Tip[], name: string): number {
+  const bytes = Buffer.from(name)
+  let [low, high] = [0, tips.length]
+  while (low < high) {
+    const middle = Math.floor((low + high) / 2)
+    if (Buffer.compare(Buffer.from(tips[middle]?.name ?? ''), bytes) <= 0) low = middle + 1
+    else high = middle
+  }
+  return low
+}

@@ -1,0 +1,38 @@
+import { BranchLists } from '../git/history/branch-lists.ts'
+import type { GitClient } from '../git/history/cached-reads.ts'
+import { FirstParents } from '../git/history/first-parents.ts'
+import type { ReadableRepository } from '../store/access/readable-repositories.ts'
+import type { Store } from '../store/store.ts'
+import { FairQueue } from '../util/fair-queue.ts'
+import { type BranchQuery, listBranchPage } from './branch-page.ts'
+import { createDecisions } from './decisions.ts'
+import { findLastPassed, type LastPassedQuery } from './last-passed.ts'
+import { Turns } from './turns.ts'
+
+export type Branches = ReturnType<typeof createBranches>
+
+/** Returns functions that answer questions about branches: for the API and for pages. */
+export function createBranches(store: Pick<Store, 'rules' | 'reportedContexts' | 'engine'>) {
+  // git has slots of its own here, so that programs that ask about branches keep no page waiting.
+  const queue = new FairQueue({
+    slots: 2,
+    slotsPerClient: 1,
+    waiting: 1_000,
+    waitingPerClient: 100,
+    timeout: 10_000,
+  })
+  const lists = new BranchLists(queue)
+  const firstParents = new FirstParents(queue)
+  const turns = new Turns(store.engine.remote)
+  const decide = createDecisions(store, turns)
+
+  return {
+    /** See `findLastPassed`. */
+    lastPassed: (repository: ReadableRepository, query: LastPassedQuery, client: GitClient) =>
+      findLastPassed({ lists, firstParents, decide }, repository, query, client),
+
+    /** See `listBranchPage`. */
+    list: (repository: ReadableRepository, query: BranchQuery, client: GitClient) =>
+      listBranchPage({ lists, turns, decide }, repository, query, client),
+  }
+}

@@ -1,0 +1,121 @@
+import { isUtf8 } from 'node:buffer'
+import { schemas } from '../../../generated/schemas.ts'
+import { BRANCHES } from '../../domain/ref-names.ts'
+import type { FairQueue } from '../../util/fair-queue.ts'
+import { unavailable } from '../errors.ts'
+import { type OpenedRepository, openRepository, type RepositoryFiles } from '../opened-repository.ts'
+import type { ListLimits } from '../record-parser.ts'
+import { readRefsState } from '../refs/head.ts'
+import { listRefs } from '../refs/list-refs.ts'
+import { isRefName } from '../refs/read-refs.ts'
+import { type RefIds, readRefFiles, readRefIds } from '../refs/ref-ids.ts'
+import { CachedReads, type GitClient } from './cached-reads.ts'
+
+/** Maximum number of branches of a list. */
+export const MAX_LISTED_BRANCHES = 20_000
+const LIMITS: ListLimits = { count: MAX_LISTED_BRANCHES, timeout: 10_000 }
+/** Maximum number of branches in memory. The least recently used lists are dropped. */
+const MAX_BRANCHES = 200_000
+
+/** The same for single branches that only git can find. */
+const MAX_TIPS = 10_000
+
+/** A branch and the commit that it is at. */
+export interface Tip {
+  /** What follows `refs/heads/`. */
+  name: string
+  /** Full id in lower case. */
+  sha: string
+}
+
+/** The branches of a repository. */
+export interface BranchList {
+  /** Ordered by the code points of their names. */
+  tips: readonly Tip[]
+  /** Number of branches that are left out, as the contract has no text for their names. */
+  unnamed: number
+  /** Whether there are more branches than these. */
+  more: boolean
+}
+
+/** Lists branches by name. Nothing is read of their commits, so that a long list costs little. */
+export class BranchLists {
+  readonly #limits: ListLimits
+  readonly #lists: CachedReads<BranchList>
+  /** What git was asked about single branches. */
+  readonly #tips: CachedReads<RefIds>
+
+  constructor(queue: FairQueue, limits: Partial<ListLimits> = {}) {
+    this.#limits = { ...LIMITS, ...limits }
+    this.#lists = new CachedReads(queue, MAX_BRANCHES, ({ tips }) => tips.length)
+    this.#tips = new CachedReads(queue, MAX_TIPS, ({ size }) => size)
+  }
+
+  /** Returns the branches as of now: the same list until a ref changes. Throws as `CachedReads.get`. */
+  list(repository: RepositoryFiles, client: GitClient): Promise<BranchList> {
+    const { path } = repository
+    return this.#lists.get(repository, path, client, {
+      state: () => readRefsState(path),
+      read: (opened, signal) => readBranches(opened, this.#limits, signal),
+    })
+  }
+
+  /**
+   * Returns the commit that a branch is at; null if it does not exist. A process is started only where
+   * git's files do not tell, and only after a ref has changed.
+   *
+   * @param name anything a client may send, without `refs/heads/`
+   * @throws as `CachedReads.get`
+   */
+  async tipOf(repository: RepositoryFiles, name: string, client: GitClient): Promise<string | null> {
+    if (!isRefName(name)) return null
+    const ref = Buffer.from(`${BRANCHES}${name}`).toString('latin1')
+    const { path } = await openRepository(repository)
+    const ids = await readRefFiles(path, new Set([ref]), client.signal).catch((error: unknown) => {
+      throw unavailable(path, error)
+    })
+    const read = (opened: OpenedRepository, signal: AbortSignal) =>
+      readRefIds(opened, [ref], { timeout: this.#limits.timeout, signal })
+    const known =
+      ids ??
+      (await this.#tips.get(repository, `${path}\0${ref}`, client, {
+        state: () => readRefsState(path),
+        read,
+      }))
+    return known.get(ref) ?? null
+  }
+}
+
+async function readBranches(
+  repository: OpenedRepository,
+  { count, timeout }: ListLimits,
+  signal: AbortSignal,
+): Promise<BranchList> {
+  const tips: Tip[] = []
+  let [refs, unnamed] = [0, 0]
+  const take = ([ref = '', sha = '']: string[]) => {
+    refs++
+    if (refs > count) return
+    const name = nameOf(ref.slice(BRANCHES.length))
+    if (name === null) unnamed++
+    else tips.push({ name, sha })
+  }
+  try {
+    // git sorts by the bytes of names, whose order in UTF-8 is that of code points.
+    const options = { args: [`--count=${count + 1}`, BRANCHES], timeout, signal }
+    await listRefs(repository, ['refname', 'objectname'], options, take)
+  } catch (error) {
+    throw unavailable(repository.path, error)
+  }
+  return { tips, unnamed, more: refs > count }
+}
+
+/** Returns a name as the contract's text; null if it is none. @param latin1 its bytes */
+function nameOf(latin1: string): string | null {
+  const { maxLength } = schemas.Branch
+  if (/^[!-~]*$/.test(latin1)) return latin1.length > maxLength ? null : latin1
+  const bytes = Buffer.from(latin1, 'latin1')
+  if (!isUtf8(bytes)) return null
+  const name = bytes.toString()
+  return [...name].length > maxLength ? null : name
+}

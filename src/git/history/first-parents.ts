@@ -1,0 +1,197 @@
+import { join } from 'node:path'
+import { setImmediate } from 'node:timers/promises'
+import { LRUCache } from 'lru-cache'
+import type { FairQueue } from '../../util/fair-queue.ts'
+import { SharedRuns } from '../../util/shared-runs.ts'
+import { RepositoryUnavailable } from '../errors.ts'
+import { filesState } from '../file-state.ts'
+import type { OpenedRepository, RepositoryFiles } from '../opened-repository.ts'
+import { runGit } from '../run-git.ts'
+import { type GitClient, runInSlot } from './cached-reads.ts'
+
+/*
+ * The first parents of a commit never change, so they are cached by its id, in segments:
+ *
+ *   tip ─▶ [ids of up to SEGMENT commits] ─ next ─▶ [ids …] ─ next ─▶ … ─▶ [ids …] ─ next: null
+ *
+ * A segment ends where another one that is cached begins. So the commits of a push are a short
+ * segment before those that are known, and one git process reads what is missing, wherever it is.
+ */
+
+/** Commits that follow one another by first parents. */
+interface Segment {
+  /** Their ids, one after the other. */
+  readonly ids: Buffer
+  /** The id of the first parent of the last commit; null if it has none. */
+  readonly next: string | null
+}
+
+/** What is wanted of a history. */
+interface Wanted {
+  /** Full id in lower case of the commit after which the list begins; undefined: at the first one. */
+  after: string | undefined
+  /** Maximum number of commits. */
+  count: number
+}
+
+/** A part of the first parents of a commit. */
+export interface FirstParentList {
+  /** Full ids in lower case, the newest first. */
+  ids: string[]
+  /** Whether the list goes on. */
+  more: boolean
+}
+
+/** Commits of a segment that is read. */
+const SEGMENT = 1_000
+/** Bytes of ids in memory. The least recently used segments are dropped. */
+const MAX_BYTES = 48 * 1024 * 1024
+/** Milliseconds of one git process. What it has read until then stays. */
+const TIMEOUT = 10_000
+/** Cached segments that are searched at once, in about a millisecond. */
+const SEARCHED_AT_ONCE = 500
+
+/** Lists the commits that branches were at, by first parents (`git log --first-parent`). */
+export class FirstParents {
+  readonly #queue: FairQueue
+  readonly #segments: LRUCache<string, Segment>
+  readonly #runs = new SharedRuns<FirstParentList | null>()
+
+  constructor(queue: FairQueue, maxBytes = MAX_BYTES) {
+    this.#queue = queue
+    this.#segments = new LRUCache({ maxSize: maxBytes, sizeCalculation: ({ ids }) => 200 + ids.length })
+  }
+
+  /**
+   * Lists first parents.
+   *
+   * @param tip full id in lower case of the first commit
+   * @returns null if the commit after which the list begins is not among the first parents of the
+   * tip
+   * @throws RepositoryUnavailable, QueueFull, the signal's reason
+   */
+  async list(
+    repository: RepositoryFiles,
+    tip: string,
+    wanted: Wanted,
+    client: GitClient,
+  ): Promise<FirstParentList | null> {
+    if (wanted.after !== undefined && wanted.after.length !== tip.length) return null
+    // Only these change the parents of a commit.
+    const { stamps } = await filesState(['shallow', 'info/grafts'].map((name) => join(repository.path, name)))
+    const prefix = `${repository.path}\0${stamps}\0`
+
+    const { ids, after, at } = await this.#walk(prefix, tip, wanted, client.signal)
+    const count = wanted.count - ids.length
+    if (at === null) return after === undefined ? { ids, more: false } : null
+    if (count === 0 && after === undefined) return { ids, more: true }
+    const rest = await this.#runs.join(
+      [prefix, at, after, count].join('\0'),
+      (signal) =>
+        runInSlot(this.#queue, repository, { ...client, signal }, (opened) =>
+          this.#read(opened, prefix, at, { after, count }, signal),
+        ),
+      client.signal,
+    )
+    return rest && { ids: [...ids, ...rest.ids], more: rest.more }
+  }
+
+  /**
+   * Lists what is cached.
+   *
+   * @returns the commits, what `after` is still to be found, and the commit with which the rest
+   * begins; null if there is no rest
+   */
+  async #walk(
+    prefix: string,
+    tip: string,
+    { after, count }: Wanted,
+    signal: AbortSignal | undefined,
+  ): Promise<{ ids: string[]; after: string | undefined; at: string | null }> {
+    const ids: string[] = []
+    const size = tip.length / 2
+    let sought = after === undefined ? undefined : Buffer.from(after, 'hex')
+    for (let at = tip, searched = 1; ; searched++) {
+      const segment = this.#segments.get(prefix + at)
+      if (segment === undefined) return { ids, after: sought && after, at }
+      let from = 0
+      if (sought) {
+        const index = indexOfId(segment.ids, sought)
+        from = index === -1 ? segment.ids.length : index + size
+        if (index !== -1) sought = undefined
+      }
+      for (; from < segment.ids.length; from += size) {
+        const id = segment.ids.toString('hex', from, from + size)
+        if (ids.length === count) return { ids, after: undefined, at: id }
+        ids.push(id)
+      }
+      if (segment.next === null) return { ids, after: sought && after, at: null }
+      at = segment.next
+      if (searched % SEARCHED_AT_ONCE === 0) await setImmediate(undefined, { signal })
+    }
+  }
+
+  /** Reads first parents from a commit on, and caches them. */
+  async #read(
+    repository: OpenedRepository,
+    prefix: string,
+    first: string,
+    { after, count }: Wanted,
+    signal: AbortSignal,
+  ): Promise<FirstParentList | null> {
+    const ids: string[] = []
+    let [isFound, more, rest] = [after === undefined, false, '']
+    let segment: string[] = []
+    const store = (next: string | null) => {
+      const [start] = segment
+      const key = `${prefix}${start}`
+      // Another one may be longer.
+      if (start !== undefined && !this.#segments.has(key))
+        this.#segments.set(key, { ids: Buffer.from(segment.join(''), 'hex'), next })
+      segment = []
+    }
+    const take = (id: string) => {
+      if (segment.length >= SEGMENT || (segment.length > 0 && this.#segments.has(prefix + id))) store(id)
+      segment.push(id)
+      if (!isFound) isFound = id === after
+      else if (ids.length < count) ids.push(id)
+      else more = true
+    }
+    const output = {
+      push(chunk: Buffer) {
+        const lines = (rest + chunk.toString('latin1')).split('\n')
+        rest = lines.pop() ?? ''
+        for (const line of lines) if (!more) take(line)
+      },
+      get isFull() {
+        return more
+      },
+    }
+
+    // One more, which tells that the list goes on.
+    const limit = isFound ? [`--max-count=${count + 1}`] : []
+    const args = ['rev-list', '--first-parent', ...limit, first, '--']
+    let isComplete = false
+    try {
+      const failure = await runGit(repository, args, output, TIMEOUT, signal)
+      if (failure)
+        throw new RepositoryUnavailable(
+          `git could not list the commits of ${repository.path}: ${failure.message}`,
+        )
+      isComplete = !more
+    } finally {
+      // The segments before a failure are right too. Otherwise the last commit begins the next one.
+      const next = isComplete ? null : (segment.pop() ?? null)
+      if (isComplete || next !== null) store(next)
+    }
+    return isFound ? { ids, more } : null
+  }
+}
+
+/** Returns where an id begins; -1 if it is not there. */
+function indexOfId(ids: Buffer, id: Buffer): number {
+  let index = ids.indexOf(id)
+  // Parts of two neighbors may look like it.
+  while (index !== -1 && index % id.length !== 0) index = ids.indexOf(id, index + 1)
+  return index
+}

@@ -1,0 +1,262 @@
+import { existsSync, readFileSync, rmSync } from 'node:fs'
+import { setTimeout } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import type { StatusState } from '../../src/domain/states.ts'
+import { asAdministrator } from '../helpers/changes.ts'
+import { databases, type TestDatabase } from '../helpers/databases.ts'
+import { createCommits, git, gitWith, importCommits, importGraph, replaceGit } from '../helpers/git.ts'
+import { addReport } from '../helpers/records.ts'
+import { startServer } from '../helpers/server.ts'
+
+const REPO = 'acme/rocket'
+
+async function setUp(t: Test, database: TestDatabase, commits = 1) {
+  const server = await startServer(t, { database })
+  const repository = await server.createRepository(REPO, { commits })
+  const { store } = server
+  const call = (path: string, headers: Record<string, string> = {}) =>
+    server.call('GET', `/api/v1/repos/${REPO}/${path}`, { headers })
+  return {
+    server,
+    store,
+    repository,
+    path: repository.path,
+    commits: repository.commits,
+    lastPassed: (query: string, headers = {}) => call(`last-passed${query}`, headers),
+    branches: (query = '', headers = {}) => call(`branches${query}`, headers),
+    report: (sha: string, context: string, state: StatusState = 'success') =>
+      addReport({ store, repositoryId: repository.id, sha }, context, state),
+    require: (refPattern: string, ...required: string[]) =>
+      asAdministrator(store).rules.set(repository, { refPattern, required, bypass: [] }),
+  }
+}
+
+const NONE = { pending: 0, success: 0, failure: 0, error: 0 }
+
+for (const database of databases) {
+  t.test(`${database.name}: the last commit that passed`, async (t) => {
+    const { lastPassed, report, require, commits, path } = await setUp(t, database, 3)
+    const [first = '', second = '', third = ''] = commits
+    t.same(
+      [(await lastPassed('?branch=main')).status, (await lastPassed('?branch=main')).json],
+      [
+        422,
+        {
+          error:
+            'branch: no checks are required for "main"; set a rule that matches it, or name checks with "require"',
+        },
+      ],
+    )
+    await report(first, 'ci/build')
+    t.match((await lastPassed('?branch=main')).status, 422, 'a report alone makes nothing pass')
+    const none = { branch: 'main', commit: null, looked_at: 3, next: null }
+    t.same((await lastPassed('?branch=main&require=ci/build&require=lint')).json, none)
+    await require('main', 'ci/build')
+    const passed = {
+      branch: 'main',
+      commit: { sha: first, state: 'success', counts: { ...NONE, success: 1 } },
+    }
+    t.same((await lastPassed('?branch=main')).json, { ...passed, looked_at: 3, next: null })
+    t.same((await lastPassed('?branch=refs/heads/main')).json, { ...passed, looked_at: 3, next: null })
+    await report(third, 'ci/build', 'pending')
+    await report(second, 'ci/build')
+    await report(second, 'docs', 'error')
+    const newer = { sha: second, state: 'failure', counts: { ...NONE, success: 1, error: 1 } }
+    const found = await lastPassed('?branch=main')
+    t.same(found.json, { branch: 'main', commit: newer, looked_at: 2, next: null })
+    t.equal(found.headers.get('link'), null)
+    const etag = found.headers.get('etag') ?? ''
+    t.equal((await lastPassed('?branch=main', { 'if-none-match': etag })).status, 304)
+    await report(second, 'ci/build', 'failure')
+    t.match((await lastPassed('?branch=main', { 'if-none-match': etag })).json, passed)
+    t.match((await lastPassed(`?branch=main&after=${second.toUpperCase()}`)).json, {
+      ...passed,
+      looked_at: 1,
+    })
+    await require('m*', 'lint')
+    t.same((await lastPassed('?branch=main')).json, none, 'a new rule counts for old commits')
+    await report(third, 'ci/build')
+    await report(third, 'lint')
+    t.match((await lastPassed('?branch=main')).json, { commit: { sha: third }, looked_at: 1 })
+
+    createCommits(path, 1)
+    const gone = await lastPassed(`?branch=main&after=${third}`)
+    t.same(
+      [gone.status, gone.json.error],
+      [404, `after: ${third} is not among the first parents of "main". Begin again without it.`],
+    )
+    t.match((await lastPassed('?branch=main')).json, { commit: null, looked_at: 1 }, 'after a forced push')
+    git(path, 'update-ref', 'refs/heads/main', second)
+    await report(third, 'ci/build')
+    t.match(
+      (await lastPassed('?branch=main')).json,
+      { commit: null, looked_at: 2 },
+      'a branch that was reset',
+    )
+  })
+
+  t.test(`${database.name}: questions about a branch that cannot be answered`, async (t) => {
+    const { server, lastPassed, branches, path, commits } = await setUp(t, database)
+    for (const [query, status, error] of [
+      ['', 422, 'branch is missing; it is required'],
+      ['?branch=', 422, 'branch is 0 characters long; at least 1 is required'],
+      ['?branch=mian', 404, 'The branch "mian" does not exist in this repository.'],
+      ['?branch=refs/tags/v1', 422, 'branch: "refs/tags/v1" is a tag; name a branch'],
+      ['?branch=HEAD', 404, 'The branch "HEAD" does not exist in this repository.'],
+      ['?branch=main^{commit}', 404, 'The branch "main^{commit}" does not exist in this repository.'],
+      ['?branch=main&requires=x', 422, /^"requires" is an unknown query parameter/],
+      ['?branch=main&after=abc', 422, /^after must be a full commit id/],
+      [`?branch=main&require=x&after=${'f'.repeat(64)}`, 404, /^after: f+ is not among/],
+      ['?branch=main&branch=x', 422, 'branch was sent more than once; send it once'],
+    ] as const) {
+      const answer = await lastPassed(query)
+      t.equal(answer.status, status, query)
+      t.match(answer.json.error, error)
+    }
+    for (const [query, error] of [
+      ['?limit=0', 'limit must be >= 1; got 0'],
+      ['?limit=31', 'limit must be <= 30; got 31'],
+      ['?verdict=error', 'verdict must be one of pending, success, failure; got "error"'],
+      ['?match=', 'match is 0 characters long; at least 1 is required'],
+      ['?state=success', /^"state" is an unknown query parameter/],
+    ] as const)
+      t.match([(await branches(query)).status, (await branches(query)).json.error], [422, error])
+
+    await server.createRepository('acme/empty', { commits: 0 })
+    const ask = (name: string) => server.call('GET', `/api/v1/repos/acme/${name}`)
+    t.equal((await ask('empty/last-passed?branch=main&require=x')).status, 404)
+    const nothing = { branches: [], next: null, left_out: 0, truncated: false }
+    t.same((await ask('empty/branches')).json, nothing, 'an empty repository')
+    t.equal((await ask('missing/last-passed?branch=mian')).status, 401, 'access is decided first')
+    git(path, 'update-ref', 'refs/heads/broken', commits[0] ?? '')
+    const [lost = ''] = importCommits(path, 1)
+    git(path, 'update-ref', 'refs/heads/lost', lost)
+    rmSync(`${path}/objects/${lost.slice(0, 2)}/${lost.slice(2)}`)
+    t.equal((await ask('rocket/last-passed?branch=lost&require=x')).status, 503, 'unavailable, not missing')
+  })
+
+  t.test(`${database.name}: only first parents are looked at, 300 at a time`, async (t) => {
+    const { lastPassed, report, require, path } = await setUp(t, database)
+    await require('*', 'ci')
+    //  0 ── 1 ── 2 ──── 5
+    //        └─ 3 ── 4 ─┘
+    const ids = importGraph(path, [[], [0], [1], [1], [3], [2, 4]])
+    git(path, 'update-ref', 'refs/heads/merged', ids[5] ?? '')
+    await report(ids[4] ?? '', 'ci')
+    await report(ids[1] ?? '', 'ci')
+    t.match((await lastPassed('?branch=merged')).json, { commit: { sha: ids[1] }, looked_at: 3 })
+    t.equal((await lastPassed(`?branch=merged&after=${ids[4]}`)).status, 404)
+
+    const long = importCommits(path, 650).reverse()
+    git(path, 'update-ref', 'refs/heads/long', long[0] ?? '')
+    await report(long[600] ?? '', 'ci')
+    const query = '?branch=long&require=ci&require=c*%26%3D'
+    const page = await lastPassed(query)
+    t.same(page.json, { branch: 'long', commit: null, looked_at: 300, next: long[299] })
+    const link = `<?branch=long&require=ci&require=c*%26%3D&after=${long[299]}>; rel="next"`
+    t.equal(page.headers.get('link'), link)
+    const again = await lastPassed(query, { 'if-none-match': page.headers.get('etag') ?? '' })
+    t.same([again.status, again.headers.get('link')], [304, link])
+    const next = await lastPassed(`?branch=long&after=${long[299]}`)
+    t.same(next.json, { branch: 'long', commit: null, looked_at: 300, next: long[599] })
+    t.match((await lastPassed(`?branch=long&after=${long[599]}`)).json, {
+      commit: { sha: long[600] },
+      looked_at: 1,
+      next: null,
+    })
+    t.same((await lastPassed(`?branch=long&after=${long[600]}`)).json, {
+      branch: 'long',
+      commit: null,
+      looked_at: 49,
+      next: null,
+    })
+  })
+
+  t.test(`${database.name}: pages of branches`, async (t) => {
+    const { branches, report, require, path, commits } = await setUp(t, database)
+    const [main = ''] = commits
+    const names = ['main', 'release/1', 'release/2', 'topic', '～', '😀']
+    const [other = ''] = importCommits(path, 1)
+    for (const name of names.slice(1)) git(path, 'update-ref', `refs/heads/${name}`, other)
+    gitWith(path, Buffer.from(`create refs/heads/caf\xe9 ${other}\n`, 'latin1'), 'update-ref', '--stdin')
+    await require('release/*', 'ci')
+    await require('main', 'ci', 'lint')
+    await report(main, 'ci')
+    await report(main, 'extra', 'failure')
+    await report(other, 'ci', 'error')
+
+    const counts = { ...NONE, error: 1 }
+    const red = { sha: other, state: 'failure', verdict: 'failure', counts }
+    const all = [
+      {
+        name: 'main',
+        sha: main,
+        state: 'failure',
+        verdict: 'pending',
+        counts: { ...NONE, success: 1, failure: 1 },
+      },
+      { name: 'release/1', ...red },
+      { name: 'release/2', ...red },
+      ...['topic', '～', '😀'].map((name) => ({ name, ...red, verdict: null })),
+    ]
+    const ends = { left_out: 1, truncated: false }
+    t.same((await branches()).json, { branches: all, next: null, ...ends })
+    const page = await branches('?limit=2')
+    t.same(page.json, { branches: all.slice(0, 2), next: 'release/1', ...ends })
+    t.equal(page.headers.get('link'), '<?limit=2&after=release/1>; rel="next"')
+    t.same((await branches('?limit=2&after=release/1')).json.branches, all.slice(2, 4))
+    t.same((await branches('?after=release/0')).json.branches, all.slice(1), 'a name that is no branch')
+    t.same((await branches('?after=%EF%BD%9E')).json, { branches: all.slice(5), next: null, ...ends })
+    t.same((await branches('?after=%F0%9F%98%80')).json, { branches: [], next: null, ...ends })
+    t.same((await branches('?limit=6')).json.next, null, 'exactly as many as there are')
+    const emoji = await branches('?match=*&limit=5&verdict=failure')
+    t.same(emoji.json.branches, all.slice(1, 3))
+    const half = await branches('?match=*&limit=1&verdict=failure')
+    t.same(half.json, { branches: all.slice(1, 2), next: 'release/1', ...ends })
+    t.equal(half.headers.get('link'), '<?match=*&limit=1&verdict=failure&after=release/1>; rel="next"')
+    t.same((await branches('?match=release/*')).json.branches, all.slice(1, 3))
+    t.same((await branches('?match=refs/heads/*')).json.branches, [])
+    t.same((await branches('?verdict=success')).json.branches, [], 'nothing without rules')
+    t.same((await branches('?match=topic&verdict=pending')).json.branches, [])
+    const etag = page.headers.get('etag') ?? ''
+    t.equal((await branches('?limit=2', { 'if-none-match': etag })).status, 304)
+    git(path, 'update-ref', 'refs/heads/main', other)
+    t.match((await branches('?limit=2', { 'if-none-match': etag })).json.branches, [{ sha: other }, all[1]])
+  })
+
+  t.test(`${database.name}: a page with a verdict looks at 300 branches`, async (t) => {
+    const { branches, report, require, path, commits } = await setUp(t, database)
+    const [sha = ''] = commits
+    const lines = Array.from({ length: 700 }, (_, index) => `create refs/heads/b${1000 + index} ${sha}\n`)
+    gitWith(path, lines.join(''), 'update-ref', '--stdin')
+    await require('b1650', 'ci')
+    await report(sha, 'ci')
+    let [found, pages, next]: [string[], number, string | null | undefined] = [[], 0, undefined]
+    do {
+      const after: string = next ? `&after=${next}` : ''
+      const { json } = await branches(`?verdict=success${after}`)
+      found.push(...(json.branches ?? []).map(({ name }) => name))
+      next = json.next
+      pages++
+    } while (next)
+    t.same([found, pages], [['b1650'], 3])
+  })
+}
+
+t.test('what did not change starts no process', async (t) => {
+  const [database] = databases
+  if (!database) return
+  const { branches, lastPassed, require, path } = await setUp(t, database, 400)
+  await require('main', 'ci')
+  // For two seconds after a change, the next one could have the same time.
+  await setTimeout(2_100)
+  const [page, passed] = [await branches(), await lastPassed('?branch=main')]
+  const runs = `${path}/runs`
+  replaceGit(t, `echo "$*" >>${runs}; exec $git "$@"`)
+  t.same((await branches()).json, page.json)
+  t.same((await lastPassed('?branch=main')).json, passed.json)
+  t.notOk(existsSync(runs))
+  createCommits(path, 1)
+  await Promise.all([branches(), lastPassed('?branch=main')])
+  t.match(readFileSync(runs, 'utf8').split('\n'), { length: 3 }, 'one each after a push')
+})

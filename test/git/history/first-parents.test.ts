@@ -1,0 +1,154 @@
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import fc from 'fast-check'
+import t, { type Test } from 'tap'
+import { RepositoryUnavailable } from '../../../src/git/errors.ts'
+import { createGitQueue } from '../../../src/git/history/cached-reads.ts'
+import { FirstParents } from '../../../src/git/history/first-parents.ts'
+import { copyBareRepository, git, importCommits, importGraph, replaceGit } from '../../helpers/git.ts'
+import { temporaryFolder } from '../sample-repository.ts'
+
+const CLIENT = { address: '192.0.2.1' }
+
+async function createRepository(t: Test, format: 'sha1' | 'sha256' = 'sha1') {
+  const path = join(temporaryFolder(t), 'r.git')
+  await copyBareRepository(path, format)
+  return { path, ownerTrust: 'trusted' as const }
+}
+
+/** Makes git count its runs, and returns a function that tells how often it ran since the last call. */
+function countRuns(t: Test): () => number {
+  const log = join(temporaryFolder(t), 'runs')
+  writeFileSync(log, '')
+  replaceGit(t, `echo x >>${log}; exec "$git" "$@"`)
+  let before = 0
+  return () => {
+    const runs = readFileSync(log, 'utf8').length / 2
+    const since = runs - before
+    before = runs
+    return since
+  }
+}
+
+t.test('pages of a history join, and cost one process each at most', async (t) => {
+  for (const format of ['sha1', 'sha256'] as const) {
+    const repository = await createRepository(t, format)
+    const commits = importCommits(repository.path, 250).reverse()
+    const [tip = ''] = commits
+    const runs = countRuns(t)
+    const history = new FirstParents(createGitQueue())
+    const read = async () => {
+      const ids: string[] = []
+      for (let after: string | undefined; ; after = ids.at(-1)) {
+        const page = await history.list(repository, tip, { after, count: 100 }, CLIENT)
+        ids.push(...(page?.ids ?? []))
+        if (!page?.more) return ids
+      }
+    }
+    t.same(await read(), commits)
+    t.equal(runs(), 3)
+    t.same(await read(), commits, 'from memory')
+    t.equal(runs(), 0)
+    const exact = await history.list(repository, tip, { after: undefined, count: 250 }, CLIENT)
+    t.match(exact, { ids: { length: 250 }, more: false }, 'exactly as many as there are')
+    const less = await history.list(repository, tip, { after: undefined, count: 249 }, CLIENT)
+    t.match(less, { ids: { length: 249 }, more: true })
+    const cold = new FirstParents(createGitQueue())
+    t.match(await cold.list(repository, tip, { after: undefined, count: 250 }, CLIENT), { more: false })
+    t.match(await cold.list(repository, tip, { after: undefined, count: 249 }, CLIENT), { more: true })
+  }
+})
+
+t.test('after a push only its commits are read, and none of merged branches', async (t) => {
+  const repository = await createRepository(t)
+  //  0 ── 1 ── 2 ──── 5    a merge whose first parent is 2
+  //        └─ 3 ── 4 ─┘
+  const ids = importGraph(repository.path, [[], [0], [1], [1], [3], [2, 4], [5]])
+  const at = (...indices: number[]) => indices.map((index) => ids[index] ?? '')
+  const history = new FirstParents(createGitQueue())
+  const list = (tip: number, after?: number, count = 10) =>
+    history.list(
+      repository,
+      ids[tip] ?? '',
+      { after: after === undefined ? undefined : ids[after], count },
+      CLIENT,
+    )
+  t.same(await list(2), { ids: at(2, 1, 0), more: false })
+  const runs = countRuns(t)
+  t.same(await list(5), { ids: at(5, 2, 1, 0), more: false })
+  t.equal(runs(), 1)
+  t.same(await list(6, 2), { ids: at(1, 0), more: false })
+  t.same(await list(6), { ids: at(6, 5, 2, 1, 0), more: false })
+  t.same(await list(6, 0), { ids: [], more: false }, 'nothing comes after the first commit')
+  t.equal(runs(), 1)
+
+  t.equal(await list(6, 4), null, 'a commit of a merged branch')
+  t.equal(await list(2, 5), null, 'a commit after the tip, as after a forced push')
+  const unknown = { after: 'f'.repeat(40), count: 10 }
+  t.equal(await history.list(repository, ids[6] ?? '', unknown, CLIENT), null)
+  t.equal(await history.list(repository, ids[6] ?? '', { ...unknown, after: 'f'.repeat(64) }, CLIENT), null)
+  t.equal(runs(), 0, 'all of it is known by now')
+})
+
+t.test('random histories are those of git, whatever is cached', async (t) => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(fc.tuple(fc.nat(), fc.option(fc.nat())), { minLength: 1, maxLength: 30 }),
+      fc.array(fc.tuple(fc.nat(), fc.option(fc.nat()), fc.integer({ min: 1, max: 8 })), { maxLength: 8 }),
+      async (shape, questions) => {
+        const repository = await createRepository(t)
+        const parents = shape.map(([first, second], index) => {
+          if (index === 0) return []
+          const chosen = [first % index, ...(second === null ? [] : [second % index])]
+          return [...new Set(chosen)]
+        })
+        const ids = importGraph(repository.path, parents)
+        const chain = (index: number): string[] => {
+          const [first] = parents[index] ?? []
+          return [ids[index] ?? '', ...(first === undefined ? [] : chain(first))]
+        }
+        const history = new FirstParents(createGitQueue())
+        for (const [tip, after, count] of questions) {
+          const start = tip % ids.length
+          const wanted = { after: after === null ? undefined : ids[after % ids.length], count }
+          const all = chain(start)
+          const from = wanted.after === undefined ? 0 : all.indexOf(wanted.after) + 1
+          const expected =
+            wanted.after !== undefined && from === 0
+              ? null
+              : { ids: all.slice(from, from + count), more: all.length > from + count }
+          t.same(await history.list(repository, ids[start] ?? '', wanted, CLIENT), expected)
+        }
+      },
+    ),
+    { numRuns: 8 },
+  )
+})
+
+t.test('memory is bounded, and what is dropped is read again', async (t) => {
+  const repository = await createRepository(t)
+  const commits = importCommits(repository.path, 2_500).reverse()
+  const history = new FirstParents(createGitQueue(), 25_000)
+  const wanted = { after: commits[2_300], count: 300 }
+  for (let times = 0; times < 2; times++)
+    t.same(await history.list(repository, commits[0] ?? '', wanted, CLIENT), {
+      ids: commits.slice(2_301),
+      more: false,
+    })
+})
+
+t.test('a history that git cannot read is unavailable, and a repaired one is read again', async (t) => {
+  const repository = await createRepository(t)
+  const [first = '', second = ''] = importCommits(repository.path, 2)
+  const history = new FirstParents(createGitQueue())
+  const list = () => history.list(repository, second, { after: undefined, count: 5 }, CLIENT)
+  const file = join(repository.path, 'objects', first.slice(0, 2), first.slice(2))
+  const content = readFileSync(file)
+  git(repository.path, 'cat-file', '-e', first)
+  rmSync(file)
+  await t.rejects(list(), RepositoryUnavailable)
+  writeFileSync(file, content)
+  t.same(await list(), { ids: [second, first], more: false })
+  writeFileSync(join(repository.path, 'shallow'), `${second}\n`)
+  t.same(await list(), { ids: [second], more: false }, 'a repository that becomes shallow')
+})
