@@ -123,7 +123,7 @@ export class Push {
     this.#enter('beginning')
     const { store, recorder, presence, pusher, request } = this.#options
     const { commands } = request
-    await recorder.settleKilled(pusher.repositoryId)
+    await recorder.settleBefore(pusher.repositoryId, commands)
     const before = await readRefIds(opened, refsOf(commands), { signal })
     this.rules = await store.rules.load(pusher.repositoryId)
     const reason = findReason(commands, before)

@@ -1,5 +1,7 @@
+import { setTimeout as delay } from 'node:timers/promises'
 import { ServiceError } from '../../errors.ts'
 import { removeInterrupted } from '../../git/leftovers.ts'
+import type { RefUpdate } from '../../store/audit/audit.ts'
 import type { OpenPush } from '../../store/repositories/pushes.ts'
 import type { Store } from '../../store/store.ts'
 import { refsOf } from './commands.ts'
@@ -21,6 +23,8 @@ export interface PushRecorderOptions {
   onError(error: unknown): void
 }
 
+/** Milliseconds that a push waits for another one of the same process. */
+const OWN_WAIT = 5_000
 /** Milliseconds between two searches for pushes whose end was not recorded. */
 const INTERVAL = 10_000
 
@@ -30,8 +34,8 @@ const INTERVAL = 10_000
  */
 export class PushRecorder {
   readonly #options: PushRecorderOptions
-  /** The pushes of this process that it will settle itself. */
-  readonly #own = new Set<number>()
+  /** The pushes of this process that it will settle itself, until they are settled. */
+  readonly #own = new Map<number, Promise<void>>()
   readonly #pending = new Set<Promise<void>>()
   #timer: NodeJS.Timeout | undefined
   /** Ends the search; undefined until `close`. */
@@ -48,20 +52,28 @@ export class PushRecorder {
    * @returns resolves when it is settled, or could not be
    */
   leave(id: number, settled: Promise<void>): Promise<void> {
-    this.#own.add(id)
-    return this.#track(settled.finally(() => this.#own.delete(id)))
+    const tracked = this.#track(settled.finally(() => this.#own.delete(id)))
+    this.#own.set(id, tracked)
+    return tracked
   }
 
   /**
    * Settles pushes to a repository whose server was killed, while its refs are still as git left
-   * them.
+   * them. Waits a while for pushes of this process to which git has moved the refs of the next one:
+   * were this server killed between the two, the refs would not tell that both were made.
    *
-   * @throws ServiceError while git still works on one
+   * @param commands of the next push
+   * @throws ServiceError while git still works on a push of a server that was killed
    */
-  async settleKilled(repositoryId: number): Promise<void> {
+  async settleBefore(repositoryId: number, commands: readonly RefUpdate[] = []): Promise<void> {
     const { pushes, overdue, presence } = this.#options
     if (!presence) return
+    const deadline = performance.now() + OWN_WAIT
+    const olds = new Map(commands.map(({ ref, old }) => [ref, old]))
     for (const push of await pushes.listOpen(overdue, repositoryId)) {
+      const own = this.#own.get(push.id)
+      if (own && push.commands.some((command) => olds.get(command.ref) === command.new))
+        await Promise.race([own, delay(deadline - performance.now(), undefined, { ref: false })])
       if ((await this.#settleEnded(push)) !== 'git runs') continue
       const cause = new Error('git of a server that was killed still works on a push to the repository')
       throw new ServiceError('unavailable', undefined, { cause })

@@ -1,3 +1,4 @@
+import { text } from 'node:stream/consumers'
 import { setImmediate } from 'node:timers/promises'
 import fc from 'fast-check'
 import t from 'tap'
@@ -60,6 +61,20 @@ t.test('progress is passed on at once, the report after the sync', async (t) => 
   t.equal(await closed, undefined)
   const output = `${begin}${REPORT}${progress('Collecting garbage')}${progress('more')}0000`
   t.same(state(), { waits: true, output, ended: true })
+})
+
+t.test('advice comes just before the report, also if that was read ahead', async (t) => {
+  const report = new PushReport([])
+  const stream = syncBeforeReport(
+    report,
+    async () => {},
+    () => Buffer.from(ADVICE, 'latin1'),
+  )
+  const parts = [progress('Unpacking'), REPORT].map((text) => Buffer.from(text, 'latin1'))
+  for (const part of parts) report.read(part)
+  for (const part of parts) stream.write(part)
+  stream.end()
+  t.equal(await text(stream.setEncoding('latin1')), progress('Unpacking') + ADVICE + REPORT)
 })
 
 t.test('every other end of a push waits for the sync too', async (t) => {
