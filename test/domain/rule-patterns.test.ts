@@ -16,6 +16,7 @@ t.test('a pattern is about branches, or about tags if it says so', async (t) => 
   t.same(matching('*v1'), ['refs/heads/refs/tags/v1'])
   t.same(matching('refs/tags/v1'), ['refs/tags/v1'], 'not the branch of that name')
   t.same(matching('refs/tags/v*'), ['refs/tags/v1'], 'case-sensitively')
+  t.same(matching('refs/tags/V*'), ['refs/tags/V1'])
   t.same(matching('refs/tags/*'), ['refs/tags/v1', 'refs/tags/V1'])
   const rules = ['refs/tags/v*', 'refs/tags/*', '*'].map(ruleFor)
   t.same(
