@@ -111,6 +111,22 @@ t.test('one place serves fetches and pushes in turn', async (t) => {
   t.equal(watched().most, 1)
 })
 
+t.test('git that waits for its client gives up only a place that somebody needs', async (t) => {
+  const places = new GitPlaces(4, 60_000)
+  const given: string[] = []
+  const release = await places.enter('slow')
+  const goOn = places.pause('slow', () => given.push('slow'))
+  const held = [await places.enter('busy'), await places.enter('busy')]
+  const waiting = places.enter('busy')
+  await setTimeout(1_000)
+  t.same(given, [], 'who waits has half of the places')
+  const more = await places.enter('other')
+  await until(() => given.length > 0)
+  goOn()
+  for (const giveBack of [release, ...held, more]) giveBack()
+  ;(await waiting)()
+})
+
 t.test('addresses and users take turns, requests of one keep their order', async (t) => {
   const { server, hold, refs } = await startGitServer(t, { maxChildren: 1 })
   const users = new Map<string, string>()

@@ -121,6 +121,17 @@ for (const database of databases) {
     t.match(await report('other', 33, 'failure'), { state: 'failure' }, 'a later report can be the earliest')
   })
 
+  test('a run counts although its status was last updated in the future', async (t) => {
+    const { report, reportWithoutRun, stores } = await openTwo(t, database)
+    await reportWithoutRun('failure')
+    await stores[0].engine.kysely
+      .updateTable('statuses')
+      .set((eb) => ({ updated_at: eb('updated_at', '+', 3_600) }))
+      .execute()
+    await report('new', 30, 'failure')
+    await t.rejects(report('old', 60, 'success'), SUPERSEDED)
+  })
+
   test('a clock that was set back refuses no new run', async (t) => {
     const { report, stores } = await openTwo(t, database)
     await report('before', 0, 'failure')

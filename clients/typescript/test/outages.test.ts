@@ -1,5 +1,6 @@
 import t from 'tap'
 import { createClient, type WaitOptions } from '../src/index.ts'
+import { poll, type ReadOptions, type Step } from '../src/poll.ts'
 import { startService } from './helpers/service.ts'
 
 const first = await startService(t, { commits: 20 })
@@ -132,6 +133,26 @@ t.test('another service at the address ends it, unless the right one has answere
       answer: { body: { reason: 'unexpected' } },
     })
   }
+})
+
+t.test('what was read before a further read failed is read again', async (t) => {
+  const body = { error: 'away', reason: 'unreachable' } as const
+  const failure = { status: 0, body, headers: new Headers() } as const
+  const asked: unknown[] = []
+  const read = async ({ ifNoneMatch }: ReadOptions) => {
+    asked.push(ifNoneMatch)
+    const headers = new Headers({ etag: '"1"' })
+    return ifNoneMatch === undefined
+      ? { status: 200 as const, body: 'verdict', headers }
+      : { status: 304 as const, body: undefined, headers }
+  }
+  let further = 0
+  const end = await poll(read, { timeout: 20_000, interval: 1 }, ({ body, isNew }): Step<string> => {
+    further++
+    if (further === 1) return { failure }
+    return further === 2 ? { changesIn: 0 } : { end: `${body} ${isNew}` }
+  })
+  t.same([end, asked], ['verdict false', [undefined, undefined, '"1"']])
 })
 
 t.test('an outage does not count as waiting for the commit', async (t) => {
