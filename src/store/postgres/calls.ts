@@ -123,13 +123,13 @@ export class StatementCalls<Params, Row> {
     return this.#query.batch !== undefined
   }
 
-  #runTogether(calls: Call<Params, Row>[]): Promise<void> {
+  #runTogether(batch: Call<Params, Row>[]): Promise<void> {
+    const calls = this.#current(batch)
     const ended = calls.length > 1 ? this.#makeTogether(calls) : this.#makeAlone(calls)
     return endOrTimeout(ended, LOCK_TIMEOUT)
   }
 
-  async #makeTogether(batch: Call<Params, Row>[]): Promise<void> {
-    const calls = this.#current(batch)
+  async #makeTogether(calls: Call<Params, Row>[]): Promise<void> {
     try {
       const results = await this.#send(calls, (session) => this.#sendBatch(session, calls))
       if (results)

@@ -26,8 +26,8 @@ const dialect: DialectSql = {
 }
 
 /**
- * Milliseconds for a statement of the server, and for a call from its arrival on. Together with a new connection it stays below the 5 s
- * for a recovery.
+ * Milliseconds for a statement of the server, and for a call from its arrival on. Together with a
+ * new connection it stays below the 5 s for a recovery.
  */
 const TIMEOUT = 4_000
 /**

@@ -292,6 +292,41 @@ const untilSleeping = (url: string) =>
     async () => (await execute(url, "select from pg_stat_activity where wait_event = 'PgSleep'")).length > 0,
   )
 
+test('batches that are slow do not make others wait', async (t) => {
+  const { url, report } = await setUp(t)
+  await Promise.all(range(20).map((index) => report(index)))
+  await execute(url, ...SLOW_WRITES.map((statement) => statement.replace('pg_sleep(1)', 'pg_sleep(3)')))
+  const slow: Promise<unknown>[] = []
+  let isSlowDone = false
+  // More batches than may be under way.
+  for (const batch of range(3)) {
+    for (const index of range(4)) slow.push(report(4 * batch + index, 'ci', index === 0 ? 'slow' : ''))
+    await setTimeout(0)
+  }
+  const done = Promise.allSettled(slow).then(() => {
+    isSlowDone = true
+  })
+  await Promise.all(range(8).map((index) => report(12 + index)))
+  t.notOk(isSlowDone)
+  await done
+})
+
+test('a call is refused when too many wait', async (t) => {
+  const { url, list, report } = await setUp(t)
+  await report(0)
+  const client = await openClient(t, url)
+  await client.query('begin')
+  await client.query('lock table statuses')
+  const results = Promise.allSettled(range(5_010).map(() => list(0)))
+  for (const _ of range(10))
+    await t.rejects(list(0), { ...AWAY, message: /too many calls of a read are waiting/ })
+  await client.query('rollback')
+  const kept = (await results).filter(({ status }) => status === 'fulfilled').length
+  // Their time may be up on a slow machine.
+  t.ok(kept <= 5_000, `${kept}`)
+  t.equal((await list(0)).length, 1)
+})
+
 test('nothing is sent a second time after a connection is lost', async (t) => {
   const { url, report, list } = await setUp(t)
   await Promise.all(range(30).map((index) => report(index)))
