@@ -136,6 +136,12 @@ for (const database of databases) {
       await t.rejects(find, { message: /must run in it/ })
       await store.audit.transaction(ADMINISTRATOR, (change) => change.record(locked))
       t.equal((await listEvents(store)).length, 1, 'later ones go on')
+      const ended = Promise.withResolvers<void>()
+      const { after } = await store.audit.transaction(ADMINISTRATOR, async () => ({
+        after: ended.promise.then(() => store.users.list()),
+      }))
+      ended.resolve()
+      t.same(await after, [], 'as does what it began, once it has ended')
     })
 
     t.test('finds events by time, user and repository', async (t) => {
