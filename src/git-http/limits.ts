@@ -15,6 +15,11 @@ export interface GitLimits {
   /** Milliseconds that a request may wait for a place. */
   maxWait: number
   /**
+   * Milliseconds after which the client of a push that waits hears of it, and between two packets
+   * from then on.
+   */
+  keepAlive: number
+  /**
    * Number of bodies that may arrive at a time. Pushes need write access, so anonymous fetches
    * cannot block them.
    */
@@ -43,6 +48,7 @@ export const DEFAULT_GIT_LIMITS: GitLimits = {
   maxChildren: 16,
   // Many proxies give up after 60 seconds. The difference leaves git time to begin its answer.
   maxWait: 45_000,
+  keepAlive: 5_000,
   // Each takes up to 110 KB beside its content, most of it for gzip.
   maxBodies: { 'git-upload-pack': 384, 'git-receive-pack': 128 },
   bodyMemory: { each: 64 * 1024, all: 64 * 1024 ** 2 },

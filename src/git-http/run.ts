@@ -27,8 +27,6 @@ import { SpooledStream } from './spooled-stream.ts'
 /** Part of the disk for answers that one client may use. */
 const ANSWERS_OF_CLIENT = 1 / 4
 
-/** Milliseconds after which the client of a push that waits hears of it, and between two packets. */
-const KEEP_ALIVE = 5_000
 const WAITING = 'The server is busy, and the push waits for its turn.'
 /** Each turn of the event loop starts one process, because that blocks it for milliseconds. */
 const inTurn = limitConcurrency(1)
@@ -217,11 +215,11 @@ export function createGitServer(options: GitServerOptions) {
 
     const late = Symbol('late')
     refused.catch(() => {})
-    const first = await Promise.race([refused, delay(KEEP_ALIVE, late, { ref: false })])
+    const first = await Promise.race([refused, delay(limits.keepAlive, late, { ref: false })])
     if (first !== late) return first ?? answer
 
     answer.write(progress(WAITING))
-    const keepAlive = setInterval(() => answer.write(EMPTY_PACKET), KEEP_ALIVE)
+    const keepAlive = setInterval(() => answer.write(EMPTY_PACKET), limits.keepAlive)
     refused
       .finally(() => clearInterval(keepAlive))
       .then(

@@ -84,7 +84,8 @@ async function pushInSteps(url: string, authorization: string, branch: string) {
 }
 
 t.test('a push waits long for a place, and its client hears of it', async (t) => {
-  const { server, url, authorization, hold } = await startGitServer(t, { maxChildren: 4, maxWait: 100 })
+  const limits = { maxChildren: 4, maxWait: 100, keepAlive: 300 }
+  const { server, url, authorization, hold } = await startGitServer(t, limits)
   const { collaborators } = asAdministrator(server.store)
   const repository = { owner: 'owner', name: 'demo' }
   const leaver = await server.createUser('leaver')
@@ -94,9 +95,11 @@ t.test('a push waits long for a place, and its client hears of it', async (t) =>
   const held = await hold()
   first.go()
   second.go()
-  await until(() => spooledFiles().length === 3)
-  // Longer than the pause before the first packet.
-  await setTimeout(5_500)
+  const raw = beginRpc(url, 'git-receive-pack', authorization)
+  const command = `${'0'.repeat(40)} ${'1'.repeat(40)} refs/heads/raw`
+  raw.request.end(pushBody([command], 'report-status side-band-64k'))
+  await until(() => spooledFiles().length === 4)
+  await setTimeout(5 * limits.keepAlive)
   await collaborators.set(repository, leaver, 'read')
   await finish(held)
   const waiting = /remote: The server is busy, and the push waits for its turn/
@@ -106,6 +109,8 @@ t.test('a push waits long for a place, and its client hears of it', async (t) =>
   const late = await second.pushed
   t.match(late.stderr, waiting)
   says('read_only', late.stderr, '! [remote rejected] HEAD -> second (')
+  const packets = (await raw.answer).body.toString('latin1')
+  t.match(packets, `The server is busy, and the push waits for its turn.\n${packet('\x01').repeat(3)}`)
   await until(() => spooledFiles().length === 0)
 })
 
@@ -130,7 +135,8 @@ t.test('a push that waits in vain, and a fetch, are told so by git', async (t) =
 })
 
 t.test('what is found out late is said in the protocol of each client', async (t) => {
-  const { server, url, path, authorization } = await startGitServer(t)
+  const metricsToken = 'x'.repeat(32)
+  const { server, url, path, authorization } = await startGitServer(t, {}, { metricsToken })
   const { open } = server.store.pushes
   t.teardown(() => {
     server.store.pushes.open = open
@@ -151,4 +157,7 @@ t.test('what is found out late is said in the protocol of each client', async (t
   t.equal(status, 200)
   t.equal(body.toString(), packet(`ERR ${defaultMessage('unavailable')}`))
   renameSync(`${path}.away`, path)
+  const { body: metrics } = await server.call('GET', '/metrics', { token: metricsToken })
+  for (const service of ['git-receive-pack', 'git-upload-pack'])
+    t.match(metrics, new RegExp(`_count\\{operation="${service}",status="503"\\} [12]\n`), 'the metrics know')
 })

@@ -298,6 +298,20 @@ t.test(
   },
 )
 
+t.test('a push that is refused frees its room while it still arrives', async (t) => {
+  const { begin } = await startGitServer(t, {}, { spoolBytes: 2 * MB })
+  const part = WHOLE.push + 'x'.repeat(0.8 * MB)
+  const more = 'x'.repeat(0.3 * MB)
+  for (const _ of [1, 2]) begin('push', '127.0.0.2', part)
+  const refused = begin('push', '127.0.0.2', WHOLE.push + more)
+  await until(() => spooledBytes() === 2 * part.length + WHOLE.push.length + more.length)
+  refused.request.write(more)
+  await until(() => spooledBytes() === 2 * part.length)
+  const next = begin('push', '127.0.0.2', WHOLE.push + more)
+  next.request.end()
+  t.notMatch((await next.answer).body.toString(), /There is no room/)
+})
+
 t.test('a killed server leaves no files, and those of a power cut are removed at the start', async (t) => {
   const { options, createRepository, createToken } = await startServer(t)
   const { path } = await createRepository('owner/demo')
