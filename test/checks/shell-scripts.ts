@@ -9,9 +9,11 @@ import { systems } from '../../clients/recipes/test/systems.ts'
 const scripts = [
   'clients/shell/commit-status',
   'clients/recipes/deploy-gate',
+  'clients/recipes/deploy-last-passed',
   'clients/recipes/mirror',
   'clients/recipes/post-receive',
   'clients/recipes/pre-receive',
+  'clients/recipes/red-branches',
   'clients/recipes/update',
   'src/cli/completion/completion.bash',
   'src/packaging/launcher',

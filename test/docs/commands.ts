@@ -1,9 +1,11 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import type { Command } from 'commander'
+import { branchesOptions } from '../../clients/typescript/src/cli/branches.ts'
 import { gateOptions } from '../../clients/typescript/src/cli/gate.ts'
 import { getOptions } from '../../clients/typescript/src/cli/get.ts'
 import { landOptions } from '../../clients/typescript/src/cli/land/land.ts'
+import { lastPassedOptions } from '../../clients/typescript/src/cli/last-passed.ts'
 import { reportOptions } from '../../clients/typescript/src/cli/report.ts'
 import { runOptions } from '../../clients/typescript/src/cli/run.ts'
 import { waitOptions } from '../../clients/typescript/src/cli/wait.ts'
@@ -22,6 +24,8 @@ const CLIENT: Record<string, string[]> = {
   run: optionsOf(runOptions),
   get: optionsOf(getOptions),
   wait: optionsOf(waitOptions),
+  'last-passed': optionsOf(lastPassedOptions),
+  branches: optionsOf(branchesOptions),
   land: optionsOf(landOptions),
   gate: optionsOf(gateOptions),
   completion: [],
@@ -47,7 +51,7 @@ const OTHERS: Record<string, string[]> = {
     ],
     ...['--stop-timeout', '--tag', '--tmpfs', '--volume'],
   ],
-  git: ['--batch-check', '--git-dir', '--mirror', '--prune', '--quiet'],
+  git: ['--batch-check', '--first-parent', '--git-dir', '--mirror', '--prune', '--quiet'],
   install: ['--directory', '--group', '--mode', '--owner'],
   node: ['--eval'],
   ln: ['--force', '--symbolic'],

@@ -283,6 +283,37 @@ t.test('a deploy gate', async (t) => {
   t.match(await gate(), /deployed\n$/)
 })
 
+t.test('the last commit that passed is deployed, and red branches are named', async (t) => {
+  const service = await first.again()
+  const { server, token, commit } = service
+  const cwd = checkout(t, service)
+  install(cwd)
+  const own = environment(service)
+  const env = { ...own, COMMIT_STATUS_REPO: 'acme/rocket', PATH: `${cwd}:${own.PATH}` }
+  const runRecipe = (name: string, ...args: string[]) =>
+    run(join(recipes, name), args, { cwd, env }).then(
+      ({ stdout }) => stdout,
+      ({ code }) => code,
+    )
+  const branch = `deployed-${commit.sha.slice(0, 8)}`
+  git(service.path, 'update-ref', `refs/heads/${branch}`, commit.sha)
+  const deploy = () => runRecipe('deploy-last-passed', branch, 'echo', 'deployed')
+  t.equal(await deploy(), 7, 'no rule')
+  const repository = await server.store.repositories.get('acme', 'rocket')
+  await asAdministrator(server.store).rules.set(repository, {
+    refPattern: branch,
+    required: ['all'],
+    bypass: [],
+  })
+  t.equal(await deploy(), 3, 'none has passed')
+  const report = (state: string) => server.report('acme/rocket', commit.sha, { context: 'all', state }, token)
+  await report('failure')
+  t.match(await runRecipe('red-branches', branch), `failure    ${commit.sha}  ${branch}\n`)
+  await report('success')
+  t.equal(await deploy(), `deployed ${commit.sha}\n`)
+  t.equal(await runRecipe('red-branches', branch), '')
+})
+
 t.test('a merge button that obeys the rules', async (t) => {
   const service = await first.again()
   const { server, token, commit } = service

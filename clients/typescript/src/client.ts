@@ -1,3 +1,4 @@
+import { type BranchPages, createBranchPages } from './branch-pages.ts'
 import { createCircuitBreaker } from './circuit-breaker.ts'
 import { type Operations, operations } from './generated/operations.ts'
 import { createKeyedQueue } from './keyed-queue.ts'
@@ -43,8 +44,11 @@ export interface CallOptions extends TimeoutOptions {
   waitForCommit?: number | undefined
 }
 
-/** One method for each operation of the API, and `waitForState`, which is built on them. */
-export type Client = Operations<CallOptions> & { waitForState: WaitForState }
+/** One method for each operation of the API, and `waitForState` and `branchPages`, which are built on them. */
+export type Client = Operations<CallOptions> & {
+  waitForState: WaitForState
+  branchPages: BranchPages<CallOptions>
+}
 
 export const defaultTimes = { timeout: 10_000, totalTimeout: 30_000 }
 
@@ -98,7 +102,11 @@ export function createClient({ baseUrl, token, fetch, ...defaults }: ClientOptio
   // The transport has checked the status against the contract; the body's type is the service's
   // promise.
   const methods = Object.fromEntries(entries) as Operations<CallOptions>
-  return { ...methods, waitForState: createWaitForState(methods.listStatuses, defaults.totalTimeout) }
+  return {
+    ...methods,
+    waitForState: createWaitForState(methods.listStatuses, defaults.totalTimeout),
+    branchPages: createBranchPages(methods.listBranches),
+  }
 }
 
 /**

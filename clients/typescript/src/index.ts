@@ -1,5 +1,6 @@
 import type { components } from './generated/schema.ts'
 
+export type { BranchPage, BranchPages } from './branch-pages.ts'
 export {
   type CallOptions,
   type Client,
@@ -16,3 +17,5 @@ export type Status = components['schemas']['Status']
 export type StatusReport = components['schemas']['StatusReport']
 export type CommitStatuses = components['schemas']['CommitStatuses']
 export type CommitVerdict = components['schemas']['CommitVerdict']
+export type LastPassed = components['schemas']['LastPassed']
+export type BranchSummary = components['schemas']['BranchSummary']

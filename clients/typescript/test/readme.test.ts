@@ -2,6 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import t from 'tap'
 import { LONGEST_PAUSE } from '../src/backoff.ts'
+import { branchesOptions } from '../src/cli/branches.ts'
 import { completionOptions } from '../src/cli/completion/completion.ts'
 import { parseDuration } from '../src/cli/duration.ts'
 import { exitCodes, exitCodeTable } from '../src/cli/exit-codes.ts'
@@ -10,6 +11,7 @@ import { getOptions } from '../src/cli/get.ts'
 import { commandHelp } from '../src/cli/help/commands.ts'
 import { renderCommandHelp, renderHelp } from '../src/cli/help/render.ts'
 import { landOptions } from '../src/cli/land/land.ts'
+import { lastPassedOptions } from '../src/cli/last-passed.ts'
 import { reportOptions } from '../src/cli/report.ts'
 import { runOptions } from '../src/cli/run.ts'
 import { waitOptions } from '../src/cli/wait.ts'
@@ -33,6 +35,8 @@ const commands = {
   run: runOptions,
   get: getOptions,
   wait: waitOptions,
+  'last-passed': lastPassedOptions,
+  branches: branchesOptions,
   land: landOptions,
   gate: gateOptions,
   completion: completionOptions,
@@ -43,7 +47,7 @@ const help = [
   ...Object.entries(commandHelp).map(([name, about]) => renderCommandHelp(name, about)),
 ].join('\n')
 /** Options of npm, npx, node and the server's command line. */
-const FOREIGN = ['--eval', '--help', '--name', '--no', '--no-save', '--package', '--silent']
+const FOREIGN = ['--eval', '--first-parent', '--help', '--name', '--no', '--no-save', '--package', '--silent']
 
 const all = (text: string, pattern: RegExp) =>
   [...new Set(text.match(new RegExp(pattern.source, `${pattern.flags}g`)))].sort()
@@ -56,9 +60,9 @@ t.test('options and commands are those that the program parses', async (t) => {
     all(text, /(?<![\w-])--[a-z][a-z-]*/).filter((option) => !FOREIGN.includes(option))
   t.strictSame(mentioned(readme), options)
   t.strictSame(mentioned(help), options)
-  const usages = all(help, /(?<=^Usage: commit-status )[a-z]+/m)
+  const usages = all(help, /(?<=^Usage: commit-status )[a-z-]+/m)
   t.strictSame(usages, Object.keys(commands).sort())
-  for (const [, name = '', rest = ''] of readme.matchAll(/commit-status (\w+)\b([^\n`]*)/g)) {
+  for (const [, name = '', rest = ''] of readme.matchAll(/commit-status ([\w-]+)([^\n`]*)/g)) {
     const table = Object.entries(commands).find(([command]) => command === name)?.[1]
     t.ok(table, `commit-status ${name}`)
     const own = rest.split(' -- ')[0] ?? ''

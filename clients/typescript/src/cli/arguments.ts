@@ -49,6 +49,19 @@ export function wordsOf(option: string, tokens: readonly Token[]): [words: strin
 }
 
 /**
+ * Checks the patterns of `--require`.
+ *
+ * @throws UsageError if the first report that matches would meet all of them
+ */
+export function checkRequired(patterns: readonly string[]): void {
+  if (patterns.length === 0 || !patterns.every((pattern) => pattern.includes('*'))) return
+  throw new UsageError(
+    `all patterns of --require contain "*" (${JSON.stringify(patterns).slice(1, -1)}): the first match meets them, whatever ` +
+      'has not reported yet; also name a context exactly, such as the one that reports last',
+  )
+}
+
+/**
  * Returns the commit given by `--sha` or as a positional argument.
  *
  * @throws UsageError when there is more than one

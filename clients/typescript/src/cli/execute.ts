@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs'
+import { branches } from './branches.ts'
 import { completion } from './completion/completion.ts'
 import { exitCodes } from './exit-codes.ts'
 import { gate } from './gate.ts'
@@ -7,6 +8,7 @@ import { helpFor } from './help/commands.ts'
 import { renderCommandHelp, renderHelp } from './help/render.ts'
 import { suggest } from './help/suggest.ts'
 import { land } from './land/land.ts'
+import { lastPassed } from './last-passed.ts'
 import { report } from './report.ts'
 import { run } from './run.ts'
 import { say, sayBug } from './terminal.ts'
@@ -18,6 +20,8 @@ const commands = new Map<string, (args: string[], env: NodeJS.ProcessEnv) => Pro
   ['run', run],
   ['get', get],
   ['wait', wait],
+  ['last-passed', lastPassed],
+  ['branches', branches],
   ['land', land],
   ['gate', gate],
   ['completion', completion],

@@ -5,7 +5,7 @@ export const exitCodes = {
   failure: 1,
   /** Usage error, or a value that the service refuses as invalid. */
   usage: 2,
-  /** Still pending at the timeout, or nothing was reported. */
+  /** Still pending at the timeout, nothing was reported, or none of many commits has passed. */
   pending: 3,
   /** A pending report is older than `--stalled`. */
   stalled: 3,
@@ -19,7 +19,7 @@ export const exitCodes = {
   noRules: 7,
 } as const
 
-const ALL = ['report', 'run', 'get', 'wait', 'land', 'gate']
+const ALL = ['report', 'run', 'get', 'wait', 'last-passed', 'branches', 'land', 'gate']
 
 /** What each exit code means, and the commands that end with it: the table of `--help` and the README. */
 export const exitCodeTable: readonly { code: number; meaning: string; commands: readonly string[] }[] = [
@@ -36,6 +36,11 @@ export const exitCodeTable: readonly { code: number; meaning: string; commands: 
     commands: ['wait', 'land'],
   },
   {
+    code: exitCodes.pending,
+    meaning: 'no commit passed among those looked at; the message says where to go on',
+    commands: ['last-passed'],
+  },
+  {
     code: exitCodes.missing,
     meaning: 'at the timeout a required check had not reported',
     commands: ['wait', 'land'],
@@ -46,7 +51,11 @@ export const exitCodeTable: readonly { code: number; meaning: string; commands: 
     commands: ALL.filter((name) => name !== 'gate'),
   },
   { code: exitCodes.conflict, meaning: 'the commit and the branch conflict', commands: ['land'] },
-  { code: exitCodes.noRules, meaning: 'no rule matches the branch', commands: ['wait', 'land'] },
+  {
+    code: exitCodes.noRules,
+    meaning: 'no rule matches the branch',
+    commands: ['wait', 'last-passed', 'land'],
+  },
 ]
 
 /** Returns the exit code for an answer other than success. */

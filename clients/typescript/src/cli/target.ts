@@ -44,13 +44,36 @@ export interface Target {
  * @throws UsageError naming what is missing
  */
 export async function findTarget(values: TargetValues, env: NodeJS.ProcessEnv): Promise<Target> {
+  const isComplete = values.sha && values['target-url'] !== undefined
+  const { job, ...repository } = await findRepository(values, env, !isComplete)
+  const sha = values.sha === undefined ? job.sha : resolve(values.sha)
+  if (!sha) {
+    throw new UsageError(
+      job.foreignEvent === undefined
+        ? 'missing commit: give --sha with a commit id, or run in a git checkout'
+        : `missing commit: what a job for the event "${job.foreignEvent}" checks out is not what the event is about; give --sha`,
+    )
+  }
+  return { ...repository, sha, targetUrl: values['target-url'] ?? job.targetUrl ?? '' }
+}
+
+/**
+ * Determines the repository and the service from options, environment, CI system and checkout.
+ *
+ * @param needsJob whether to look for the job although the repository is given
+ * @throws UsageError naming what is missing
+ */
+export async function findRepository(
+  values: Pick<TargetValues, 'repo' | 'url'>,
+  env: NodeJS.ProcessEnv,
+  needsJob = false,
+): Promise<{ client: Client; owner: string; repo: string; job: Job }> {
   const baseUrl = values.url ?? env.COMMIT_STATUS_URL
   if (!baseUrl) throw new UsageError('missing address of the service: set COMMIT_STATUS_URL or give --url')
   const client = openClient(baseUrl, env)
   await useProxy(env, baseUrl)
   const given = values.repo ?? (env.COMMIT_STATUS_REPO || undefined)
-  const isComplete = given && values.sha && values['target-url'] !== undefined
-  const job: Job = isComplete ? {} : await findJob(env, process.cwd())
+  const job: Job = given && !needsJob ? {} : await findJob(env, process.cwd())
   const repository = given ?? job.repository
   if (!repository) {
     throw new UsageError(
@@ -62,15 +85,7 @@ export async function findTarget(values: TargetValues, env: NodeJS.ProcessEnv): 
   const [owner, repo, ...more] = repository.split('/')
   if (!owner || !repo || more.length > 0)
     throw new UsageError(`--repo must be OWNER/NAME; got "${repository}"`)
-  const sha = values.sha === undefined ? job.sha : resolve(values.sha)
-  if (!sha) {
-    throw new UsageError(
-      job.foreignEvent === undefined
-        ? 'missing commit: give --sha with a commit id, or run in a git checkout'
-        : `missing commit: what a job for the event "${job.foreignEvent}" checks out is not what the event is about; give --sha`,
-    )
-  }
-  return { client, owner, repo, sha, targetUrl: values['target-url'] ?? job.targetUrl ?? '' }
+  return { client, owner, repo, job }
 }
 
 /**

@@ -1,6 +1,6 @@
 import type { Status } from '../index.ts'
 import { matchesPattern } from '../pattern.ts'
-import { oneCommit, parse, wordsOf } from './arguments.ts'
+import { checkRequired, oneCommit, parse, wordsOf } from './arguments.ts'
 import { describeResult } from './describe-wait.ts'
 import { parseDuration } from './duration.ts'
 import { printEvents } from './events.ts'
@@ -48,12 +48,7 @@ export async function wait(args: string[], env: NodeJS.ProcessEnv): Promise<numb
   if (values['allow-no-rules'] && values.branch === undefined)
     throw new UsageError('--allow-no-rules needs --branch NAME')
   if (rules.only && patterns.length === 0) throw new UsageError('--only needs at least one --require PATTERN')
-  if (patterns.length > 0 && patterns.every((pattern) => pattern.includes('*'))) {
-    throw new UsageError(
-      `all patterns of --require contain "*" (${JSON.stringify(patterns).slice(1, -1)}): the first match meets them, whatever ` +
-        'has not reported yet; also name a context exactly, such as the one that reports last',
-    )
-  }
+  checkRequired(patterns)
   const target = await findTarget({ ...values, sha, 'target-url': '' }, env)
   if (values.branch !== undefined) {
     const { 'allow-no-rules': allowNoRules, events, json } = values

@@ -36,7 +36,10 @@ t.test('bash offers what fits the place', async (t) => {
       await runShell('bash', '-c', script, 'bash', join(folder, 'bash'), 'commit-status', ...words)
     )?.trim()
   }
-  t.match(await offered(''), /^--help --version help report run get wait land gate completion$/)
+  t.match(
+    await offered(''),
+    /^--help --version help report run get wait last-passed branches land gate completion$/,
+  )
   t.equal(await offered('r'), 'report run')
   t.match(await offered('wait', '--'), /^--help --require --only --branch .*--json --repo --sha --url$/)
   t.equal(await offered('wait', '--require', ''), '', 'a value that nobody else knows')
@@ -67,7 +70,7 @@ t.test('fish offers what fits the place, if it is installed', async (t) => {
 })
 
 t.test('a typing error gets the word that is meant', async (t) => {
-  const words = ['report', 'run', 'get', 'wait', 'land', 'gate', 'completion']
+  const words = ['report', 'run', 'get', 'wait', 'last-passed', 'branches', 'land', 'gate', 'completion']
   for (const [typed, meant] of [
     ['repor', 'report'],
     ['repport', 'report'],

@@ -1,7 +1,9 @@
 import { operations } from '../../generated/operations.ts'
+import type { branchesOptions } from '../branches.ts'
 import type { gateOptions } from '../gate.ts'
 import type { getOptions } from '../get.ts'
 import type { landOptions } from '../land/land.ts'
+import type { lastPassedOptions } from '../last-passed.ts'
 import type { reportOptions, TextOption } from '../report.ts'
 import type { runOptions } from '../run.ts'
 import type { waitOptions } from '../wait.ts'
@@ -111,6 +113,32 @@ export const commandHelp = {
       ...target,
     } satisfies Record<keyof typeof waitOptions, OptionHelp>,
     example: 'wait --only --require ci/build ci/test --timeout 30m',
+  },
+  'last-passed': {
+    usage: 'last-passed --branch NAME [OPTION…]',
+    summary: 'print the last commit of a branch that passed its required checks',
+    details: 'Looks at 300 commits that the branch was at. In a PATTERN, * stands for any characters.',
+    options: {
+      branch: ['NAME', 'required: branch whose commits to look at'],
+      require: ['PATTERN…', 'contexts that are required beside those of the rules of the branch'],
+      after: ['COMMIT', 'go on after this full commit id'],
+      json,
+      repo: target.repo,
+      url: target.url,
+    } satisfies Record<keyof typeof lastPassedOptions, OptionHelp>,
+    example: 'last-passed --branch main',
+  },
+  branches: {
+    usage: 'branches [OPTION…]',
+    summary: 'list branches, and what their newest commits have passed',
+    options: {
+      match: ['PATTERN', 'only branches whose names match, where * stands for any characters'],
+      verdict: ['VERDICT', 'only those with this verdict: success, pending or failure'],
+      json,
+      repo: target.repo,
+      url: target.url,
+    } satisfies Record<keyof typeof branchesOptions, OptionHelp>,
+    example: "branches --match 'release/*' --verdict failure",
   },
   land: {
     usage: 'land [COMMIT] [OPTION…]',
