@@ -175,6 +175,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   await app.register(web, {
     store,
     lookup,
+    branches,
     budget,
     providerBudget: createBudget(store.failures, limits, events, SIGN_INS_AT_ONCE),
     sessionAuth,

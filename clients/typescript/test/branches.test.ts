@@ -34,8 +34,7 @@ t.test('the client and the commands ask what passed', async (t) => {
     asAdministrator(server.store).rules.set(repository, { refPattern, required: [required], bypass: [] })
   const report = (sha: string, state: string) =>
     server.report('acme/rocket', sha, { context: 'ci', state }, token)
-  const run = (...args: string[]) =>
-    call(t, [...args, '--repo', 'acme/rocket'], { env: environmentOf(service) })
+  const run = (...args: string[]) => call([...args, '--repo', 'acme/rocket'], environmentOf(service))
 
   t.match(await run('last-passed', '--branch', 'main'), {
     code: 7,

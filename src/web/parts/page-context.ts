@@ -1,5 +1,6 @@
 import type { Budget } from '../../auth/budget.ts'
 import type { Oidc } from '../../auth/oidc.ts'
+import type { Branches } from '../../branches/branches.ts'
 import type { CommitLog } from '../../git/history/log.ts'
 import type { RefLists } from '../../git/history/ref-lists.ts'
 import type { Revisions } from '../../git/history/revision.ts'
@@ -15,6 +16,7 @@ import type { PageQueue } from './page-queue.ts'
 export interface WebOptions {
   store: Store
   lookup: CommitLookup
+  branches: Branches
   budget: Budget
   /** The same budget, but attempts that wait for the provider delay no others. */
   providerBudget: Budget

@@ -1,5 +1,8 @@
 import { isReserved } from '../../../domain/names.ts'
-import { ServiceError } from '../../../errors.ts'
+import { BRANCHES as BRANCH_REFS } from '../../../domain/ref-names.ts'
+import { rulesOfRef } from '../../../domain/ref-rules.ts'
+import { insteadOf, ServiceError } from '../../../errors.ts'
+import type { GitClient } from '../../../git/history/cached-reads.ts'
 import { type History, MAX_STARTS } from '../../../git/history/log.ts'
 import type { Ref, Refs } from '../../../git/refs/read-refs.ts'
 import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
@@ -16,7 +19,7 @@ import { headOf } from '../../parts/ref-chooser.ts'
 import { visibleText } from '../../parts/text.ts'
 import { tabOf } from '../../statuses/state-summary.ts'
 import { requiredContexts, tipVerdicts } from '../../statuses/verdicts.ts'
-import { repositoryView } from './repository-view.ts'
+import { type LastPassedCommit, repositoryView } from './repository-view.ts'
 
 interface Route extends RepositoryRoute {
   Querystring: Query<'find' | 'ref' | 'after' | 'go-get'>
@@ -31,7 +34,7 @@ const EMPTY: History = { commits: [], after: null }
  * see. `after` is `History.after` of the previous page, separated by commas.
  */
 export async function repositoryPage(pages: Pages, options: PageContext): Promise<void> {
-  const { store, lookup, commitLog, pageQueue } = options
+  const { store, lookup, commitLog, pageQueue, revisions } = options
   const findRepository = createRepositoryFinder(pages, options)
 
   // A final slash, and a query that finds no commit, lead to the page of the repository.
@@ -62,6 +65,7 @@ export async function repositoryPage(pages: Pages, options: PageContext): Promis
     const after = await pageStart(repository, request.query.after)
     const from = after ? { after } : ref && { first: ref.sha }
     const history = from ? await commitLog.history(repository, from, client) : EMPTY
+    const lastPassed = ref?.kind === 'branch' && !after ? await findLastPassed(repository, ref, client) : null
     const branches = shownBranches(refs, ref)
     const shas = [...branches, ...(ref ? [ref] : []), ...history.commits].map(({ sha }) => sha)
 
@@ -86,6 +90,7 @@ export async function repositoryPage(pages: Pages, options: PageContext): Promis
         older: history.after,
         isFirstPage: after === null,
         verdicts,
+        lastPassed,
         rules,
         origin: request.client.origin(),
       })
@@ -94,6 +99,27 @@ export async function repositoryPage(pages: Pages, options: PageContext): Promis
       return sendPage(reply, { title, ...tab }, content)
     })
   })
+
+  /**
+   * Returns the last commit of a branch with rules that passed, unless it is the newest one, and its
+   * date. null if none of many has passed.
+   */
+  async function findLastPassed(
+    repository: ReadableRepository,
+    { name, sha }: Ref,
+    client: GitClient,
+  ): Promise<LastPassedCommit | null> {
+    const rules = await store.rules.load(repository.id)
+    if (rulesOfRef(rules, `${BRANCH_REFS}${name}`).length === 0) return null
+    // The branch or its rules may be gone by now.
+    const found = await options.branches
+      .lastPassed(repository, { branch: name }, client)
+      .catch(insteadOf(ServiceError, null))
+    const passed = found?.commit
+    if (!passed || passed.sha === sha) return null
+    const details = await revisions.describe(repository, passed.sha, client)
+    return { sha: passed.sha, date: details?.date ?? null }
+  }
 
   /** Returns the commits that a page continues from; null if first. @throws `commit_unknown` */
   async function pageStart(

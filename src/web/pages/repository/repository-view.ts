@@ -14,9 +14,18 @@ import { factLine, failedNames } from '../../statuses/facts.ts'
 import { ruleMarks } from '../../statuses/rule-marks.ts'
 import type { BranchVerdict } from '../../statuses/verdicts.ts'
 
+/** The last commit of a branch that passed its required checks. */
+export interface LastPassedCommit {
+  sha: string
+  /** ISO 8601; null if the commit has none. */
+  date: string | null
+}
+
 /** What the page of a repository shows, and the verdicts on `tip`. */
 export interface RepositoryView {
   verdicts: readonly BranchVerdict[]
+  /** null if the newest commit passed, no rule matches, or none passed. */
+  lastPassed: LastPassedCommit | null
   repository: ReadableRepository
   refs: Refs
   /** null if there is nothing to show: HEAD is a branch without commits. */
@@ -91,7 +100,16 @@ function tipView(view: RepositoryView): Html | string {
   const note = html`${shownText(tip.commit.author)} · <a href="${pathOf(repository)}/checks${refQuery(refs, ref)}">${state === 'failure' ? 'When did it break?' : 'All checks over time'}</a>`
   return html`<section class="tip ${state ?? 'unreported'}" aria-label="State of ${visibleText(name)}">
   ${factLine({ repository, sha: tip.commit.sha, summary: tip.summary, verdicts, name, note })}
+  ${lastPassedView(view)}
 </section>`
+}
+
+/** Renders which commit of the branch was the last one to pass its required checks. */
+function lastPassedView({ repository, lastPassed }: RepositoryView): Html | string {
+  if (lastPassed === null) return ''
+  const { sha, date } = lastPassed
+  return html`<p class="facts" id="last-passed">Last commit that passed:
+    <a href="${pathOf(repository)}/commits/${sha}"><code>${shortId(sha)}</code></a> ${date ? html`<span class="faint">${formatAge(date)}</span>` : ''}</p>`
 }
 
 /** Renders the choice of a branch or tag, and the newest branches with their states. */

@@ -1,0 +1,114 @@
+import fc from 'fast-check'
+import type { Test } from 'tap'
+import { schemas } from '../../generated/schemas.ts'
+import { createDecisions } from '../../src/branches/decisions.ts'
+import { findLastPassed } from '../../src/branches/last-passed.ts'
+import { Turns } from '../../src/branches/turns.ts'
+import { requiredBy, rulesOfRef } from '../../src/domain/ref-rules.ts'
+import { verdictOf } from '../../src/domain/verdict.ts'
+import { BranchLists } from '../../src/git/history/branch-lists.ts'
+import { createGitQueue } from '../../src/git/history/cached-reads.ts'
+import { FirstParents } from '../../src/git/history/first-parents.ts'
+import { openUnchecked } from '../../src/git/opened-repository.ts'
+import { decide } from '../../src/git-http/push/gate.ts'
+import { asAdministrator } from '../helpers/changes.ts'
+import { openTestStore, type TestDatabase } from '../helpers/databases.ts'
+import { git, importGraph } from '../helpers/git.ts'
+import { addReport, addRepository } from '../helpers/records.ts'
+
+const CLIENT = { address: '192.0.2.1' }
+const CONTEXTS = ['build', 'ci/a', 'ci/b', 'lint']
+const PATTERNS = ['build', 'lint', 'ci/*', 'ci/a']
+const NOTHING = '0'.repeat(40)
+
+/** Parents of each commit, reports (commit, context, state), and the required patterns. */
+const histories = fc.record({
+  shape: fc.array(fc.tuple(fc.nat(), fc.option(fc.nat())), { minLength: 1, maxLength: 12 }),
+  reports: fc.array(
+    fc.tuple(
+      fc.nat(),
+      fc.constantFrom(...CONTEXTS),
+      fc.constantFrom('success', 'success', ...schemas.State.enum),
+    ),
+    { maxLength: 40 },
+  ),
+  required: fc.uniqueArray(fc.constantFrom(...PATTERNS), { minLength: 1, maxLength: 2 }),
+})
+
+/**
+ * Compares the last commit that passed with what the gate would let the branch move to, and with the
+ * verdict on each commit, in random histories with merges. Branches move and rules change between.
+ */
+export async function compareHistories(t: Test, database: TestDatabase, runs: number): Promise<void> {
+  const { store } = await openTestStore(t, database)
+  const queue = createGitQueue()
+  const decideAll = createDecisions(store, new Turns(store.engine.remote))
+  const parts = { lists: new BranchLists(queue), firstParents: new FirstParents(queue), decide: decideAll }
+  const created = await addRepository(store, 'acme/rocket', { commits: 0 })
+  const access = await store.access.find(null, null, 'acme', 'rocket')
+  const { repository } = access
+  if (!repository) throw new Error('the repository is not readable')
+  const opened = openUnchecked(repository.path)
+  const pusher = {
+    by: { kind: 'user', user: { id: -1, name: 'nobody' } },
+    repositoryId: repository.id,
+    repositoryName: 'acme/rocket',
+  } as unknown as Parameters<typeof decide>[0]['pusher']
+  let found = 0
+
+  await fc.assert(
+    fc.asyncProperty(histories, async ({ shape, reports, required }) => {
+      const parents = shape.map(([first, second], index) => {
+        const all = index === 0 ? [] : [first % index, ...(second === null ? [] : [second % index])]
+        return [...new Set(all)]
+      })
+      const ids = importGraph(repository.path, parents)
+      for (const [commit, context, state] of reports)
+        await addReport(
+          { store, repositoryId: repository.id, sha: ids[commit % ids.length] ?? '' },
+          context,
+          state,
+        )
+      await asAdministrator(store).rules.set(created, {
+        refPattern: 'main',
+        required: ['build', ...required],
+        bypass: [],
+      })
+      git(repository.path, 'update-ref', 'refs/heads/main', ids.at(-1) ?? '')
+
+      const rules = await store.rules.load(repository.id)
+      const patterns = requiredBy(rulesOfRef(rules, 'refs/heads/main'))
+      const chain: number[] = []
+      for (let at: number | undefined = ids.length - 1; at !== undefined; at = parents[at]?.[0])
+        chain.push(at)
+      let expected: string | null = null
+      for (const index of chain) {
+        const sha = ids[index] ?? ''
+        const { verdict } = verdictOf(await store.statuses.list(repository.id, sha), patterns)
+        const pushed = {
+          updates: [{ ref: 'refs/heads/main', old: NOTHING, new: sha }],
+          atomic: false,
+          signal: AbortSignal.timeout(60_000),
+        }
+        const { refusals } = await decide({ store, pusher, opened, rules }, pushed, {
+          repositoryUrl: 'http://localhost/acme/rocket',
+          authorizeAgain: async () => {},
+          onError: (error) => {
+            throw error
+          },
+        })
+        if ((verdict === 'success') !== (refusals.size === 0)) throw new Error(`the gate differs: ${sha}`)
+        if (verdict === 'success') expected ??= sha
+      }
+      const { commit, lookedAt } = await findLastPassed(parts, repository, { branch: 'main' }, CLIENT)
+      const position = chain.findIndex((index) => ids[index] === expected)
+      if (commit?.sha !== (expected ?? undefined))
+        throw new Error(`found ${commit?.sha}, expected ${expected}`)
+      if (lookedAt !== (expected === null ? chain.length : position + 1))
+        throw new Error(`looked at ${lookedAt}`)
+      if (commit) found++
+    }),
+    { numRuns: runs },
+  )
+  t.ok(found > runs / 10, `${found} of ${runs} histories have a commit that passed`)
+}
