@@ -190,6 +190,8 @@ for (const { name, program, start, run } of shells.slice(0, 1)) {
     for (const [args, code, stderr] of wrong) {
       t.match(await start(t, service, args).finished, { code, stderr }, args.join(' '))
     }
+    for (const args of [['--help'], ['run', '--help'], ['report', '-h']])
+      t.match(await start(t, service, args).finished, { code: 0, stdout: /^Reports the result/, stderr: '' })
   })
 
   t.test(`${name}: a hostile answer is printed on one line`, { buffered: true }, async (t) => {

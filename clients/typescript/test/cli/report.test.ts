@@ -127,6 +127,10 @@ t.test('report and get', async (t) => {
         ['get', '--sha'],
         /^commit-status: Option '--sha <value>' argument missing \(see commit-status get --help\)\n$/,
       ],
+      [
+        ['completion'],
+        /^commit-status: expected one of bash, zsh, fish \(see commit-status completion --help\)\n$/,
+      ],
       [['completion', 'fsh'], /got "fsh"; did you mean fish\?\n$/],
       [report, /--state must be one of/],
       [[...report, '--state', 'done'], /--state must be one of/],

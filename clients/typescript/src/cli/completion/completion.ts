@@ -13,10 +13,10 @@ export async function completion(args: string[]): Promise<number> {
   const shells = commandHelp.completion.words
   const [name = '', ...more] = positionals
   const shell = shells.find((each) => each === name)
-  if (!shell || more.length > 0)
-    throw new UsageError(
-      `expected one of ${shells.join(', ')}; got "${positionals.join(' ')}"${suggest(name, shells)}`,
-    )
+  if (!shell || more.length > 0) {
+    const got = name === '' ? '' : `; got "${positionals.join(' ')}"${suggest(name, shells)}`
+    throw new UsageError(`expected one of ${shells.join(', ')}${got}`)
+  }
   const rows = choices().map((words) => words.join('\t'))
   process.stdout.write(scripts[shell].replace('@CHOICES@', () => rows.join('\n')))
   return exitCodes.success

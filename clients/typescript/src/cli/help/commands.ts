@@ -39,7 +39,7 @@ const junit = ['FILE…', 'describe the test results in JUnit files'] as const
 const json = ['', 'print JSON'] as const
 const checkRun = {
   run: ['ID', 'pipeline that the report belongs to; an older one then replaces no newer one'],
-  began: ['TIME', 'when it began, in seconds since 1970, or like 2026-01-31T12:00:00Z'],
+  began: ['TIME', 'when it began, in seconds since 1970, or like 2026-01-31T12:00:00Z; now by default'],
 } as const
 /** What is said of a text field of the contract that has no line of its own below. */
 const textFields = Object.fromEntries(

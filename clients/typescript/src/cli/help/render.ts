@@ -21,7 +21,7 @@ Reports and reads the results of checks on commits.
 Commands:
 ${columns(commands)}
 
-commit-status COMMAND --help is about one command.
+commit-status COMMAND --help explains one command.
 
 Environment:
 ${columns(ENVIRONMENT)}
@@ -41,7 +41,10 @@ export function renderCommandHelp(
     ([option, [value, meaning]]) => [`--${option}${value && ` ${value}`}`, meaning] as const,
   )
   const codes = exitCodeTable.filter(({ commands }) => commands.includes(name))
-  const own = name === 'run' ? '\n  any other  that of COMMAND' : ''
+  const own =
+    name === 'run'
+      ? '\n  Otherwise that of COMMAND, which can be one of these too. 5 is only for --strict.'
+      : ''
   const sections = [
     `Usage: commit-status ${usage}`,
     `${summary.charAt(0).toUpperCase()}${summary.slice(1)}.${details ? `\n${details}` : ''}`,
