@@ -172,8 +172,22 @@ t.test('a check is one line, or two on a phone', async (t) => {
       if (sha === mixed) await checkAccess(t, page, `${width} px`)
     }
     t.equal(await page.getAttribute('[title^=long]', 'title'), names[3])
+    await page.goto(url)
+    const rows = await page
+      .locator('.history li')
+      .evaluateAll((rows) => rows.map((row) => row.getBoundingClientRect().height))
+    t.ok(Math.max(...rows) < 10 + lines * 27, `${width} px: commits of ${Math.max(...rows)} px`)
+    await checkWidth(t, page, `${width} px: a repository`)
+    const { y = 0 } = (await page.locator('h1').boundingBox()) ?? {}
+    if (width === 360) t.ok(y <= 96, `the content begins at ${y} px`)
   }
+  await page.click('#find')
+  t.ok(await page.getByText('Find', { exact: true }).isVisible(), 'the field of a commit is one tap away')
+  await checkWidth(t, page, 'the field of a commit')
+  await page.emulateMedia({ forcedColors: 'active' })
   await page.goto(`${url}/commits/${mixed}`)
+  t.ok(await page.getByText('ci/mac').first().isVisible(), 'forced colors')
+  await page.emulateMedia({ forcedColors: null })
   await page.locator('.note summary').first().click()
   t.ok(await page.getByText('when the tank is cold').first().isVisible(), 'a description opens')
   await checkWidth(t, page, 'an opened description')

@@ -20,8 +20,9 @@ export async function accessPage(pages: Pages, context: PageContext): Promise<vo
     async send(request: FastifyRequest<RepositoryRoute>, reply, repository, error: string | undefined) {
       const { owner, name } = repository
       const entries = await store.collaborators.list(repository)
+      const isMember = Boolean((await store.groups.find(owner, userOf(request).id))?.permission)
       const form = request.form ?? new URLSearchParams()
-      const content = accessView({ session: sessionOf(request), repository, entries, form, error })
+      const content = accessView({ session: sessionOf(request), repository, entries, isMember, form, error })
       return sendPage(reply, { title: `Access · ${owner}/${name}` }, content)
     },
 

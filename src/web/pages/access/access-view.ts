@@ -10,6 +10,8 @@ interface AccessView {
   session: Session
   repository: ReadableRepository
   entries: readonly AccessEntry[]
+  /** Whether the user may see the members of the owner. */
+  isMember: boolean
   /** What was sent; empty at first. */
   form: URLSearchParams
   error: string | undefined
@@ -40,10 +42,11 @@ export function accessView(view: AccessView): Html {
 
 function entryRow(view: AccessView, { user, permission, reason, lockedAt }: AccessEntry): Html {
   const { owner } = view.repository
+  const why = REASONS[reason](owner)
   return html`<tr>
   <th scope="row">${user ?? 'everyone'} ${lockedAt === null ? '' : html`<span class="badge pending">locked</span>`}</th>
   <td data-column="Access">${permission}</td>
-  <td data-column="Why">${REASONS[reason](owner)}</td>
+  <td data-column="Why">${reason === 'member' && view.isMember ? html`<a href="/${owner}#members">${why}</a>` : why}</td>
   <td class="action">${reason === 'granted' && user !== null ? changePermission(formsOf(view), user, permission) : ''}</td>
 </tr>`
 }

@@ -34,7 +34,7 @@ export function membersView(view: MembersView): Html {
   <h2 id="members">Members</h2>
   ${
     members.length === 0
-      ? html`<p class="empty">${owner.name} has no members.</p>`
+      ? html`<p class="empty">${owner.name} has no members${isAdmin(view) ? ' yet. Add the first one below' : ''}.</p>`
       : html`<div class="scroll" tabindex="0" role="group" aria-labelledby="members"><table>
     <thead><tr><th scope="col">User</th><th scope="col">Access to all repositories</th>${isAdmin(view) ? html`<th scope="col"><span class="sr">Actions</span></th>` : ''}</tr></thead>
     <tbody>${members.map((member) => memberRow(view, member))}</tbody>
