@@ -1,14 +1,24 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { constants, gzip } from 'node:zlib'
 import swagger from '@fastify/swagger'
 import type { FastifyInstance } from 'fastify'
 import { ServiceError } from '../errors.ts'
 import { etagOf, matchesEtag } from '../http/etag.ts'
+import { memoizePromise } from '../util/memoize.ts'
+import { firstOf, type Query } from './parts/query.ts'
+
+const compress = promisify(gzip)
 
 const ASSETS = resolve(import.meta.dirname, 'assets')
 /** Assets of Swagger UI. Its own page and routes are not used. */
 const SWAGGER_UI = fileURLToPath(new URL('static/', import.meta.resolve('@fastify/swagger-ui')))
+/** Names of these assets change with their content, so that browsers keep them for a year. */
+const KEPT = 'public, max-age=31536000, immutable'
+/** Bytes from which on compression is worth it. */
+const COMPRESSED_FROM = 1_024
 const CONTRACT = resolve(import.meta.dirname, '../../openapi.yaml')
 /** The contract as JSON, which takes a fiftieth of the time to read. */
 const DOCUMENT = resolve(import.meta.dirname, '../../generated/openapi.json')
@@ -39,16 +49,39 @@ const TYPES: Record<string, string> = {
   yaml: 'application/yaml; charset=utf-8',
 }
 
+/** Accepts gzip, and does not refuse it. */
+const GZIP = /(?:^|,)\s*gzip\s*(?:,|$|;\s*q=(?:1|0\.[0-9]*[1-9]))/i
+
+function swaggerUi(name: string): Buffer {
+  return readFileSync(resolve(SWAGGER_UI, name))
+}
+
+/** Returns the path of an asset of Swagger UI that changes with its content. */
+export function swaggerUiPath(name: 'swagger-ui.css' | 'swagger-ui-bundle.js'): string {
+  return `/assets/${name}?v=${versionOf(etagOf(swaggerUi(name)))}`
+}
+
+function versionOf(etag: string): string {
+  return etag.slice('W/"'.length, -1)
+}
+
 /** Serves static assets, the contract and the clients from memory. No file is larger than 2 MB. */
 export async function files(app: FastifyInstance): Promise<void> {
   // All responses share the same bytes; a string would be copied for each.
   const serve = (url: string, content: Buffer) => {
     const etag = etagOf(content)
+    // Once, when a browser asks for it: most servers are never asked for most files.
+    const compressed = memoizePromise(() => compress(content, { level: constants.Z_BEST_COMPRESSION }))
+    const isText = content.length >= COMPRESSED_FROM && !url.endsWith('.tgz')
     const type = TYPES[url.slice(url.lastIndexOf('.') + 1)] ?? 'text/plain; charset=utf-8'
-    app.get(url, (request, reply) => {
-      reply.header('cache-control', 'no-cache').header('etag', etag)
-      if (matchesEtag(request.headers['if-none-match'], etag)) reply.code(304).send()
-      else reply.type(type).send(content)
+    app.get<{ Querystring: Query<'v'> }>(url, async (request, reply) => {
+      const isKept = firstOf(request.query.v) === versionOf(etag)
+      reply.header('cache-control', isKept ? KEPT : 'no-cache').header('etag', etag)
+      if (isText) reply.header('vary', 'Accept-Encoding')
+      if (matchesEtag(request.headers['if-none-match'], etag)) return reply.code(304).send()
+      reply.type(type)
+      if (!isText || !GZIP.test(request.headers['accept-encoding'] ?? '')) return reply.send(content)
+      return reply.header('content-encoding', 'gzip').send(await compressed())
     })
   }
   const asset = (folder: string, name: string) =>
@@ -57,7 +90,7 @@ export async function files(app: FastifyInstance): Promise<void> {
   for (const name of ['style.css', 'page.js', 'ages.js', 'live.js', 'docs.css', 'docs.js'])
     asset(ASSETS, name)
   for (const name of ['icon', 'icon-failure', 'icon-pending', 'icon-success']) asset(ASSETS, `${name}.svg`)
-  for (const name of ['swagger-ui.css', 'swagger-ui-bundle.js']) asset(SWAGGER_UI, name)
+  for (const name of ['swagger-ui.css', 'swagger-ui-bundle.js']) serve(`/assets/${name}`, swaggerUi(name))
 
   for (const [name, path] of Object.entries(DOWNLOADS)) {
     if (existsSync(path)) serve(`/assets/${name}`, readFileSync(path))

@@ -171,6 +171,19 @@ t.test('pages are not cached, and assets are revalidated', async (t) => {
     t.equal(again.status, 304, path)
     t.equal(again.body, '')
   }
+  const docs = (await anonymous.get('/docs')).body
+  for (const name of ['swagger-ui-bundle.js', 'swagger-ui.css']) {
+    const path = new RegExp(`"(/assets/${name}[?]v=[^"]+)"`).exec(docs)?.[1] ?? ''
+    const kept = await anonymous.get(path, { headers: { 'accept-encoding': 'br;q=1, gzip' } })
+    t.equal(kept.headers.get('content-encoding'), 'gzip', path)
+    t.match(kept.headers.get('cache-control'), /max-age=31536000, immutable/, path)
+    const plain = await anonymous.get(`/assets/${name}?v=other`, {
+      headers: { 'accept-encoding': 'gzip;q=0' },
+    })
+    t.equal(plain.headers.get('content-encoding'), null)
+    t.equal(plain.headers.get('cache-control'), 'no-cache', 'another version is not kept')
+    t.equal(plain.body, kept.body)
+  }
 })
 
 t.test('the page of an owner lists what the user may see', async (t) => {

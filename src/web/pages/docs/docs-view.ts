@@ -1,8 +1,9 @@
+import { swaggerUiPath } from '../../files.ts'
 import { html } from '../../parts/html.ts'
 
-export const docsHead = html`<link rel="stylesheet" href="/assets/swagger-ui.css">
+export const docsHead = html`<link rel="stylesheet" href="${swaggerUiPath('swagger-ui.css')}">
 <link rel="stylesheet" href="/assets/docs.css">
-<script src="/assets/swagger-ui-bundle.js" defer></script>
+<script src="${swaggerUiPath('swagger-ui-bundle.js')}" defer></script>
 <script src="/assets/docs.js" defer></script>`
 
 export const docsView = html`<nav class="clients" aria-label="Clients"><a href="/docs/reference#samples">Samples in curl, TypeScript and Python</a>,
