@@ -41,9 +41,10 @@ const OPERATION: Edits = {
       operationId: listStates
       summary: List the states that reports can have
       x-access: read
+      x-scopes: [repo]
       security:
-        - bearerToken: [repo]
-        - accessToken: [repo]
+        - bearerToken: []
+        - accessToken: []
         - {}
       parameters:
         - $ref: '#/components/parameters/Owner'

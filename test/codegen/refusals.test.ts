@@ -20,6 +20,7 @@ const RECALL = `    delete:
       operationId: recallParcel
       summary: Recall a parcel
       x-access: write
+      x-scopes: [parcels]
       parameters:
         - $ref: '#/components/parameters/Owner'
         - $ref: '#/components/parameters/Repo'
@@ -116,6 +117,12 @@ const rejected: [what: string, find: string, replacement: string, names: RegExp]
   ],
   ['an x- key on a path', '/{repo}/parcels:\n', '/{repo}/parcels:\n    x-note: y\n', /"x-note"/],
   ['an x- key on the document', 'servers:', 'x-note: y\nservers:', /"x-note"/],
+  [
+    'a scope of a security scheme',
+    'accessKey: []',
+    'accessKey: [parcels]',
+    /scopes of tokens are named by x-scopes/,
+  ],
   ['another access', 'x-access: read', 'x-access: admin', /x-access must be "read" or "write"/],
   [
     'x-replaces-by with an unknown field',
@@ -176,12 +183,12 @@ const rejected: [what: string, find: string, replacement: string, names: RegExp]
     /send-parcel is not in camel case/,
   ],
   ['a method', '    delete:', '    options:', /"options"/],
-  ['two schemes at once', '- accessKey: [parcels]', '- accessKey: [parcels]\n    other: []', /single scheme/],
+  ['two schemes at once', '- accessKey: []', '- accessKey: []\n    other: []', /single scheme/],
   ['something beside a reference', "        '422':\n", "        '422':\n          links: {}\n", /"links"/],
   ['an unknown key of the document', 'openapi: 3.1.0', 'openapi: 3.1.0\nwebhook: {}', /webhook/],
   [
     'no access',
-    '      x-access: write\n      parameters',
+    '      x-access: write\n      x-scopes: [parcels]\n      parameters',
     '      parameters',
     /^DELETE .*number}: x-access must be "read" or "write"/,
   ],

@@ -152,7 +152,11 @@ function readOperation(
     anonymous: security.length === 0 || security.some((entry) => entries(entry).length === 0),
     security: (security.length > 0 ? security : [{}]).map((requirement) =>
       entries(requirement)
-        .map(([scheme, scopes]) => `${scheme}: ${list(scopes).map(String).sort().join(' ')}`)
+        .map(([scheme, scopes]) => {
+          // Until 1.3.0, scopes were among what a scheme requires.
+          const required = [...list(scopes), ...list(operation['x-scopes'])]
+          return `${scheme}: ${required.map(String).sort().join(' ')}`
+        })
         .join(' and '),
     ),
     parameters: [...list(item.parameters), ...list(operation.parameters)].map((parameter) => {

@@ -27,6 +27,7 @@ const OPERATION = [
   'description',
   'deprecated',
   'x-access',
+  'x-scopes',
   'x-replaces-by',
   'security',
   'parameters',
@@ -87,6 +88,7 @@ function readOperation(
     access: readAccess(operation, where),
     replacesBy: replacesBy === undefined ? null : text(replacesBy, `${where}: x-replaces-by`),
     ...readSecurity(document, operation, where),
+    scopes: list(operation['x-scopes']).map((scope) => text(scope, `${where}: x-scopes`)),
     parameters: readParameters(document, schemas, parameters, where),
     body: requestBody === undefined ? null : readBody(document, requestBody, where),
     replies: readReplies(document, object(operation.responses, `${where}: responses`), where),
@@ -109,9 +111,8 @@ function readSecurity(
   document: JsonObject,
   operation: JsonObject,
   where: string,
-): Pick<Operation, 'anonymous' | 'schemes' | 'scopes'> {
+): Pick<Operation, 'anonymous' | 'schemes'> {
   const schemes: string[] = []
-  const scopes = new Set<string>()
   const requirements = list(operation.security ?? document.security)
   let anonymous = requirements.length === 0
   for (const requirement of requirements) {
@@ -120,10 +121,11 @@ function readSecurity(
     if (entry === undefined) anonymous = true
     else {
       schemes.push(entry[0])
-      for (const scope of list(entry[1])) scopes.add(text(scope, `${where}: scope`))
+      // Tools know scopes of OAuth alone there.
+      if (list(entry[1]).length > 0) throw new SpecError(`${where}: scopes of tokens are named by x-scopes`)
     }
   }
-  return { anonymous, schemes, scopes: [...scopes] }
+  return { anonymous, schemes }
 }
 
 function readBody(document: JsonObject, value: JsonValue, where: string): Operation['body'] {
