@@ -3,6 +3,9 @@ import { errorsByStatus } from '../../../errors.ts'
 import { html } from '../../parts/html.ts'
 import { contractVersion, samples } from './samples.ts'
 
+/** The names of the contract where Node.js has those of earlier standards. */
+const NAMES: Record<number, string> = { 413: 'Content Too Large', 422: 'Unprocessable Content' }
+
 /** Samples, versions and errors: what readers of the contract ask for, made from it. */
 export const referenceView = html`<h1>Samples, versions and errors</h1>
 <p>How the <a href="/docs">API</a> is called, how it changes, and what its errors say.</p>
@@ -34,7 +37,7 @@ ${samples.flatMap(({ operationId, deprecated }) =>
 <h2 id="errors">Errors by status</h2>
 <p>These are the messages of the API, of git over HTTP and of the pages. Some name the field or the value as well.</p>
 ${errorsByStatus().map(
-  ([status, messages]) => html`<h3 id="${status}">${status} ${STATUS_CODES[status]}</h3>
+  ([status, messages]) => html`<h3 id="${status}">${status} ${NAMES[status] ?? STATUS_CODES[status]}</h3>
 <ul>
 ${messages.map((message) => html`<li>${message}</li>\n`)}</ul>
 `,
