@@ -224,6 +224,33 @@ for (const database of databases) {
     t.match((await branches('?limit=2', { 'if-none-match': etag })).json.branches, [{ sha: other }, all[1]])
   })
 
+  t.test(`${database.name}: a walk beside pushes sees each branch that stays exactly once`, async (t) => {
+    const { branches, path, commits } = await setUp(t, database)
+    const [sha = ''] = commits
+    const other = importCommits(path, 1)[0] ?? ''
+    const stays = Array.from({ length: 40 }, (_, index) => `b${100 + 2 * index}`)
+    gitWith(path, stays.map((name) => `create refs/heads/${name} ${sha}\n`).join(''), 'update-ref', '--stdin')
+    const seen: string[] = []
+    let [link, step]: [string, number] = ['?limit=3&match=b*', 0]
+    while (link !== '') {
+      const page = await branches(link)
+      seen.push(...(page.json.branches ?? []).map(({ name }) => name))
+      link = /^<(.*)>/.exec(page.headers.get('link') ?? '')?.[1] ?? ''
+      // Branches come and go before, at and after the place of the walk; others move.
+      const near = 100 + 2 * seen.length + 1
+      const lines = [near - 10, near, near + 10].map((number) => `update refs/heads/b${number} ${sha}`)
+      const gone = step++ % 2 === 0 ? [] : [`delete refs/heads/b${near}`]
+      const moved = `update refs/heads/${stays[step % stays.length]} ${step % 2 === 0 ? sha : other}`
+      gitWith(path, [...lines, moved, ''].join('\n'), 'update-ref', '--stdin')
+      if (gone.length > 0) gitWith(path, `${gone.join()}\n`, 'update-ref', '--stdin')
+    }
+    t.same(
+      seen.filter((name) => stays.includes(name)),
+      stays,
+    )
+    t.equal(new Set(seen).size, seen.length, 'none twice')
+  })
+
   t.test(`${database.name}: a page with a verdict looks at 300 branches`, async (t) => {
     const { branches, report, require, path, commits } = await setUp(t, database)
     const [sha = ''] = commits

@@ -12,7 +12,7 @@ import { startService } from '../../typescript/test/helpers/service.ts'
 import { checkout, environment, read, recipes } from './systems.ts'
 
 const run = promisify(execFile)
-const first = await startService(t, { commits: 5 })
+const first = await startService(t, { commits: 6 })
 t.jobs = 3
 t.setTimeout(120_000)
 
