@@ -1,7 +1,6 @@
 import { Blocked } from '../../auth/budget.ts'
 import { TAGS } from '../../domain/ref-names.ts'
-import { isBypassedBy, type RefRule, refRuleMatcher, requiredBy } from '../../domain/ref-rules.ts'
-import { explainVerdict } from '../../domain/verdict.ts'
+import { isBypassedBy, type RefRule, refRuleMatcher } from '../../domain/ref-rules.ts'
 import { ServiceError } from '../../errors.ts'
 import type { OpenedRepository } from '../../git/opened-repository.ts'
 import { readSymbolicRefs } from '../../git/refs/symbolic-refs.ts'
@@ -12,10 +11,11 @@ import { adviceOf, type Obstacle, type RuledOut } from './advice.ts'
 import { NO_OBJECT } from './commands.ts'
 import type { PushedRefs } from './proc-receive.ts'
 import { compareTips, type Move, peelToCommits } from './ref-graph.ts'
+import { findUnmetChecks } from './unmet-checks.ts'
 
 /** What is decided about a push. */
 interface GatedPush {
-  store: Pick<Store, 'rules' | 'statuses'>
+  store: Pick<Store, 'rules' | 'reportedContexts'>
   pusher: Pusher
   opened: OpenedRepository
   /** The rules before git started. */
@@ -147,25 +147,29 @@ async function decideRefs(
   const rulesNow = await store.rules.load(repositoryId)
   const ruled = await compare(rulesNow)
 
+  const wanted = ruled.flatMap(({ update, refs }) =>
+    refs.map(({ ref, rules }) => {
+      const comparison = (isTag(ref) ? tags : branches).get(update)
+      if (!comparison) throw new Error(`${update.ref} was not compared`)
+      return { update, ref, rules, ...comparison }
+    }),
+  )
+  const undecided = wanted.filter(({ refusal }) => refusal === null)
+  const reasonOf = await findUnmetChecks(store, repositoryId, undecided, signal)
+
   const refusals = new Map<string, string>()
   const ruledOut: RuledOut[] = []
   const bypasses = new Map<string, Set<RefUpdate>>()
-  for (const { update, refs } of ruled) {
-    signal.throwIfAborted()
-    for (const { ref, rules } of refs) {
-      const comparison = (isTag(ref) ? tags : branches).get(update)
-      if (!comparison) throw new Error(`${update.ref} was not compared`)
-      const { sha } = comparison
-      const refusal = comparison.refusal ?? (await unmetChecks(store, repositoryId, sha, rules))
-      if (refusal === null) continue
-      const { reason, obstacle } = refusal
-      if (obstacle !== null && isBypassedBy(rules, userId)) {
-        bypasses.set(reason, (bypasses.get(reason) ?? new Set()).add(update))
-        continue
-      }
-      refusals.set(update.ref, reason)
-      if (obstacle !== null) ruledOut.push({ ref, obstacle, sha })
+  for (const { update, ref, rules, sha, refusal } of wanted) {
+    const reason = refusal?.reason ?? reasonOf({ sha, rules })
+    if (reason === null) continue
+    const obstacle = refusal === null ? 'checks' : refusal.obstacle
+    if (obstacle !== null && isBypassedBy(rules, userId)) {
+      bypasses.set(reason, (bypasses.get(reason) ?? new Set()).add(update))
+      continue
     }
+    refusals.set(update.ref, reason)
+    if (obstacle !== null) ruledOut.push({ ref, obstacle, sha })
   }
 
   const advice = adviceOf(ruledOut, rulesNow, repositoryUrl)
@@ -175,17 +179,6 @@ async function decideRefs(
     for (const update of bypassed) if (refusals.has(update.ref)) bypassed.delete(update)
   if (bypasses.size > 0) await store.rules.recordBypasses(pusher, bypasses)
   return { refusals, advice }
-}
-
-/** Returns why a commit may not be pushed to a ref with rules yet; null if it has passed its checks. */
-async function unmetChecks(
-  store: GatedPush['store'],
-  repositoryId: number,
-  sha: string,
-  rules: readonly RefRule[],
-): Promise<RefRefusal | null> {
-  const { reason } = explainVerdict(await store.statuses.list(repositoryId, sha), requiredBy(rules))
-  return reason === null ? null : { reason, obstacle: 'checks' }
 }
 
 /** Compares branches with their tips. */

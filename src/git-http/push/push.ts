@@ -18,7 +18,7 @@ import type { PushRecorder } from './record.ts'
 import { PushReport, progress } from './report.ts'
 
 export interface PushOptions {
-  store: Pick<Store, 'rules' | 'statuses' | 'pushes'>
+  store: Pick<Store, 'rules' | 'reportedContexts' | 'pushes'>
   recorder: PushRecorder
   /** null: this server leaves nothing that tells whether its git has ended. */
   presence: Presence | null
