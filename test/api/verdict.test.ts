@@ -1,5 +1,6 @@
 import t, { type Test } from 'tap'
 import { asAdministrator } from '../helpers/changes.ts'
+import { git } from '../helpers/git.ts'
 import { startServer } from '../helpers/server.ts'
 
 const REPO = 'acme/rocket'
@@ -152,4 +153,19 @@ t.test('the deprecated `wait` holds no answer', async (t) => {
   await report('ci/build', 'success')
   const changed = await ask('?wait=25', { 'if-none-match': etag })
   t.match(changed, { status: 200, json: { verdict: 'success' } })
+})
+
+t.test('the id of an annotated tag gets 404 that says how to find the commit', async (t) => {
+  const { server, ask, sha } = await setUp(t)
+  const { path } = await server.store.repositories.get('acme', 'rocket')
+  git(path, '-c', 'user.name=x', '-c', 'user.email=x', 'tag', '--message=x', 'v1', sha)
+  const tag = git(path, 'rev-parse', 'v1')
+  const { status, json } = await ask('?branch=refs/tags/v1', {}, tag)
+  t.equal(status, 404)
+  t.match(
+    json.error,
+    /\. For an annotated tag, send the id of its commit: git rev-parse "TAG\^\{commit\}"\.$/,
+  )
+  t.notMatch((await ask('?branch=main', {}, tag)).json.error, 'annotated')
+  t.equal((await ask('?branch=refs/tags/v1', {}, git(path, 'rev-parse', 'v1^{commit}'))).status, 200)
 })

@@ -1,9 +1,10 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import t from 'tap'
 import { asAdministrator } from '../helpers/changes.ts'
-import { createCommits } from '../helpers/git.ts'
+import { createCommits, git } from '../helpers/git.ts'
 import { addReport } from '../helpers/records.ts'
 import { startServer } from '../helpers/server.ts'
+import { until } from '../helpers/until.ts'
 import { basic } from './client.ts'
 import { beginRpc, packet, pushBody } from './raw.ts'
 
@@ -11,19 +12,21 @@ const NONE = '0'.repeat(40)
 const FETCH = `${packet('command=fetch')}0001${packet('no-progress')}`
 
 t.test('fetches and pushes start few processes, also the first push of a server', async (t) => {
-  const server = await startServer(t)
-  const { store } = server
-  const { path, commits } = await server.createRepository('owner/demo')
-  const [tip = ''] = commits
-  const { id } = await store.repositories.get('owner', 'demo')
-  const authorization = basic('x', await server.createToken('owner'))
-  const url = `${server.url}/owner/demo.git`
   let started = 0
   const count = () => {
     started++
   }
   subscribe('child_process', count)
   t.teardown(() => unsubscribe('child_process', count))
+  const server = await startServer(t)
+  // It locks its files soon after it listens, which takes a process.
+  await until(() => started > 0)
+  const { store } = server
+  const { path, commits } = await server.createRepository('owner/demo')
+  const [tip = ''] = commits
+  const { id } = await store.repositories.get('owner', 'demo')
+  const authorization = basic('x', await server.createToken('owner'))
+  const url = `${server.url}/owner/demo.git`
   const startedBy = async (work: () => Promise<void>) => {
     started = 0
     await work()
@@ -68,4 +71,20 @@ t.test('fetches and pushes start few processes, also the first push of a server'
   for (const sha of [tip, next]) await addReport({ store, repositoryId: id, sha }, 'ci', 'success')
   const branches = Array.from({ length: 50 }, (_, index) => `refs/heads/ruled/${index}`)
   t.equal(await startedBy(() => push(...branches.map((ref) => `${NONE} ${tip} ${ref}`))), 4)
+
+  await asAdministrator(store).rules.set(
+    { owner: 'owner', name: 'demo', id },
+    { ...rule, refPattern: 'refs/tags/v*' },
+  )
+  const identity = ['-c', 'user.name=x', '-c', 'user.email=x']
+  const tags = [tip, next].map((sha, index) => {
+    git(path, ...identity, 'tag', '--message=x', `t${index}`, sha)
+    return git(path, 'rev-parse', `t${index}`)
+  })
+  const tag = (name: string, index: number) => `${NONE} ${tags[index % 2]} refs/tags/${name}${index}`
+  const many = Array.from({ length: 100 }, (_, index) => index)
+  t.equal(await startedBy(() => push(tag('v', 0))), 4, 'an annotated tag')
+  t.equal(await startedBy(() => push(...many.map((index) => tag('v1/', index)))), 4, 'many of them')
+  const withBranch = [`${NONE} ${tip} refs/heads/ruled/x`, tag('v2/', 0), tag('v2/', 1)]
+  t.equal(await startedBy(() => push(...withBranch)), 5, 'and a branch')
 })

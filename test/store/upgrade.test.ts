@@ -6,6 +6,8 @@ import t, { type Test } from 'tap'
 import { createBareRepository } from '../../src/git/repository.ts'
 import type { AuditFilter } from '../../src/store/audit/audit-log.ts'
 import type { StoreOptions } from '../../src/store/store.ts'
+import { basic } from '../git-http/client.ts'
+import { beginRpc, pushBody } from '../git-http/raw.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import { runCli } from '../helpers/cli.ts'
 import {
@@ -17,6 +19,7 @@ import {
   temporaryFolder,
 } from '../helpers/databases.ts'
 import { listEvents } from '../helpers/events.ts'
+import { createCommits } from '../helpers/git.ts'
 import { startInstance } from '../helpers/instance.ts'
 import { startServer, type TestServer } from '../helpers/server.ts'
 import { until } from '../helpers/until.ts'
@@ -74,6 +77,36 @@ async function load(t: Test, sql: string, dialect?: string): Promise<StoreOption
   return { dataDir }
 }
 
+/** A rule that version 0.3.0 stored and did not apply. */
+const TAG_RULE = `insert into branch_rules (repository_id, branch_pattern, required, created_at)
+  values (2, 'refs/tags/v*', '["ci/build"]', 1767225660)`
+
+/** Expects that it protects tags, and that the command line says since when. */
+async function expectTagRule(
+  t: Test,
+  server: TestServer,
+  token: string,
+  commit: string,
+  environment: NodeJS.ProcessEnv,
+): Promise<void> {
+  const push = async (ref: string) => {
+    const { request, answer } = beginRpc(
+      `${server.url}/acme/rocket.git`,
+      'git-receive-pack',
+      basic('x', token),
+    )
+    request.end(pushBody([`${'0'.repeat(40)} ${commit} ${ref}`], 'report-status'))
+    return (await answer).body.toString()
+  }
+  t.match(await push('refs/tags/v1'), 'ng refs/tags/v1 ci/build has not reported')
+  t.match(await push('refs/tags/w1'), 'ok refs/tags/w1')
+  const { stdout } = await runCli(['rule', 'list', 'acme/rocket', '--json'], environment)
+  t.match(JSON.parse(stdout), [
+    { branch: 'main', note: '' },
+    { branch: 'refs/tags/v*', note: 'protects tags since 0.4.0' },
+  ])
+}
+
 /** Expects the data of columns and tables that version 0.1.0 does not have. */
 async function expectAccountsAndRules(
   t: Test,
@@ -85,9 +118,8 @@ async function expectAccountsAndRules(
   t.match(lint, { name: 'lint', repositories: ['Acme/Rocket'], contexts: ['ci/lint*'], push: false })
   const answer = await report('acme/rocket', SHA, { state: 'success', context: 'ci/build' }, token)
   t.equal(answer.status, 403, 'a limited token stays limited')
-  t.same(await store.rules.load(repositoryId), [
-    { refPattern: 'main', required: ['ci/build', 'ci/lint*'], bypass: [{ id: 1, name: 'Alice' }] },
-  ])
+  const [rule] = await store.rules.load(repositoryId)
+  t.same(rule, { refPattern: 'main', required: ['ci/build', 'ci/lint*'], bypass: [{ id: 1, name: 'Alice' }] })
   t.match(await store.engine.kysely.selectFrom('sessions').selectAll().execute(), [
     { user_id: 1, address: '192.0.2.7', user_agent: /Firefox/ },
   ])
@@ -143,7 +175,9 @@ for (const file of readdirSync(folder)) {
     if (!expected) throw new Error(`${release}: add its contents to this test`)
     const path = join(temporaryFolder(t), 'rocket.git')
     await createBareRepository(path, 'sha1')
-    const options = await load(t, sql.replace('/srv/git/rocket.git', path), dialect)
+    const [commit = ''] = createCommits(path, 1)
+    const data = sql.replace('/srv/git/rocket.git', path)
+    const options = await load(t, release === '0.3.0' ? `${data}\n${TAG_RULE};` : data, dialect)
     const kind = dialect === 'postgres' ? postgres : sqlite
     // Version 0.1.0 imported such a repository, and later ones if its owner was trusted.
     chmodSync(join(path, 'config'), 0o666)
@@ -190,7 +224,10 @@ for (const file of readdirSync(folder)) {
       expected.users,
     )
     if (release !== '0.1.0') await expectAccountsAndRules(t, server, id, limited)
-    if (release === '0.3.0') await expectOwnersAndLinks(t, server)
+    if (release === '0.3.0') {
+      await expectOwnersAndLinks(t, server)
+      await expectTagRule(t, server, token, commit, environment)
+    }
     t.equal(
       (await asAdministrator(server.store).users.create('carol')).id,
       expected.lastUserId + 1,

@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
 import { asAdministrator } from '../../helpers/changes.ts'
-import { listEvents } from '../../helpers/events.ts'
+import { listEvents, listPushes } from '../../helpers/events.ts'
 import { createCommits, git as gitSync } from '../../helpers/git.ts'
 import { addReport } from '../../helpers/records.ts'
 import { startServer } from '../../helpers/server.ts'
@@ -147,7 +147,7 @@ t.test('an event names fifty bypasses of a push, whose names are read as UTF-8',
 })
 
 t.test('tags and free branches beside a branch with rules are decided together', async (t) => {
-  const { raw, report, head, repository } = await setUp(t, 'beside')
+  const { raw, report, head, repository, rule } = await setUp(t, 'beside')
   await asAdministrator(store).rules.set(repository, { refPattern: 'main', required: ['ci'], bypass: [] })
   await report('success')
   const [other = ''] = createCommits(repository.path, 1, 'other')
@@ -166,6 +166,27 @@ t.test('tags and free branches beside a branch with rules are decided together',
   ])
   t.equal(gitSync(repository.path, 'for-each-ref', '--count=1', '--format=%(refname)', 'refs/tags/v2'), '')
   t.equal(gitSync(repository.path, 'for-each-ref', 'refs').split('\n').length, 1 + 1 + 200 + 500 + 2)
+
+  const pushed = async () => (await listPushes(store, { repository: 'owner/beside' })).slice(-1)
+  const [event] = await pushed()
+  t.equal((event?.details.updates.length ?? 0) + (event?.details.more ?? 0), 200 + 500 + 2)
+  t.notMatch(JSON.stringify(event), /refs\/heads\/main|refs\/tags\/v2/)
+  const bypasses = async () =>
+    (await listEvents(store, { repository: 'owner/beside' }))
+      .filter(({ action }) => action === 'rule.bypassed')
+      .map(({ details }) => details)
+  t.strictSame(await bypasses(), [], 'nobody may bypass a rule')
+
+  await asAdministrator(store).rules.set(repository, { ...rule, bypass: [owner] })
+  const next = commands.map((command) => command.replace(/(free|tags)\//, '$1/next/'))
+  t.strictSame((await raw(...next.map((command) => command.replace('next/v', 'v/')))).match(/ng [^\n]+/g), [
+    'ng refs/heads/main a branch with required checks cannot be pushed to by force',
+  ])
+  t.strictSame(
+    await bypasses(),
+    [{ ref: 'refs/tags/v/2', old: NONE, new: other, reason: 'ci has not reported' }],
+    'of the tags that have rules, the one that has not passed',
+  )
 })
 
 t.test('random pushes end as the rule in ten lines says', async (t) => {
