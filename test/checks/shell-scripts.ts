@@ -14,6 +14,7 @@ const scripts = [
   'clients/recipes/post-receive',
   'clients/recipes/pre-receive',
   'clients/recipes/red-branches',
+  'clients/recipes/release',
   'clients/recipes/update',
   'src/cli/completion/completion.bash',
   'src/packaging/launcher',

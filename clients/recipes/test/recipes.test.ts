@@ -1,5 +1,13 @@
 import { execFile } from 'node:child_process'
-import { cpSync, mkdtempSync, readdirSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  appendFileSync,
+  cpSync,
+  mkdtempSync,
+  readdirSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
@@ -12,7 +20,7 @@ import { startService } from '../../typescript/test/helpers/service.ts'
 import { checkout, environment, read, recipes } from './systems.ts'
 
 const run = promisify(execFile)
-const first = await startService(t, { commits: 6 })
+const first = await startService(t, { commits: 7 })
 t.jobs = 3
 t.setTimeout(120_000)
 
@@ -312,6 +320,42 @@ t.test('the last commit that passed is deployed, and red branches are named', as
   await report('success')
   t.equal(await deploy(), `deployed ${commit.sha}\n`)
   t.equal(await runRecipe('red-branches', branch), '')
+})
+
+t.test('a release publishes only what the push of its tag accepted', async (t) => {
+  const service = await first.again()
+  const { server, token, commit, path } = service
+  const cwd = checkout(t, service)
+  install(cwd)
+  appendFileSync(join(cwd, 'Makefile'), 'publish:\n\t@echo published\n')
+  git(cwd, 'checkout', '--quiet', commit.sha)
+  git(cwd, 'remote', 'set-url', 'origin', `${server.url}/acme/rocket.git`)
+  git(cwd, 'config', 'http.extraHeader', `Authorization: Bearer ${token}`)
+  for (const name of ['user.name', 'user.email']) git(cwd, 'config', name, 'release')
+  const own = environment(service)
+  const env = { ...own, RELEASE_TIMEOUT: '1s', PATH: `${cwd}:${own.PATH}` }
+  const release = (version: string) =>
+    run(join(recipes, 'release'), [version], { cwd, env }).then(
+      ({ stdout }) => [0, /published\n$/.test(stdout)],
+      ({ code, stdout }) => [code, /published/.test(stdout)],
+    )
+  t.strictSame(await release('1'), [7, false], 'no rule protects the tag')
+  const repository = await server.store.repositories.get('acme', 'rocket')
+  const rule = { refPattern: 'refs/tags/v*', required: ['ci/all'], bypass: [] }
+  await asAdministrator(server.store).rules.set(repository, rule)
+  t.strictSame(await release('1'), [4, false], 'nothing has reported')
+  const report = (state: string) =>
+    server.report('acme/rocket', commit.sha, { context: 'ci/all', state }, token)
+  await report('failure')
+  t.strictSame(await release('1'), [1, false])
+  t.equal(git(cwd, 'tag') + git(path, 'tag'), '')
+  await report('success')
+  t.strictSame(await release('1'), [0, true])
+  t.equal(git(path, 'rev-parse', 'v1^{commit}'), commit.sha)
+
+  git(path, 'tag', 'v2', 'main')
+  t.strictSame(await release('2'), [1, false], 'somebody else has created the tag')
+  t.equal(git(cwd, 'tag'), 'v1', 'a refused tag is not kept')
 })
 
 t.test('a merge button that obeys the rules', async (t) => {
