@@ -449,9 +449,11 @@ for (const database of databases) {
       const { kysely } = opened.engine
       const rowsBefore: number[] = []
       const { store, statements } = watchTransactions(opened, async () => {
-        for (const table of ['statuses', 'collaborators'] as const) {
+        for (const table of ['statuses', 'collaborators', 'tokens', 'sessions'] as const) {
           const rows = kysely.selectFrom(table).select((eb) => eb.fn.countAll<number>().as('rows'))
-          rowsBefore.push((await rows.where('repository_id', '=', 1).executeTakeFirstOrThrow()).rows)
+          const isOfUser = table === 'tokens' || table === 'sessions'
+          const counted = isOfUser ? rows : rows.where('repository_id', '=', 1)
+          rowsBefore.push((await counted.executeTakeFirstOrThrow()).rows)
         }
       })
       const insert = (table: string, columns: string, size: number, values: string) =>
@@ -481,7 +483,7 @@ for (const database of databases) {
 
       const few = await deleteUser('few', 3)
       const many = await deleteUser('many', 1_200)
-      t.equal(many.length, 4, 'one transaction that looks for many grants, and one for 500 repositories')
+      t.equal(many.length, 5, 'two that look for many grants and sessions, and one for 500 repositories')
       t.ok(Math.max(...many) <= Math.max(...few), `with as few statements as for 3: ${many}`)
 
       await insert('users', 'name, name_key, created_at', 6_000, `'u' || i, 'u' || i, 0`)
@@ -496,8 +498,26 @@ for (const database of databases) {
       rowsBefore.length = 0
       await asAdministrator(store).repositories.delete({ owner: 'acme', name: 'few1' })
       t.ok(
-        rowsBefore.slice(-2).every((rows) => rows > 0 && rows <= 5_000),
+        rowsBefore.slice(-4, -2).every((rows) => rows > 0 && rows <= 5_000),
         `the last transaction deletes at most 5,000 rows of each kind: ${rowsBefore}`,
+      )
+
+      const { id } = await asAdministrator(opened).users.create('robot')
+      const tokens = 'id, user_id, name, prefix, hash, scopes, created_at'
+      await insert('tokens', tokens, 1_100, `'t' || i, ${id}, 't' || i, 'p', 'h' || i, '', 0`)
+      await insert('sessions', 'hash, user_id, created_at, seen_at', 6_000, `'s' || i, ${id}, 0, 0`)
+      rowsBefore.length = 0
+      await asAdministrator(store).users.delete('robot')
+      t.same(rowsBefore.slice(2, 4), [1_100, 6_000], 'nothing was deleted before')
+      const [tokensLeft = 0, sessionsLeft = 0] = rowsBefore.slice(-2)
+      t.equal(tokensLeft, 0, 'tokens are revoked a step at a time, with an event each')
+      t.ok(sessionsLeft > 0 && sessionsLeft <= 5_000, `${sessionsLeft} sessions are left to the last one`)
+      const events = await listEvents(opened)
+      t.equal(events.filter(({ action }) => action === 'token.revoked').length, 1_100)
+      t.match(
+        events.filter(({ action, user }) => action === 'user.deleted' && user === 'robot'),
+        [{ details: { tokens: 1_100, sessions: 6_000 } }],
+        'all are counted',
       )
     })
   })

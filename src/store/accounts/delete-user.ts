@@ -3,8 +3,9 @@ import { type AccessChange, listChangesOfDeletion } from '../access/access-list.
 import type { Change, Transact } from '../audit/change.ts'
 import { findOwner, lockOwner, type Owner, ownsRepositories } from '../owners/owners.ts'
 import { checkMove, moveRepositories } from '../repositories/moves.ts'
-import { deleteMostChildren } from '../steps.ts'
+import { deleteMostChildren, INSERTED_ROWS } from '../steps.ts'
 import type { Queries } from '../tables.ts'
+import { revokeTokens } from './tokens.ts'
 import { countTokens, deleteSessions, findUser, getUser, type User } from './user-rows.ts'
 
 /** Who is deleted, and who gets the repositories. */
@@ -19,9 +20,9 @@ interface Deletion {
  * Deletes a user with all tokens, sessions and permissions. Statuses stay. A name of which
  * repository names are reserved stays taken: it becomes a group's.
  *
- * One transaction transfers the repositories and deletes the user. Of very many repositories or
- * grants, most are moved or deleted before it, in steps between which others can write. If that is
- * interrupted, the next call continues.
+ * One transaction transfers the repositories and deletes the user. Of very many repositories,
+ * grants, tokens or sessions, most are moved or deleted before it, in steps between which others can
+ * write. If that is interrupted, the next call continues.
  *
  * @param transferTo the user or group who gets the repositories
  * @returns how many repositories were transferred, and the access that changes by all of it, as it
@@ -41,6 +42,15 @@ export async function deleteUser(
   const changes = await listChangesOfDeletion(db, user, owner, newOwner)
   const grants = { table: 'collaborators', parent: 'user_id', order: 'repository_id' } as const
   await deleteMostChildren(transact, grants, user.id)
+  const hasManyTokens = (await countTokens(db, user.id)) > INSERTED_ROWS
+  const ended = {
+    tokens: hasManyTokens ? await revokeTokens(transact, user.id) : 0,
+    sessions: await deleteMostChildren(
+      transact,
+      { table: 'sessions', parent: 'user_id', order: 'hash' },
+      user.id,
+    ),
+  }
 
   for (let moved = 0; ; ) {
     const step = await transact(async (change) => {
@@ -48,7 +58,7 @@ export async function deleteUser(
       const deletion = await findDeletion(change.db, lock, name, transferTo)
       const moves = await transfer(change, deletion)
       const isLast = !deletion.owner || !(await ownsRepositories(change.db, deletion.owner.id))
-      if (isLast) await remove(change, deletion)
+      if (isLast) await remove(change, deletion, ended)
       return { moves, isLast }
     })
     moved += step.moves
@@ -88,11 +98,19 @@ async function transfer(change: Change, { owner, newOwner }: Deletion): Promise<
   return moves.length
 }
 
-/** Deletes the rows of a user, and records that. */
-async function remove(change: Change, { user, owner, newOwner }: Deletion): Promise<void> {
+/**
+ * Deletes the rows of a user, and records that.
+ *
+ * @param ended how many tokens and sessions were deleted before
+ */
+async function remove(
+  change: Change,
+  { user, owner, newOwner }: Deletion,
+  ended: { tokens: number; sessions: number },
+): Promise<void> {
   const { db } = change
-  const tokens = await countTokens(db, user.id)
-  const sessions = await deleteSessions(change, user.id)
+  const tokens = ended.tokens + (await countTokens(db, user.id))
+  const sessions = ended.sessions + (await deleteSessions(change, user.id))
   await db.deleteFrom('users').where('id', '=', user.id).execute()
   if (owner)
     await db

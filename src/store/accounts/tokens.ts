@@ -240,7 +240,7 @@ async function revokeToken(change: Change, id: string): Promise<void> {
  * @returns how many
  * @throws Refusal if there is no such user
  */
-async function revokeTokens(transact: Transact, userId: number): Promise<number> {
+export async function revokeTokens(transact: Transact, userId: number): Promise<number> {
   for (let revoked = 0; ; ) {
     const count = await transact(async (change) => {
       const user = await getUserById(change.db, userId)
