@@ -103,8 +103,16 @@ t.test('a user creates a token, and it works everywhere until it is revoked', as
 })
 
 t.test('a repository among many is found with the keyboard, with and without JavaScript', async (t) => {
-  for (let index = 0; index < 204; index++)
-    await server.createRepository(`team${index % 4}/service-${index}`, { commits: 0 })
+  const { kysely } = server.store.engine
+  for (let team = 0; team < 4; team++) {
+    const { id, path } = await server.createRepository(`team${team}/service-${team}`, { commits: 0 })
+    const row = kysely.selectFrom('repositories').selectAll().where('id', '=', id)
+    const { id: _, ...values } = await row.executeTakeFirstOrThrow()
+    const names = Array.from({ length: 50 }, (_, index) => `service-${team + 4 * (index + 1)}`)
+    // All in the files of the first.
+    const rows = names.map((name) => ({ ...values, name, name_key: name, path }))
+    await kysely.insertInto('repositories').values(rows).execute()
+  }
   for (const javaScriptEnabled of [true, false]) {
     const page = await openPage(t, { viewport: { width: 360, height: 800 }, javaScriptEnabled })
     await page.addInitScript(AXE)

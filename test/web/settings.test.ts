@@ -1,7 +1,7 @@
 import { rmSync } from 'node:fs'
 import t, { type Test } from 'tap'
 import { asAdministrator } from '../helpers/changes.ts'
-import { databases } from '../helpers/databases.ts'
+import { databases, sqlite } from '../helpers/databases.ts'
 import { git } from '../helpers/git.ts'
 import { createAccount, csrfOf, openPageClient } from '../helpers/page-client.ts'
 import { addReport } from '../helpers/records.ts'
@@ -567,10 +567,10 @@ for (const database of databases) {
       ['/settings/owners/acme/members', { user: 'nobody', access: 'read', from: 'none' }],
       ['/settings/owners/acme/names', { name: 'x' }],
     ]
-    const values = [
+    // A database may refuse a zero byte and half of a character. The rest does not depend on it.
+    const ofDatabase = ['a\0b', '\ud800']
+    const others = [
       '',
-      'a\0b',
-      '\ud800',
       '"><script>',
       "' or 1=1 --",
       '../..',
@@ -579,6 +579,7 @@ for (const database of databases) {
       '*',
       'x'.repeat(5_000),
     ]
+    const values = database === sqlite ? [...ofDatabase, ...others] : ofDatabase
     const csrf = csrfOf((await alice.get('/settings/tokens')).body)
     for (const [path, form] of forms)
       for (const field of Object.keys(form))
