@@ -223,7 +223,9 @@ for (const database of databases) {
     })
 
     t.test('all processes share the budget, it survives a restart, and it can be lifted', async (t) => {
-      const { server, path, ask, token } = await setUp(t, database)
+      const { server, path, ask, token } = await setUp(t, database, {
+        trustedProxies: [parseCidr('127.0.0.1')],
+      })
       t.equal(count(await fail(ask, LIMIT + 1), 429), 1)
       const other = await startAnother(t, server)
       const good = { headers: { authorization: `Bearer ${token}` } }
@@ -235,10 +237,21 @@ for (const database of databases) {
         AUTH_FAILURE_LIMIT: String(LIMIT),
       }
       const cli = (...args: string[]) => createProgram(environment).parseAsync(args, { from: 'user' })
-      await t.rejects(cli('blocked', 'lift', '192.0.2.7'), { name: 'Refusal' })
+      for (const address of ['192.0.2.7', '2001:db8::/64'])
+        await t.rejects(cli('blocked', 'lift', address), { name: 'Refusal' })
       await cli('blocked', 'lift', '127.0.0.1')
       t.equal(await ask(good.headers), 200, 'from the next request on')
       t.equal((await fetch(other + path, good)).status, 200, 'in every process')
+
+      const ipv6 = { 'x-forwarded-for': '2001:db8::1' }
+      await fail(ask, LIMIT, ipv6)
+      t.equal(await ask({ ...bad(), ...ipv6 }), 429)
+      t.same(
+        (await server.store.failures.list({ limit: LIMIT, window: 300 })).map(({ address }) => address),
+        ['2001:db8::/64'],
+      )
+      await cli('blocked', 'lift', '2001:db8::/64')
+      t.equal(await ask({ ...bad(), ...ipv6 }), 401, 'a network is lifted as "blocked list" names it')
       t.equal(await ask(bad()), 401)
     })
 

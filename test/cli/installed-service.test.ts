@@ -147,6 +147,7 @@ t.test('a value of the environment file is what systemd makes of it', async (t) 
     ['A="not closed', 'not closed'],
   ] as const)
     t.equal(parseEnvironmentFile(line).A, value, line)
+  t.same(parseEnvironmentFile('# A=x\n; B=y\n ;C=z\nD=1\n'), { D: '1' }, 'comments set nothing')
 })
 
 t.test('a misspelled variable in the environment file is refused', async (t) => {

@@ -1,6 +1,20 @@
 import t from 'tap'
 import { createCircuitBreaker } from '../src/circuit-breaker.ts'
 
+t.test('the first 401 is why nothing more is sent, and only a token is refused', async (t) => {
+  const answer = (status: number, body: string) => ({ status, headers: new Headers(), body })
+  const breaker = createCircuitBreaker({ token: true })
+  breaker.record(answer(403, 'forbidden'))
+  t.equal(breaker.refusal(), null)
+  // Several requests can be under way.
+  for (const body of ['first', 'second']) breaker.record(answer(401, body))
+  t.equal(breaker.refusal()?.body, 'first')
+
+  const anonymous = createCircuitBreaker({ token: false })
+  anonymous.record(answer(401, 'a token is needed'))
+  t.equal(anonymous.refusal(), null)
+})
+
 t.test('a shorter Retry-After does not end a longer pause', async (t) => {
   const breaker = createCircuitBreaker({ token: true })
   const answer = (status: number, seconds: string) => ({

@@ -2,7 +2,7 @@ import { symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { openUnchecked } from '../../../src/git/opened-repository.ts'
-import { readRefIds } from '../../../src/git/refs/ref-ids.ts'
+import { readRefFiles, readRefIds } from '../../../src/git/refs/ref-ids.ts'
 import { git, gitWith, replaceGit } from '../../helpers/git.ts'
 import { createSample, type SampleRepository } from '../sample-repository.ts'
 
@@ -73,6 +73,18 @@ t.test('what is not sorted is left to git', async (t) => {
     const ids = await readRefIds(openUnchecked(sample.path), ['refs/heads/a', 'refs/heads/none'], {})
     t.same([...ids], [['refs/heads/a', id]])
   }
+})
+
+t.test('a ref that git packs meanwhile is found', async (t) => {
+  const sample = await createSample(t)
+  const { path } = sample
+  const id = sample.commit()
+  git(path, 'update-ref', 'refs/heads/loose', id)
+  const { signal } = new AbortController()
+  // Asked before each ref is read.
+  signal.throwIfAborted = () => git(path, 'pack-refs', '--all', '--prune')
+  const ids = await readRefFiles(path, new Set(['refs/heads/loose']), signal)
+  t.same([...(ids ?? [])], [['refs/heads/loose', id]])
 })
 
 t.test('refs that cannot be read are unavailable, not missing', async (t) => {

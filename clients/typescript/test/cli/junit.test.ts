@@ -35,6 +35,16 @@ t.test('counts the tests of all files, and names as many as fit', async (t) => {
   t.equal(await describe(write('e.xml', failed(long))), `1 of 1 failed: ${long}`, 'in code points')
 })
 
+t.test(
+  'a file is older than the run only by more than two seconds, to which file systems round',
+  async (t) => {
+    const file = write('rounded.xml', passed)
+    utimesSync(file, 1_700_000_000, 1_700_000_000)
+    t.match(await readJunit([file], 1_700_000_000_000 + 2_000), { description: '1 passed' })
+    t.equal(await readJunit([file], 1_700_000_000_000 + 2_001), undefined)
+  },
+)
+
 t.test('warns of what cannot be read, and changes neither state nor exit code', async (t) => {
   const { server, token, commit } = await startService(t)
   const env = { COMMIT_STATUS_URL: server.url, COMMIT_STATUS_TOKEN: token }
