@@ -22,13 +22,15 @@ t.test('serves the contract unchanged', async (t) => {
     entries(path).map(([, operation]) => object(operation, 'an operation')),
   )
   t.same(operations.map(({ operationId }) => operationId).sort(), [
+    'getLastPassed',
     'getVerdict',
+    'listBranches',
     'listStatuses',
     'reportStatus',
   ])
   t.same(
     operations.map((operation) => operation['x-access']).sort(),
-    ['read', 'read', 'write'],
+    ['read', 'read', 'read', 'read', 'write'],
     'including x- keys',
   )
   t.same(document.servers, [{ url: '/', description: 'This server' }])
@@ -45,8 +47,14 @@ t.test('every sample runs, and errors and deprecations are listed', async (t) =>
     Python: ['python3', '-c'],
   }
   const blocks = [...body.matchAll(/data-language="(\w+)">([^<]*)</g)]
-  t.equal(blocks.length, 3 * Object.keys(commands).length)
-  const expected = [/"state":"pending"/, /"statuses":\[\{/, /"verdict":"pending"/]
+  const expected = [
+    /"state":"pending"/,
+    /"statuses":\[\{/,
+    /"verdict":"pending"/,
+    /"branch":"main","commit":null,"looked_at":1/,
+    /"branches":\[/,
+  ]
+  t.equal(blocks.length, expected.length * Object.keys(commands).length)
   for (const [index, [, language = '', text = '']] of blocks.entries()) {
     const [command = '', ...args] = commands[language] ?? []
     const code = text.replace(/&(?:amp|lt|gt|quot|#39);/g, (entity) => CHARACTERS[entity] ?? '')
