@@ -28,12 +28,16 @@ export interface Decision {
 interface Deciding {
   /** Patterns that each candidate must meet, beside those of its branches. */
   require: readonly string[]
+  /** Rules that count instead of those of the repository. */
+  rules?: readonly RefRule[] | undefined
   /** Returns whether a decision is the last one that is wanted. */
   isLast?(decision: Decision): boolean
 }
 
-/** Commits that are read at once: one statement on PostgreSQL, and few, since a commit may be large. */
-const READ_AT_ONCE = 10
+/** Commits that are read at once while it is not known how large they are. */
+const FIRST_READ = 10
+/** Contexts of commits that are read at once, as far as those before them tell. */
+const READ_AT_ONCE = 10_000
 /** Lists of patterns in memory. */
 const MAX_LISTS = 1_000
 
@@ -66,14 +70,21 @@ export function createDecisions(store: Pick<Store, 'rules' | 'reportedContexts' 
   /**
    * Reads the statuses of commits and the rules as they were at one moment: rules that are the same
    * before and after have held in between.
+   *
+   * @param earlier rules that were read before
    */
-  async function readTogether(repositoryId: number, shas: readonly string[]) {
-    for (;;) {
-      const before = await rules.load(repositoryId)
+  async function readTogether(
+    repositoryId: number,
+    shas: readonly string[],
+    loadRules: () => Promise<readonly RefRule[]>,
+    earlier: readonly RefRule[] | undefined,
+  ) {
+    for (let before = earlier ?? (await loadRules()); ; ) {
       const reported = await reportedContexts(repositoryId, shas)
-      const after = await rules.load(repositoryId)
+      const after = await loadRules()
       if (before === after || JSON.stringify(before) === JSON.stringify(after))
         return { rules: after, reported }
+      before = after
     }
   }
 
@@ -85,25 +96,29 @@ export function createDecisions(store: Pick<Store, 'rules' | 'reportedContexts' 
   return async (
     repositoryId: number,
     candidates: readonly Candidate[],
-    { require, isLast = () => false }: Deciding,
+    { require, rules: given, isLast = () => false }: Deciding,
     client: GitClient,
   ): Promise<Decision[]> => {
     const decisions: Decision[] = []
-    const step = engine.remote ? READ_AT_ONCE : 1
+    let together: Awaited<ReturnType<typeof readTogether>> = { rules: [], reported: [] }
+    // Where a statement is a round trip, few have many commits, but not many large ones.
+    let [start, end, size] = [0, 0, engine.remote ? FIRST_READ : 1]
+    const loadRules = async () => given ?? rules.load(repositoryId)
+    const read = async () => {
+      start = end
+      end = Math.min(start + size, candidates.length)
+      const shas = candidates.slice(start, end).map(({ sha }) => sha)
+      together = await readTogether(repositoryId, shas, loadRules, start === 0 ? undefined : together.rules)
+      const contexts = together.reported.reduce((sum, { length }) => sum + length, 0)
+      if (engine.remote) size = Math.ceil((READ_AT_ONCE * shas.length) / Math.max(contexts, shas.length))
+    }
     if (candidates.length > 0)
       await turns.run(client, async () => {
-        const next = candidates.slice(decisions.length, decisions.length + step)
-        const together = await readTogether(
-          repositoryId,
-          next.map(({ sha }) => sha),
-        )
-        for (const [index, { refs }] of next.entries()) {
-          const patterns = patternsOf(together.rules, refs, require)
-          const decision = decisionOf(together.reported[index] ?? [], patterns)
-          decisions.push(decision)
-          if (isLast(decision)) return true
-        }
-        return decisions.length === candidates.length
+        if (decisions.length === end) await read()
+        const patterns = patternsOf(together.rules, candidates[decisions.length]?.refs ?? [], require)
+        const decision = decisionOf(together.reported[decisions.length - start] ?? [], patterns)
+        decisions.push(decision)
+        return decisions.length === candidates.length || isLast(decision)
       })
     return decisions
   }

@@ -1,4 +1,5 @@
 import { BRANCHES, refsOfBranch, TAGS } from '../domain/ref-names.ts'
+import type { RefRule } from '../domain/ref-rules.ts'
 import { ServiceError } from '../errors.ts'
 import type { BranchLists } from '../git/history/branch-lists.ts'
 import type { GitClient } from '../git/history/cached-reads.ts'
@@ -14,6 +15,8 @@ export interface LastPassedQuery {
   branch: string
   /** Patterns of checks that are required beside those of rules. */
   require?: readonly string[]
+  /** Rules that count instead of those of the repository. */
+  rules?: readonly RefRule[]
   /** The commit after which to begin, in the order of first parents. Default: at the newest one. */
   after?: string
 }
@@ -39,7 +42,7 @@ export interface LastPassed {
 export async function findLastPassed(
   { lists, firstParents, decide }: { lists: BranchLists; firstParents: FirstParents; decide: Decide },
   repository: ReadableRepository,
-  { branch: sentName, require = [], after }: LastPassedQuery,
+  { branch: sentName, require = [], rules, after }: LastPassedQuery,
   client: GitClient,
 ): Promise<LastPassed> {
   const { branch, tip } = await findTip(lists, repository, sentName, client)
@@ -54,7 +57,7 @@ export async function findLastPassed(
   const refs = refsOfBranch(sentName)
   const candidates = history.ids.map((sha) => ({ sha, refs }))
   const isLast = ({ verdict }: Decision) => verdict === 'success' || verdict === null
-  const decisions = await decide(repository.id, candidates, { require, isLast }, client)
+  const decisions = await decide(repository.id, candidates, { require, rules, isLast }, client)
   const last = decisions.at(-1)
   const sha = candidates[decisions.length - 1]?.sha ?? null
   if (last?.verdict === null)

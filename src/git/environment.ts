@@ -123,5 +123,7 @@ export function gitEnvironment(
     GIT_ALLOC_LIMIT: largestBlock,
     GIT_ALLOW_PROTOCOL: '',
     GIT_TERMINAL_PROMPT: '0',
+    // Lists are written in blocks. Otherwise git writes each line of many alone.
+    GIT_FLUSH: '0',
   }
 }

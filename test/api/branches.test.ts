@@ -285,5 +285,5 @@ t.test('what did not change starts no process', async (t) => {
   t.notOk(existsSync(runs))
   createCommits(path, 1)
   await Promise.all([branches(), lastPassed('?branch=main')])
-  t.match(readFileSync(runs, 'utf8').split('\n'), { length: 3 }, 'one each after a push')
+  t.match(readFileSync(runs, 'utf8'), /^.*rev-list.*\n$/, 'one after a push, for its commits')
 })

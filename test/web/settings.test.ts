@@ -249,7 +249,13 @@ t.test('required checks are chosen from those that reported, previewed and saved
   t.equal(preview.status, 200)
   t.equal(preview.body.match(/class="badge failure">refused/g)?.length, 2, 'lint/* has not reported')
   t.match(preview.body, 'Nothing is saved yet.')
-  t.match((await send({ ...rule, required: '', change: 'preview' })).body, 'class="badge success">accepted')
+  t.match(preview.body, /<bdi>main<\/bdi> will have no passed commit until/)
+  const met = (await send({ ...rule, required: '', change: 'preview' })).body
+  t.match(met, 'class="badge success">accepted')
+  t.match(
+    met,
+    new RegExp(`The last passed commit of <bdi>main</bdi> will be\\s+<a href="[^"]*/commits/${commits[0]}">`),
+  )
   const refused = await send({ ...rule, context: '', change: 'preview' })
   t.equal(refused.status, 422, 'no exact name')
   t.notMatch(refused.body, 'would have got')

@@ -5,6 +5,7 @@ import type { FairQueue } from '../../util/fair-queue.ts'
 import { unavailable } from '../errors.ts'
 import { type OpenedRepository, openRepository, type RepositoryFiles } from '../opened-repository.ts'
 import type { ListLimits } from '../record-parser.ts'
+import { BranchFiles } from '../refs/branch-files.ts'
 import { readRefsState } from '../refs/head.ts'
 import { listRefs } from '../refs/list-refs.ts'
 import { isRefName } from '../refs/read-refs.ts'
@@ -38,10 +39,14 @@ export interface BranchList {
   more: boolean
 }
 
-/** Lists branches by name. Nothing is read of their commits, so that a long list costs little. */
+/**
+ * Lists branches by name. Nothing is read of their commits, so that a long list costs little, and a
+ * process is started only where git's files do not tell.
+ */
 export class BranchLists {
   readonly #limits: ListLimits
   readonly #lists: CachedReads<BranchList>
+  readonly #files = new BranchFiles()
   /** What git was asked about single branches. */
   readonly #tips: CachedReads<RefIds>
 
@@ -56,7 +61,7 @@ export class BranchLists {
     const { path } = repository
     return this.#lists.get(repository, path, client, {
       state: () => readRefsState(path),
-      read: (opened, signal) => readBranches(opened, this.#limits, signal),
+      read: (opened, signal) => this.#read(opened, signal),
     })
   }
 
@@ -84,30 +89,29 @@ export class BranchLists {
       }))
     return known.get(ref) ?? null
   }
-}
 
-async function readBranches(
-  repository: OpenedRepository,
-  { count, timeout }: ListLimits,
-  signal: AbortSignal,
-): Promise<BranchList> {
-  const tips: Tip[] = []
-  let [refs, unnamed] = [0, 0]
-  const take = ([ref = '', sha = '']: string[]) => {
-    refs++
-    if (refs > count) return
-    const name = nameOf(ref.slice(BRANCHES.length))
-    if (name === null) unnamed++
-    else tips.push({ name, sha })
+  async #read(repository: OpenedRepository, signal: AbortSignal): Promise<BranchList> {
+    const tips: Tip[] = []
+    const { count, timeout } = this.#limits
+    let [refs, unnamed] = [0, 0]
+    const take = ([ref = '', sha = '']: readonly string[]) => {
+      refs++
+      if (refs > count) return
+      const name = nameOf(ref.slice(BRANCHES.length))
+      if (name === null) unnamed++
+      else tips.push({ name, sha })
+    }
+    try {
+      // Sorted by the bytes of names, whose order in UTF-8 is that of code points.
+      const listed = await this.#files.list(repository.path, count + 1, signal)
+      for (const ref of listed ?? []) take(ref)
+      const options = { args: [`--count=${count + 1}`, BRANCHES], timeout, signal }
+      if (!listed) await listRefs(repository, ['refname', 'objectname'], options, take)
+    } catch (error) {
+      throw unavailable(repository.path, error)
+    }
+    return { tips, unnamed, more: refs > count }
   }
-  try {
-    // git sorts by the bytes of names, whose order in UTF-8 is that of code points.
-    const options = { args: [`--count=${count + 1}`, BRANCHES], timeout, signal }
-    await listRefs(repository, ['refname', 'objectname'], options, take)
-  } catch (error) {
-    throw unavailable(repository.path, error)
-  }
-  return { tips, unnamed, more: refs > count }
 }
 
 /** Returns a name as the contract's text; null if it is none. @param latin1 its bytes */

@@ -42,23 +42,36 @@ export interface FirstParentList {
   more: boolean
 }
 
+/** What is cached of a list. */
+type Walk =
+  | { isComplete: true; list: FirstParentList | null }
+  /** `after` is still to be found if it is there; the rest begins with the commit `at`. */
+  | { isComplete: false; ids: string[]; after: string | undefined; at: string }
+
 /** Commits of a segment that is read. */
 const SEGMENT = 1_000
-/** Bytes of ids in memory. The least recently used segments are dropped. */
-const MAX_BYTES = 48 * 1024 * 1024
-/** Milliseconds of one git process. What it has read until then stays. */
-const TIMEOUT = 10_000
+const LIMITS = { maxBytes: 48 * 1024 * 1024, timeout: 3_000 }
 /** Cached segments that are searched at once, in about a millisecond. */
 const SEARCHED_AT_ONCE = 500
+
+interface FirstParentLimits {
+  /** Bytes of ids in memory. The least recently used segments are dropped. */
+  maxBytes: number
+  /** Milliseconds of one git process. What it has read until then stays, so that the next goes on. */
+  timeout: number
+}
 
 /** Lists the commits that branches were at, by first parents (`git log --first-parent`). */
 export class FirstParents {
   readonly #queue: FairQueue
+  readonly #timeout: number
   readonly #segments: LRUCache<string, Segment>
   readonly #runs = new SharedRuns<FirstParentList | null>()
 
-  constructor(queue: FairQueue, maxBytes = MAX_BYTES) {
+  constructor(queue: FairQueue, limits: Partial<FirstParentLimits> = {}) {
+    const { maxBytes, timeout } = { ...LIMITS, ...limits }
     this.#queue = queue
+    this.#timeout = timeout
     this.#segments = new LRUCache({ maxSize: maxBytes, sizeCalculation: ({ ids }) => 200 + ids.length })
   }
 
@@ -81,39 +94,39 @@ export class FirstParents {
     const { stamps } = await filesState(['shallow', 'info/grafts'].map((name) => join(repository.path, name)))
     const prefix = `${repository.path}\0${stamps}\0`
 
-    const { ids, after, at } = await this.#walk(prefix, tip, wanted, client.signal)
-    const count = wanted.count - ids.length
-    if (at === null) return after === undefined ? { ids, more: false } : null
-    if (count === 0 && after === undefined) return { ids, more: true }
-    const rest = await this.#runs.join(
-      [prefix, at, after, count].join('\0'),
-      (signal) =>
-        runInSlot(this.#queue, repository, { ...client, signal }, (opened) =>
-          this.#read(opened, prefix, at, { after, count }, signal),
-        ),
+    const known = await this.#walk(prefix, tip, wanted, client.signal)
+    if (known.isComplete) return known.list
+    const find = async (opened: OpenedRepository, signal: AbortSignal) => {
+      // What this run has waited for may have read it.
+      const known = await this.#walk(prefix, tip, wanted, signal)
+      if (known.isComplete) return known.list
+      const { ids, after, at } = known
+      const rest = await this.#read(opened, prefix, at, { after, count: wanted.count - ids.length }, signal)
+      return rest && { ids: [...ids, ...rest.ids], more: rest.more }
+    }
+    return this.#runs.join(
+      [prefix, tip, wanted.after, wanted.count].join('\0'),
+      (signal) => runInSlot(this.#queue, repository, { ...client, signal }, (opened) => find(opened, signal)),
       client.signal,
     )
-    return rest && { ids: [...ids, ...rest.ids], more: rest.more }
   }
 
-  /**
-   * Lists what is cached.
-   *
-   * @returns the commits, what `after` is still to be found, and the commit with which the rest
-   * begins; null if there is no rest
-   */
+  /** Lists what is cached. */
   async #walk(
     prefix: string,
     tip: string,
     { after, count }: Wanted,
     signal: AbortSignal | undefined,
-  ): Promise<{ ids: string[]; after: string | undefined; at: string | null }> {
+  ): Promise<Walk> {
     const ids: string[] = []
     const size = tip.length / 2
     let sought = after === undefined ? undefined : Buffer.from(after, 'hex')
     for (let at = tip, searched = 1; ; searched++) {
       const segment = this.#segments.get(prefix + at)
-      if (segment === undefined) return { ids, after: sought && after, at }
+      if (segment === undefined)
+        return ids.length === count && !sought
+          ? { isComplete: true, list: { ids, more: true } }
+          : { isComplete: false, ids, after: sought && after, at }
       let from = 0
       if (sought) {
         const index = indexOfId(segment.ids, sought)
@@ -122,10 +135,10 @@ export class FirstParents {
       }
       for (; from < segment.ids.length; from += size) {
         const id = segment.ids.toString('hex', from, from + size)
-        if (ids.length === count) return { ids, after: undefined, at: id }
+        if (ids.length === count) return { isComplete: true, list: { ids, more: true } }
         ids.push(id)
       }
-      if (segment.next === null) return { ids, after: sought && after, at: null }
+      if (segment.next === null) return { isComplete: true, list: sought ? null : { ids, more: false } }
       at = segment.next
       if (searched % SEARCHED_AT_ONCE === 0) await setImmediate(undefined, { signal })
     }
@@ -173,7 +186,7 @@ export class FirstParents {
     const args = ['rev-list', '--first-parent', ...limit, first, '--']
     let isComplete = false
     try {
-      const failure = await runGit(repository, args, output, TIMEOUT, signal)
+      const failure = await runGit(repository, args, output, this.#timeout, signal)
       if (failure)
         throw new RepositoryUnavailable(
           `git could not list the commits of ${repository.path}: ${failure.message}`,

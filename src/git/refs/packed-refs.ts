@@ -6,7 +6,8 @@ import { isMissing } from '../../errors.ts'
 const WINDOW = 64 * 1024
 /** Longer than any line, and than two of them. */
 const LINES = 16 * 1024
-const HEADER = /^# pack-refs with:.* sorted(?: |$)/
+/** The first line of a list that is sorted by the bytes of names. */
+export const SORTED_HEADER = /^# pack-refs with:.* sorted(?: |$)/
 
 /**
  * Finds refs in `packed-refs` (gitrepository-layout(5)), of which it reads few parts: git sorts the
@@ -35,7 +36,7 @@ export class PackedRefs {
     try {
       const { size } = await file.stat()
       const [header = ''] = (await readAt(file, 0, LINES)).split('\n', 1)
-      return new PackedRefs(file, size, HEADER.test(header))
+      return new PackedRefs(file, size, SORTED_HEADER.test(header))
     } catch (error) {
       await file.close()
       throw error

@@ -1,6 +1,7 @@
-import { writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
+import fc from 'fast-check'
 import t, { type Test } from 'tap'
 import { BranchLists } from '../../../src/git/history/branch-lists.ts'
 import { createGitQueue } from '../../../src/git/history/cached-reads.ts'
@@ -71,6 +72,65 @@ t.test('refs that did not change start no process', async (t) => {
   t.equal(await lists.list(repository, CLIENT), listed)
   t.equal(await lists.tipOf(repository, 'main', CLIENT), sha)
   writeFileSync(join(repository.path, 'refs/heads/new'), `${sha}\n`)
-  await t.rejects(lists.list(repository, CLIENT), { name: 'RepositoryUnavailable' })
+  const tips = ['main', 'new'].map((name) => ({ name, sha }))
+  t.same(await lists.list(repository, CLIENT), { tips, unnamed: 0, more: false }, 'nor does a push')
   t.equal(await lists.tipOf(repository, 'new', CLIENT), sha)
+  mkdirSync(join(repository.path, 'reftable'))
+  writeFileSync(join(repository.path, 'reftable/tables.list'), '')
+  await t.rejects(lists.list(repository, CLIENT), { name: 'RepositoryUnavailable' })
+})
+
+t.test('branches are those that git lists, wherever they are and whatever has moved', async (t) => {
+  const repository = await createRepository(t)
+  const { path } = repository
+  const commits = importCommits(path, 8)
+  const lists = new BranchLists(createGitQueue())
+  const fewLists = new BranchLists(createGitQueue(), { count: 5 })
+  const names = Array.from({ length: 12 }, (_, index) => `b${index % 3 ? '/' : '-'}${index}`)
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(fc.tuple(fc.nat(11), fc.option(fc.nat(7)), fc.nat(3)), { minLength: 1, maxLength: 6 }),
+      async (changes) => {
+        for (const [name, commit, pack] of changes) {
+          const ref = `refs/heads/${names[name]}`
+          git(path, 'update-ref', ...(commit === null ? ['-d', ref] : [ref, commits[commit] ?? '']))
+          if (pack === 0) git(path, 'pack-refs', '--all')
+          const lines = git(path, 'for-each-ref', '--format=%(refname:lstrip=2) %(objectname)', 'refs/heads')
+          const tips = lines
+            .split('\n')
+            .filter(Boolean)
+            .map((line) => {
+              const [name = '', sha = ''] = line.split(' ')
+              return { name, sha }
+            })
+          t.same(await lists.list(repository, CLIENT), { tips, unnamed: 0, more: false })
+          const few = { tips: tips.slice(0, 5), unnamed: 0, more: tips.length > 5 }
+          t.same(await fewLists.list(repository, CLIENT), few)
+        }
+      },
+    ),
+    { numRuns: 12 },
+  )
+})
+
+t.test('git lists what its files do not tell in order', async (t) => {
+  const repository = await createRepository(t)
+  const { path } = repository
+  const [sha = ''] = importCommits(path, 1)
+  const lists = new BranchLists(createGitQueue())
+  git(path, 'update-ref', 'refs/heads/a', sha)
+  git(path, 'pack-refs', '--all')
+  const file = join(path, 'packed-refs')
+  writeFileSync(file, `${sha} refs/heads/c\n${readFileSync(file, 'utf8').replace(/^#.*\n/, '')}`)
+  t.same(
+    (await lists.list(repository, CLIENT)).tips,
+    [
+      { name: 'a', sha },
+      { name: 'c', sha },
+    ],
+    'not sorted',
+  )
+  const lines = Array.from({ length: 300 }, (_, index) => `create refs/heads/n${1000 + index} ${sha}\n`)
+  gitWith(path, lines.join(''), 'update-ref', '--stdin')
+  t.equal((await lists.list(repository, CLIENT)).tips.length, 302, 'many files')
 })

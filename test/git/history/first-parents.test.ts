@@ -2,6 +2,7 @@ import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
+import { insteadOf } from '../../../src/errors.ts'
 import { RepositoryUnavailable } from '../../../src/git/errors.ts'
 import { createGitQueue } from '../../../src/git/history/cached-reads.ts'
 import { FirstParents } from '../../../src/git/history/first-parents.ts'
@@ -128,7 +129,7 @@ t.test('random histories are those of git, whatever is cached', async (t) => {
 t.test('memory is bounded, and what is dropped is read again', async (t) => {
   const repository = await createRepository(t)
   const commits = importCommits(repository.path, 2_500).reverse()
-  const history = new FirstParents(createGitQueue(), 25_000)
+  const history = new FirstParents(createGitQueue(), { maxBytes: 25_000 })
   const wanted = { after: commits[2_300], count: 300 }
   for (let times = 0; times < 2; times++)
     t.same(await history.list(repository, commits[0] ?? '', wanted, CLIENT), {
@@ -151,4 +152,34 @@ t.test('a history that git cannot read is unavailable, and a repaired one is rea
   t.same(await list(), { ids: [second, first], more: false })
   writeFileSync(join(repository.path, 'shallow'), `${second}\n`)
   t.same(await list(), { ids: [second], more: false }, 'a repository that becomes shallow')
+})
+
+t.test('a history that takes long is read in parts, each in its time', async (t) => {
+  const repository = await createRepository(t)
+  const commits = importCommits(repository.path, 2_500).reverse()
+  const [tip = ''] = commits
+  // Stops answering after 1,000 commits, as a slow git would.
+  replaceGit(t, '"$git" "$@" | head -n 1000; exec sleep 60')
+  const slow = new FirstParents(createGitQueue(), { timeout: 500 })
+  const list = () => slow.list(repository, tip, { after: commits[2_400], count: 5 }, CLIENT)
+  await t.rejects(list(), RepositoryUnavailable)
+  await t.rejects(list(), RepositoryUnavailable)
+  let page: Awaited<ReturnType<typeof list>> | undefined
+  // On a busy machine git may not have begun in time.
+  for (let times = 0; !page && times < 50; times++)
+    page = await list().catch(insteadOf(RepositoryUnavailable, undefined))
+  t.same(page, { ids: commits.slice(2_401, 2_406), more: true }, 'each went on where the last one ended')
+})
+
+t.test('who waits for a slot finds what was read before', async (t) => {
+  const repository = await createRepository(t)
+  const commits = importCommits(repository.path, 2_500).reverse()
+  const [tip = ''] = commits
+  const runs = countRuns(t)
+  const history = new FirstParents(createGitQueue(1))
+  const deep = [2_200, 2_100, 2_000].map((index) =>
+    history.list(repository, tip, { after: commits[index], count: 5 }, CLIENT),
+  )
+  for (const page of await Promise.all(deep)) t.match(page, { ids: { length: 5 }, more: true })
+  t.equal(runs(), 1)
 })

@@ -111,6 +111,8 @@ export interface paths {
          *        none of them has passed until it does.
          *     4. A request looks at 300 commits at most. If none of them passed and there are more, `commit` is null and `next`
          *        says where to go on, as `Link` does: that is not the same as no commit that passed.
+         *     5. A request reads a history for 3 seconds at most. Far down a long one, `after` may take more: the response is
+         *        `503`, what was read is kept, and the same request goes on from there.
          *
          *     To wait for a change, ask every few seconds, with the `ETag` of the last response as `If-None-Match`: while nothing
          *     changes the response is `304`.

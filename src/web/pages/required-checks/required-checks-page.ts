@@ -3,7 +3,7 @@ import { BRANCHES, TAGS } from '../../../domain/ref-names.ts'
 import { requiredBy, rulesOfRef, validateRule } from '../../../domain/ref-rules.ts'
 import { isTagPattern, noteOnPattern, refMatcher } from '../../../domain/rule-patterns.ts'
 import { explainVerdict } from '../../../domain/verdict.ts'
-import { insteadOf, Unavailable } from '../../../errors.ts'
+import { insteadOf, ServiceError, Unavailable } from '../../../errors.ts'
 import type { Ref, Refs } from '../../../git/refs/read-refs.ts'
 import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
 import { ruleState } from '../../../store/repositories/rules.ts'
@@ -42,6 +42,7 @@ export async function requiredChecksPage(pages: Pages, context: PageContext): Pr
     const refs = await context.refs.list(repository, gitClient(request)).catch(insteadOf(Unavailable, null))
     const branches = refs?.branches ?? []
     const rules = await store.rules.load(repository.id)
+    const others = rules.filter(({ refPattern }) => refPattern !== form.branch)
     const matches = refMatcher(form.branch)
     // The preview is of the branch that the pattern names, the first that matches, or the default.
     const isNamed = ({ name }: Ref) => name === form.branch
@@ -51,8 +52,7 @@ export async function requiredChecksPage(pages: Pages, context: PageContext): Pr
       (refs ? headOf(refs) : null)
     /** Returns what is required of a ref: other rules apply as well if this one does. */
     const requiredOf = (name: string) => {
-      const others = rules.filter(({ refPattern }) => refPattern !== form.branch && matches(name))
-      return requiredBy([...rulesOfRef(others, name), form])
+      return requiredBy([...(matches(name) ? rulesOfRef(others, name) : []), form])
     }
     const tags = (refs?.tags ?? []).filter(({ name }) => matches(`${TAGS}${name}`))
     const history =
@@ -61,6 +61,21 @@ export async function requiredChecksPage(pages: Pages, context: PageContext): Pr
         .history(repository, { first: ref.sha }, gitClient(request))
         .catch(insteadOf(Unavailable, null)))
     const commits = history?.commits ?? []
+    const lastPassed =
+      ref && form.isPreview && !isTagPattern(form.branch)
+        ? await context.branches
+            .lastPassed(
+              repository,
+              {
+                branch: `${BRANCHES}${ref.name}`,
+                rules: [...others, { refPattern: form.branch, required: form.required, bypass: [] }],
+              },
+              gitClient(request),
+            )
+            // No rule may match the branch, or it may be gone by now.
+            .catch(insteadOf(ServiceError, null))
+            .catch(insteadOf(Unavailable, null))
+        : null
     return pageQueue.render(request, async () => {
       const previewed = isTagPattern(form.branch)
         ? tags.map(({ name, sha }) => ({ subject: shownText(name), sha, ref: `${TAGS}${name}` }))
@@ -81,6 +96,7 @@ export async function requiredChecksPage(pages: Pages, context: PageContext): Pr
         recent: await recentContexts(store.matrix, repository.id, commits),
         branch: ref?.name ?? null,
         preview,
+        lastPassed,
         note: noteOnPattern(form.branch, refs && fullNames(refs)),
         form,
       })

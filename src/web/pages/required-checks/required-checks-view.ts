@@ -1,4 +1,5 @@
 import type { Session } from '../../../auth/session.ts'
+import type { LastPassed } from '../../../branches/last-passed.ts'
 import { shortId } from '../../../domain/commit-id.ts'
 import { TAGS } from '../../../domain/ref-names.ts'
 import type { RefRule } from '../../../domain/ref-rules.ts'
@@ -44,6 +45,8 @@ interface RequiredChecksView {
   /** The branch whose commits `recent` is of, and `preview` of a rule of branches; null if none. */
   branch: string | null
   preview: readonly Preview[]
+  /** The last commit of `branch` that would have passed; null if nothing can be said. */
+  lastPassed: LastPassed | null
   /** What to say about the pattern of the form; null if nothing. */
   note: string | null
   form: RuleForm
@@ -56,6 +59,7 @@ export function requiredChecksView(view: RequiredChecksView): Html {
   return html`${settingsHead(repository, PAGE)}
 <section aria-labelledby="rules">
   <h2 id="rules">Rules</h2>
+  <p class="hint">Today's rules decide about old commits too: a check that is required from now on has not reported on them.</p>
   ${
     rules.length === 0
       ? html`<p class="empty">There are no rules: every push is accepted.</p>`
@@ -98,7 +102,7 @@ function ruleRow({ session, repository }: RequiredChecksView, rule: RefRule): Ht
 </tr>`
 }
 
-function previewView({ branch, preview, form, note }: RequiredChecksView): Html {
+function previewView({ repository, branch, preview, lastPassed, form, note }: RequiredChecksView): Html {
   const item = ({ subject, sha, reason }: Preview) => html`<li class="commit">
   <span class="badge ${reason === null ? 'success' : 'failure'}">${reason === null ? 'accepted' : 'refused'}</span>
   <span class="subject">${subject}</span>
@@ -109,8 +113,20 @@ function previewView({ branch, preview, form, note }: RequiredChecksView): Html 
   <h2 id="preview">What the newest ${what} would have got</h2>
   ${preview.length === 0 ? html`<p class="empty">There are no ${isOfTags ? 'tags that match' : 'commits'}.</p>` : html`<ul class="list">${preview.map(item)}</ul>`}
   ${note === null ? '' : html`<p class="hint">${shownText(form.branch)}: ${shownText(note)}.</p>`}
+  ${lastPassed === null ? '' : html`<p class="hint" id="last-passed">${lastPassedText(repository, lastPassed)}</p>`}
   <p class="hint">Nothing is saved yet.</p>
 </section>`
+}
+
+function lastPassedText(
+  { owner, name }: ReadableRepository,
+  { branch, commit, lookedAt, next }: LastPassed,
+): Html {
+  if (commit)
+    return html`The last passed commit of ${shownText(branch)} will be
+    <a href="/${owner}/${name}/commits/${commit.sha}"><code>${shortId(commit.sha)}</code></a>.`
+  const commits = next === null ? '' : html` among its newest ${lookedAt} commits`
+  return html`${shownText(branch)} will have no passed commit${commits} until the required checks report.`
 }
 
 function ruleForm({ session, repository, recent, form, rules }: RequiredChecksView): Html {

@@ -1,0 +1,54 @@
+import t from 'tap'
+import { createDecisions } from '../../src/branches/decisions.ts'
+import { Turns } from '../../src/branches/turns.ts'
+import { asAdministrator } from '../helpers/changes.ts'
+import { openTestStore, postgres } from '../helpers/databases.ts'
+import { addReport, addRepository } from '../helpers/records.ts'
+
+const CLIENT = { address: '192.0.2.1' }
+const shaOf = (index: number) => index.toString(16).padStart(40, '0')
+
+t.test('on PostgreSQL many commits are read at once, and large ones are not', async (t) => {
+  const { store } = await openTestStore(t, postgres)
+  const repository = await addRepository(store, 'acme/rocket', { commits: 0 })
+  const { id: repositoryId } = repository
+  const rule = { refPattern: 'main', required: ['ci'], bypass: [] }
+  await asAdministrator(store).rules.set(repository, rule)
+  const reads: number[] = []
+  let loads = 0
+  const decide = createDecisions(
+    {
+      engine: store.engine,
+      rules: {
+        ...store.rules,
+        load: (id) => {
+          loads++
+          return store.rules.load(id)
+        },
+      },
+      reportedContexts: (id, shas) => {
+        reads.push(shas.length)
+        return store.reportedContexts(id, shas)
+      },
+    },
+    new Turns(true),
+  )
+  const candidates = Array.from({ length: 300 }, (_, index) => ({
+    sha: shaOf(index),
+    refs: ['refs/heads/main'],
+  }))
+  await addReport({ store, repositoryId, sha: shaOf(250) }, 'ci')
+  const decisions = await decide(repositoryId, candidates, { require: [] }, CLIENT)
+  t.same(
+    decisions.flatMap(({ verdict }, index) => (verdict === 'success' ? [index] : [])),
+    [250],
+  )
+  t.same([reads, loads], [[10, 290], 3])
+
+  for (let context = 0; context < 500; context++)
+    for (const index of [0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
+      await addReport({ store, repositoryId, sha: shaOf(index) }, `c${context}`)
+  reads.length = 0
+  await decide(repositoryId, candidates.slice(0, 40), { require: [] }, CLIENT)
+  t.same(reads, [10, 20, 10])
+})
