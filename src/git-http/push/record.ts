@@ -23,8 +23,9 @@ export interface PushRecorderOptions {
   onError(error: unknown): void
 }
 
-/** Milliseconds that a push waits for another one of the same process. */
-const OWN_WAIT = 5_000
+/** Milliseconds that a push waits for the one on which it builds, and after which it looks again. */
+const MAX_WAIT = 5_000
+const LOOK_AGAIN = 250
 /** Milliseconds between two searches for pushes whose end was not recorded. */
 const INTERVAL = 10_000
 
@@ -59,8 +60,8 @@ export class PushRecorder {
 
   /**
    * Settles pushes to a repository whose server was killed, while its refs are still as git left
-   * them. Waits a while for pushes of this process to which git has moved the refs of the next one:
-   * were this server killed between the two, the refs would not tell that both were made.
+   * them. Waits a while for pushes to which git has moved the refs of the next one: were their
+   * server killed then, the refs would not tell that both were made.
    *
    * @param commands of the next push
    * @throws ServiceError while git still works on a push of a server that was killed
@@ -68,15 +69,23 @@ export class PushRecorder {
   async settleBefore(repositoryId: number, commands: readonly RefUpdate[] = []): Promise<void> {
     const { pushes, overdue, presence } = this.#options
     if (!presence) return
-    const deadline = performance.now() + OWN_WAIT
+    const deadline = performance.now() + MAX_WAIT
     const olds = new Map(commands.map(({ ref, old }) => [ref, old]))
-    for (const push of await pushes.listOpen(overdue, repositoryId)) {
-      const own = this.#own.get(push.id)
-      if (own && push.commands.some((command) => olds.get(command.ref) === command.new))
-        await Promise.race([own, delay(deadline - performance.now(), undefined, { ref: false })])
-      if ((await this.#settleEnded(push)) !== 'git runs') continue
-      const cause = new Error('git of a server that was killed still works on a push to the repository')
-      throw new ServiceError('unavailable', undefined, { cause })
+    const isBuiltOn = (push: OpenPush) => push.commands.some(({ ref, new: id }) => olds.get(ref) === id)
+    for (let open = await pushes.listOpen(overdue, repositoryId); ; ) {
+      const awaited: OpenPush[] = []
+      for (const push of open) {
+        const state = await this.#settleEnded(push)
+        if (state === 'git runs') {
+          const cause = new Error('git of a server that was killed still works on a push to the repository')
+          throw new ServiceError('unavailable', undefined, { cause })
+        }
+        if (state !== 'ended' && isBuiltOn(push)) awaited.push(push)
+      }
+      if (awaited.length === 0 || performance.now() >= deadline) return
+      const own = awaited.flatMap(({ id }) => this.#own.get(id) ?? [])
+      await Promise.race([...own, delay(LOOK_AGAIN)])
+      open = (await pushes.listOpen(overdue, repositoryId)).filter(isBuiltOn)
     }
   }
 

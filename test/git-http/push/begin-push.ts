@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import type { Test } from 'tap'
 import { openRepository } from '../../../src/git/opened-repository.ts'
 import { packet } from '../../../src/git-http/push/pkt-line.ts'
+import type { Presence } from '../../../src/git-http/push/presence.ts'
 import { Push } from '../../../src/git-http/push/push.ts'
 import { PushRecorder, type PushRecorderOptions } from '../../../src/git-http/push/record.ts'
 import type { Pusher, RefUpdate } from '../../../src/store/audit/audit.ts'
@@ -30,13 +31,14 @@ export function createPush(
   recorder: PushRecorder,
   repository: Repository,
   commands: RefUpdate[],
+  presence: Presence | null = null,
 ): Push {
   const by = { kind: 'user', user: { id: 1, name: 'ann' }, address: '192.0.2.1' } as const
   const pusher: Pusher = { by, repositoryId: repository.id, repositoryName: 'owner/demo' }
   return new Push({
     store,
     recorder,
-    presence: null,
+    presence,
     onError: (error) => t.error(error),
     pusher,
     repository: { ...repository, permission: 'write' },

@@ -2,6 +2,7 @@ import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
 import { openRepository } from '../../../src/git/opened-repository.ts'
 import { Presence } from '../../../src/git-http/push/presence.ts'
+import type { RefUpdate } from '../../../src/store/audit/audit.ts'
 import { openTestStore, sqlite, temporaryFolder } from '../../helpers/databases.ts'
 import { listPushes } from '../../helpers/events.ts'
 import { createCommits, git } from '../../helpers/git.ts'
@@ -26,38 +27,46 @@ t.test('a push whose report nobody reads is synced all the same, before it is re
   t.match(await listPushes(store), [{ details: { updates: [{ ref, old: NONE, new: tip }] } }])
 })
 
-t.test('a push begins after the one on which it builds is recorded', async (t) => {
-  const { store } = await openTestStore(t, sqlite)
-  const repository = await addRepository(store, 'owner/demo')
-  const { path } = repository
-  const [first = '', second = ''] = createCommits(path, 2, 'elsewhere')
-  const presence = new Presence(temporaryFolder(t))
-  // All open pushes of the repository are listed then, also those whose server is not stored.
-  const recorder = startRecorder(t, store, { presence, overdue: 0 })
-  t.teardown(async () => {
-    await recorder.close()
-    await presence.close()
-  })
-  const open = async () => (await store.pushes.listOpen(0)).length
-  const opened = await openRepository(repository)
-  const { signal } = new AbortController()
+for (const where of ['the same server', 'another server'])
+  t.test(`a push begins after the one on which it builds is recorded by ${where}`, async (t) => {
+    const { store } = await openTestStore(t, sqlite)
+    const repository = await addRepository(store, 'owner/demo')
+    const { path } = repository
+    const [first = '', second = ''] = createCommits(path, 2, 'elsewhere')
+    const folder = temporaryFolder(t)
+    const startInstance = () => {
+      const presence = new Presence(folder)
+      const recorder = startRecorder(t, store, { presence })
+      t.teardown(async () => {
+        await recorder.close()
+        await presence.close()
+      })
+      const create = (update: RefUpdate) => createPush(t, store, recorder, repository, [update], presence)
+      return { create }
+    }
+    const one = startInstance()
+    const other = where === 'the same server' ? one : startInstance()
+    const open = async () => (await store.pushes.listOpen(60_000)).length
+    const opened = await openRepository(repository)
+    const { signal } = new AbortController()
 
-  const made = { ref, old: NONE, new: first }
-  const push = await beginPush(t, store, recorder, repository, [made])
-  git(path, 'update-ref', ref, first)
-  const beside = createPush(t, store, recorder, repository, [{ ref: 'refs/heads/x', old: NONE, new: first }])
-  t.equal(await beside.begin(opened, signal), null, 'others do not wait')
-  const next = createPush(t, store, recorder, repository, [{ ref, old: first, new: second }])
-  const begun = next.begin(opened, signal)
-  await setTimeout(200)
-  t.equal(await open(), 2)
-  report(push, [made])
-  await push.end()
-  t.equal(await begun, null)
-  t.equal(await open(), 2)
-  for (const push of [beside, next]) await push.end()
-  t.equal(await open(), 0)
-})
+    const made = { ref, old: NONE, new: first }
+    const push = one.create(made)
+    t.equal(await push.begin(opened, signal), null)
+    git(path, 'update-ref', ref, first)
+    const beside = other.create({ ref: 'refs/heads/x', old: NONE, new: first })
+    t.equal(await beside.begin(opened, signal), null, 'others do not wait')
+    const next = other.create({ ref, old: first, new: second })
+    const begun = next.begin(opened, signal)
+    await setTimeout(400)
+    t.equal(await open(), 2)
+    report(push, [made])
+    await push.end()
+    t.equal(await begun, null)
+    t.equal(await open(), 2)
+    for (const push of [beside, next]) await push.end()
+    t.equal(await open(), 0)
+  })
 
 t.test('a push goes only from one state to the next', async (t) => {
   const { store } = await openTestStore(t, sqlite)
