@@ -3,7 +3,7 @@ import { constants, deflateRawSync, gzipSync } from 'node:zlib'
 import type { Test } from 'tap'
 import { basic, tryGit } from '../../git-http/client.ts'
 import { packOfDeltas } from '../../git-http/delta-pack.ts'
-import { beginRpc, pushBody, rpcText, workersIn } from '../../git-http/raw.ts'
+import { beginRpc, EMPTY_PACK, packet, pushBody, rpcText, workersIn } from '../../git-http/raw.ts'
 import { holdRequests, type Ongoing, readSlowly, sendSlowly } from '../../git-http/slow-clients.ts'
 import { freePort } from '../../helpers/free-port.ts'
 import { memoryOf } from '../../helpers/process.ts'
@@ -20,6 +20,8 @@ const LATE_CLONES = 15
 const LIMIT = 5_000
 const PUSH_LIMIT = 15_000
 const CROWD_LIMIT = 20_000
+/** Of a push that waits for its turn beside those that keep git busy: it is not lost. */
+const WAIT_LIMIT = 600_000
 const READ_LIMIT = 100
 /** nginx uses the processors too. */
 const READ_LIMIT_BEHIND_NGINX = 250
@@ -31,15 +33,21 @@ const ATTACKERS = (process.env.SOAK_ADDRESSES ?? '2,3,6,16').split(',').map(Numb
 const CONNECTIONS = 32
 /** Connections of each user. */
 const PUSHES = 2
+/** Of each user, pushes that are silent before their pack, and that wait for their turn. */
+const IDLE_PUSHES = 64
+/** Packets of 60 KB with options of a push. */
+const OPTIONS = 16
 const SPOOL = 512 * 1024 ** 2
 /** Bytes of the body of a fetch: nearly the most. */
 const FETCH = 9_900_000
+const NOTHING = Buffer.alloc(0)
 
 /**
  * Keeps git's requests going from several addresses and users, each just below the server's limits:
  * bodies of fetches that fill what they may take, clones that are read slowly, pushes that fill the
- * spool and go on slowly, and deltas of a large file. Others read, clone and push beside them. At
- * the end many clone at once. `SOAK_ADDRESSES` names how many attack.
+ * spool and go on slowly, that are silent before their pack, or that wait with many options and
+ * hardly read, and deltas of a large file. Others read, clone and push beside them. At the end many
+ * clone at once. `SOAK_ADDRESSES` names how many attack.
  */
 export async function attackGitPlaces(fixture: Fixture): Promise<Figures[]> {
   const { url, child } = await fixture.start({ SPOOL_MAX_BYTES: `${SPOOL}` })
@@ -73,7 +81,8 @@ async function attack(fixture: Fixture, readLimit: number): Promise<Figures[]> {
   const clone = (name: string) => run(folder, ['clone', '--quiet', '--bare', remote, name])
   const rows: Figures[] = []
   for (const count of ATTACKERS) {
-    const [clones, pushes, late, crowd] = [new Tally(), new Tally(), new Tally(), new Tally()]
+    const [clones, pushes, late] = [new Tally(), new Tally(), new Tally()]
+    const [waiting, crowd] = [new Tally(), new Tally()]
     const series = `${Date.now()}-${count}`
     const takeTurns = async (phase: string, isOver: (turn: number) => boolean) => {
       for (let turn = 0; !isOver(turn); turn++) {
@@ -91,9 +100,17 @@ async function attack(fixture: Fixture, readLimit: number): Promise<Figures[]> {
       const reads = await whileReading(readUrl, () => takeTurns('late', (turn) => turn === TURNS))
       const beside = `beside ${count} addresses`
       const deltas = pushDeltas(fixture, count)
-      attacks.push(deltas)
+      attacks.push(deltas, waitIdly(fixture, count))
+      const push = waiting.measure(() =>
+        run(
+          checkout,
+          ['push', '--quiet', remote, `HEAD:refs/heads/deltas-of-${series}`],
+          basic('x', tokens.alice),
+        ),
+      )
       for (let turn = 0; turn < LATE_CLONES; turn++)
         await late.measure(() => clone(`deltas-${turn}-of-${series}`))
+      await push
       const memory = memoryOf(pid, 'VmHWM')
       rows.push(
         clones.promise(`git places: a clone ${beside}`, 1, LIMIT),
@@ -101,6 +118,7 @@ async function attack(fixture: Fixture, readLimit: number): Promise<Figures[]> {
         { name: `git places: API reads while ${count} take places`, ...early },
         reads.promise(`git places: API reads ${beside}`, 0.99, readLimit),
         late.promise(`git places: a clone ${beside} and deltas`, 1, LIMIT),
+        waiting.promise(`git places: a push ${beside} and deltas`, 1, WAIT_LIMIT),
         {
           ...{ name: `git places: memory ${beside}: ${memory} MiB`, latencies: [], failures: [] },
           promise: { text: `< ${MEMORY} MiB`, kept: memory < MEMORY },
@@ -128,13 +146,15 @@ function begin({ url, large, tokens }: Fixture, count: number): Pick<Ongoing, 's
     ...{ url, connections },
     addresses: Array.from({ length: count }, (_, index) => `127.0.${network}.${index + 1}`),
   })
-  const command = `0070${'0'.repeat(40)} ${'1'.repeat(40)} refs/heads/main-of-mine\n`
+  const command = `${'0'.repeat(40)} ${'1'.repeat(40)} refs/heads/main-of-mine`
   const users = tokens.writers.slice(0, count).map((token) => basic('x', token))
   const spool = users.flatMap((authorization) => {
     const head = rpcText('mallory/own', 'git-receive-pack', { authorization, length: 100_000_000 })
     const size = Math.floor(SPOOL / (count + 1) / PUSHES)
+    const silent = Buffer.concat([Buffer.from(head, 'latin1'), pushBody([command], 'report-status', NOTHING)])
     return [
-      sendSlowly({ ...clients(2, PUSHES), bytesPerSecond: 1_100 }, head, command),
+      holdRequests(clients(5, IDLE_PUSHES), [silent, NOTHING], 290),
+      sendSlowly({ ...clients(2, PUSHES), bytesPerSecond: 1_100 }, head, packet(`${command}\n`)),
       holdRequests(clients(4, PUSHES), zipped('mallory/own', 'git-receive-pack', size, authorization), 600),
     ]
   })
@@ -160,6 +180,24 @@ function zipped(
     Buffer.concat([Buffer.from(withEncoding, 'latin1'), gzipSync(Buffer.alloc(size, '0'), options)]),
     deflateRawSync(Buffer.alloc(64 * 1024, '0'), options),
   ]
+}
+
+/** Each user has pushes wait, whose answers are read a few bytes at a time. */
+function waitIdly({ url, tokens }: Fixture, count: number): Pick<Ongoing, 'stop'> {
+  const command = `${'0'.repeat(40)} ${'1'.repeat(40)} refs/heads/idle`
+  const options = packet('x'.repeat(60_000)).repeat(OPTIONS)
+  const rest = Buffer.concat([Buffer.from(`${options}0000`), EMPTY_PACK])
+  const body = pushBody([command], 'report-status side-band-64k push-options', rest).toString('latin1')
+  const idle = tokens.writers.slice(0, count).map((token, index) => {
+    const request = rpcText('mallory/own', 'git-receive-pack', { authorization: basic('x', token), body })
+    const addresses = [`127.0.6.${index + 1}`]
+    return readSlowly({ url, addresses, connections: IDLE_PUSHES, bytesPerSecond: 4 }, request)
+  })
+  return {
+    stop: () => {
+      for (const { stop } of idle) stop()
+    },
+  }
 }
 
 /** Each user pushes deltas on a blob of 120 MB, again and again. */

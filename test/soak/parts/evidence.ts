@@ -3,6 +3,8 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 
 const root = resolve(import.meta.dirname, '../../..')
+/** The head of the table. */
+const HEAD = '| proof | what was done | outcome | commit | date |'
 const PAGE = 'test/soak/EVIDENCE.md'
 /** Of the files that are loaded, whatever is checked out meanwhile. */
 const COMMIT = currentCommit()
@@ -19,8 +21,9 @@ export function recordEvidence(proof: string, harm: string, outcome: string): vo
   const begin = `| \`${proof}\` | ${harm} |`
   const row = `${begin} ${outcome} | ${COMMIT} | ${new Date().toISOString().slice(0, 10)} |`
   const index = lines.findIndex((line) => line.startsWith(begin))
-  if (index === -1) lines.push(row)
-  else lines[index] = row
+  if (index >= 0) lines[index] = row
+  // Another table may follow.
+  else lines.splice(lines.indexOf('', lines.indexOf(HEAD)), 0, row)
   writeFileSync(page, `${lines.join('\n')}\n`)
 }
 
