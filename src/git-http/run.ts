@@ -28,6 +28,7 @@ import { SpooledStream } from './spooled-stream.ts'
 const ANSWERS_OF_CLIENT = 1 / 4
 
 const WAITING = 'The server is busy, and the push waits for its turn.'
+const TOO_LONG = 'Git took longer than it may here, and was stopped.'
 /** Each turn of the event loop starts one process, because that blocks it for milliseconds. */
 const inTurn = limitConcurrency(1)
 
@@ -127,7 +128,7 @@ export function createGitServer(options: GitServerOptions) {
     const signal = AbortSignal.any([whileWanted, stop.signal])
     const timer = setTimeout(() => {
       const cause = new Error('git took too long')
-      stop.abort(new ServiceError('unavailable', undefined, { cause }))
+      stop.abort(new ServiceError('unavailable', TOO_LONG, { cause }))
     }, timeout)
 
     let push: Push | null = null
@@ -166,7 +167,10 @@ export function createGitServer(options: GitServerOptions) {
       }
       await inTurn(() => setImmediate())
       signal.throwIfAborted()
-      begun = startService(opened, call, { body: content, push, answer, signal, timeout, onEnd })
+      const reportFailure = (error: unknown) =>
+        pushRequest && !whileWanted.aborted ? reportRefusal(pushRequest, tellInProtocol(call, error)) : null
+      const options = { body: content, push, answer, signal, timeout, reportFailure, onEnd }
+      begun = startService(opened, call, options)
     } catch (error) {
       await end()
       throw error

@@ -31,10 +31,15 @@ export interface ServiceOptions {
   push: Push | null
   /** For the body of git's answer; destroyed if that is incomplete. git waits while it is full. */
   answer: Writable
-  /** Stops all processes and cuts off the answer. */
+  /** Stops all processes; the answer is cut off, or ends with the report of a failed push. */
   signal: AbortSignal
   /** Milliseconds after which `signal` aborts. */
   timeout: number
+  /**
+   * Returns the report of a push that git has not reported, since it failed or was stopped. null: the
+   * answer is cut off.
+   */
+  reportFailure(error: unknown): Buffer | null
   /** Called once, when all processes have ended. The end of the answer waits for it. */
   onEnd(end: GitEnd): Promise<void>
 }
@@ -89,7 +94,7 @@ export function startService(
   call: GitCall,
   options: ServiceOptions,
 ): Promise<void> {
-  const { body, push, answer, signal, timeout, onEnd } = options
+  const { body, push, answer, signal, timeout, reportFailure, onEnd } = options
   const { promise: begun, resolve: begin, reject } = Promise.withResolvers<void>()
   const { child, ended } = startGit(
     repository,
@@ -109,14 +114,21 @@ export function startService(
   )
   const { pid, stdin, stdout, stdio } = child
   const tail = new AnswerTail()
-  const output = outputTo(answer, repository, call.service, push)
+  let failure: Buffer | null = null
+  const output = outputTo(answer, repository, call.service, push, () => failure)
   let preface = prefaceOf(call)
   let forget = () => {}
   if (call.step === 'rpc' && pid !== undefined) begin()
 
+  const fail = (error: unknown) => {
+    // A client that does not read what git says would not read the report either.
+    if (push && !push.report.isBegun && !output.writableNeedDrain) failure ??= reportFailure(error)
+    if (failure === null) answer.destroy(error instanceof Error ? error : new Error(String(error)))
+  }
+
   const stop = () => {
     reject(signal.reason)
-    answer.destroy(signal.reason)
+    fail(signal.reason)
     forget = emptyAndTerminate(pid, body, push ? INPUT_GRACE : 0)
   }
 
@@ -125,9 +137,9 @@ export function startService(
     const chunks: AsyncIterable<Buffer> | [] = stdout ?? []
     for await (const chunk of chunks) {
       tail.read(chunk)
-      push?.report.read(chunk)
+      if (failure === null) push?.report.read(chunk)
       if (output.writableNeedDrain) await drained(output, answer)
-      if (!answer.destroyed)
+      if (!answer.destroyed && failure === null)
         output.write(preface === '' ? chunk : Buffer.concat([Buffer.from(preface), chunk]))
       preface = ''
       begin()
@@ -135,14 +147,14 @@ export function startService(
   }
 
   const finish = async () => {
-    await passOn().catch((error: Error) => answer.destroy(error))
+    await passOn().catch(fail)
     const end = await ended
     signal.removeEventListener('abort', stop)
     forget()
     const reason = cannotOpen(repository.path, end.reason)
     // No effect if git has begun.
     reject(reason)
-    if (end.code !== 0 && (end.code === null || tail.isCut)) answer.destroy(reason)
+    if (end.code !== 0 && (end.code === null || tail.isCut || push?.report.isBegun === false)) fail(reason)
     await onEnd(end)
     output.end()
   }
@@ -225,6 +237,7 @@ function outputTo(
   repository: OpenedRepository,
   service: GitService,
   push: Push | null,
+  failure: () => Buffer | null,
 ): Writable {
   if (service === 'git-upload-pack') return answer
   const sync = push
@@ -232,6 +245,7 @@ function outputTo(
         push.report,
         () => push.sync(),
         () => push.advice,
+        failure,
       )
     : syncBeforeEnd(async () => {
         // Otherwise the push that follows would fail.

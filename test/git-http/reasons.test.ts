@@ -7,9 +7,10 @@ import { defaultMessage, type ErrorCode } from '../../src/errors.ts'
 import { StoreUnavailable } from '../../src/store/engine.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import { sqlite } from '../helpers/databases.ts'
+import { replaceGit } from '../helpers/git.ts'
 import { startServer } from '../helpers/server.ts'
 import { until } from '../helpers/until.ts'
-import { basic, createCheckout, tryGit, workFolder } from './client.ts'
+import { basic, createCheckout, git, tryGit, workFolder } from './client.ts'
 import { blockGit, finish, startGitServer, WHOLE } from './git-server.ts'
 import { beginRpc, packet, pushBody, servicesOf, spooledFiles } from './raw.ts'
 
@@ -160,4 +161,41 @@ t.test('what is found out late is said in the protocol of each client', async (t
   const { body: metrics } = await server.call('GET', '/metrics', { token: metricsToken })
   for (const service of ['git-receive-pack', 'git-upload-pack'])
     t.match(metrics, new RegExp(`_count\\{operation="${service}",status="503"\\} [12]\n`), 'the metrics know')
+})
+
+t.test('git prints why a push failed that git did not report, whatever it had said', async (t) => {
+  const limits = { pushTime: { any: 1_500, megabyte: 0, ref: 0, short: 2_000 } }
+  const { url, authorization } = await startGitServer(t, limits)
+  const checkout = await createCheckout(t, url)
+  const push = async (script: string) => {
+    replaceGit(t, `case "$1 $2 $3" in "receive-pack --stateless-rpc /"*) ${script};; esac; exec "$git" "$@"`)
+    return (await tryGit(checkout, ['push', url, 'HEAD:failed'], { authorization })).stderr
+  }
+  const rejected = '! [remote rejected] HEAD -> failed ('
+  const progress = `printf '000c\\002Hello.\\n'`
+  for (const said of [progress, `${progress}; printf '0fff\\001cut'`]) {
+    const stderr = await push(`${said}; exec sleep 30`)
+    t.match(stderr, 'remote: Hello.')
+    t.ok(stderr.includes(`${rejected}Git took longer than it may here`), stderr)
+  }
+  for (const said of ['true', progress]) says('unavailable', await push(`${said}; exit 1`), rejected)
+})
+
+t.test('git prints why a push of many refs is refused, though the report is short', async (t) => {
+  const { server, url, authorization } = await startGitServer(t)
+  const { open } = server.store.pushes
+  t.teardown(() => {
+    server.store.pushes.open = open
+  })
+  server.store.pushes.open = () => Promise.reject(new StoreUnavailable('away'))
+  const checkout = await createCheckout(t, url)
+  const tip = await git(checkout, ['rev-parse', 'HEAD'])
+  const names = Array.from({ length: 300 }, (_, index) => `refs/heads/${'x'.repeat(200)}-${1_000 + index}`)
+  writeFileSync(join(checkout, '.git/packed-refs'), names.map((name) => `${tip} ${name}\n`).join(''))
+  const args = ['push', url, 'refs/heads/x*:refs/heads/x*']
+  says('unavailable', (await tryGit(checkout, args, { authorization })).stderr, 'remote unpack failed: ')
+  const { request, answer } = beginRpc(url, 'git-receive-pack', authorization)
+  const commands = names.map((name) => `${'0'.repeat(40)} ${tip} ${name}`)
+  request.end(pushBody(commands, 'report-status side-band-64k'))
+  t.ok((await answer).body.length < 200, 'answers that nobody reads stay in memory')
 })

@@ -11,6 +11,8 @@ import { lengthOfPacket, MAX_CONTENT, PacketReader, packet } from './pkt-line.ts
 const REPORT = 1
 const PROGRESS = 2
 const ERROR = 3
+/** Bytes of names and reasons in the report of a refused push. */
+const MAX_REFUSAL = 64 * 1024
 
 /**
  * Reads git's report of a push (gitprotocol-pack(5)) from its answer: "unpack ok", "ok REF" or "ng
@@ -77,11 +79,13 @@ export class PushReport {
  *
  * @param report has read what is written to the stream
  * @param advice returns packets to send before the report
+ * @param failure returns the report if git gives none, otherwise null
  */
 export function syncBeforeReport(
   report: PushReport,
   sync: () => Promise<void>,
   advice: () => Buffer,
+  failure: () => Buffer | null,
 ): Transform {
   let passed = 0
   let isReporting = false
@@ -103,7 +107,7 @@ export function syncBeforeReport(
       if (isReporting) sync().then(() => done(null, Buffer.concat([advice(), rest])), done)
       else done()
     },
-    flush: (done) => void sync().then(() => done(null, part), done),
+    flush: (done) => void sync().then(() => done(null, failure() ?? part), done),
   })
 }
 
@@ -132,11 +136,19 @@ export function progress(text: string): Buffer {
   return Buffer.from(packet(String.fromCharCode(PROGRESS) + content), 'latin1')
 }
 
-/** Returns the answer that git would give if it refused all commands. */
+/**
+ * Returns the answer that git would give if it refused all commands, or, if that is long, the whole
+ * push: answers that nobody reads stay in memory.
+ */
 export function reportRefusal(request: PushRequest, reason: string): Buffer {
+  const { commands } = request
   // The rest of the report is Latin-1, in which this is UTF-8.
   const text = Buffer.from(reason).toString('latin1')
-  const lines = ['unpack ok\n', ...request.commands.map(({ ref }) => `ng ${ref} ${text}\n`)]
+  const length = commands.reduce((sum, { ref }) => sum + ref.length + text.length, 0)
+  const lines =
+    length > MAX_REFUSAL
+      ? [`unpack ${text}\n`]
+      : ['unpack ok\n', ...commands.map(({ ref }) => `ng ${ref} ${text}\n`)]
   const report = `${lines.map(packet).join('')}0000`
   if (!hasCapability(request, SIDE_BAND)) return Buffer.from(report, 'latin1')
   const packets: string[] = []

@@ -22,7 +22,12 @@ async function follow(isReport: boolean, advice = '') {
   }
   const report = new PushReport([])
   const stream = isReport
-    ? syncBeforeReport(report, sync, () => Buffer.from(advice, 'latin1'))
+    ? syncBeforeReport(
+        report,
+        sync,
+        () => Buffer.from(advice, 'latin1'),
+        () => null,
+      )
     : syncBeforeEnd(sync)
   const closed = new Promise<Error | undefined>((done) => {
     stream.on('error', done).on('end', () => {
@@ -69,6 +74,7 @@ t.test('advice comes just before the report, also if that was read ahead', async
     report,
     async () => {},
     () => Buffer.from(ADVICE, 'latin1'),
+    () => null,
   )
   const begin = progress('Unpacking')
   const parts = [begin.slice(0, 7), begin.slice(7) + REPORT].map((part) => Buffer.from(part, 'latin1'))
