@@ -76,6 +76,8 @@ const EXPLANATIONS: readonly string[] = [
   'No required patterns and no statuses',
   'A deployment can take it without asking again.',
   'A commit of a merged branch may have passed without what the branch has had since.',
+  '5. A request reads a history for 3 seconds at most.',
+  'Far down a long one, `after` may take more: the response is `503`, what was read is kept, and the same request goes on from there.',
   'Name at least one context exactly.',
   'The commit, or null if none of those looked at has passed.',
   'The newest commit has not passed, the one before has',

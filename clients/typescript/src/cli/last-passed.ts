@@ -1,5 +1,6 @@
 import { checkRequired, parse, wordsOf } from './arguments.ts'
 import { exitCodeOf, exitCodes } from './exit-codes.ts'
+import { isFullId } from './job.ts'
 import { findRepository, targetOptions } from './target.ts'
 import { noticeSlow, plain, print, printJson, say } from './terminal.ts'
 import { UsageError } from './usage-error.ts'
@@ -23,9 +24,16 @@ export async function lastPassed(args: string[], env: NodeJS.ProcessEnv): Promis
   const { branch, after, json } = values
   if (!branch) throw new UsageError('missing branch: give --branch NAME')
   checkRequired(require)
+  if (after !== undefined && !isFullId(after))
+    throw new UsageError(`--after: "${after}" is not a full commit id`)
   const { client, job: _, ...repository } = await findRepository(values, env)
 
-  const input = { ...repository, branch, ...(after && { after }), ...(require.length > 0 && { require }) }
+  const input = {
+    ...repository,
+    branch,
+    ...(after !== undefined && { after }),
+    ...(require.length > 0 && { require }),
+  }
   const result = await noticeSlow(client.getLastPassed(input))
   if (result.status === 304) throw new Error('the service answered 304 to a read without If-None-Match')
   if (result.status !== 200) {
