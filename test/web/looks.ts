@@ -8,6 +8,8 @@ const COLORS = ['color-contrast', 'link-in-text-block']
 /** The rows in the middle of a long table or list, which look like its first ones. */
 const MIDDLE = ':is(tr, .rows li):nth-child(n + 20):not(:last-child)'
 const WIDE = { width: 1280, height: 860 }
+/** What a wide window has at 200 %. */
+const ZOOMED = { width: 640, height: 430 }
 
 /**
  * Checks that the page that is shown fits its window and a wide one, and that it is accessible in
@@ -29,6 +31,8 @@ export async function checkLooks(t: Test, page: Page, what: string): Promise<voi
   )
   t.same(missing, [], `${what}: what names and describes elements is there`)
   const own = page.viewportSize() ?? WIDE
+  await page.setViewportSize(ZOOMED)
+  await checkWidth(t, page, `${what}, at 200 %`)
   await page.setViewportSize(WIDE)
   await checkWidth(t, page, what)
   await checkAccess(t, page, `${what}, light`)

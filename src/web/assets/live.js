@@ -16,6 +16,8 @@ let etag
 const shortest = () => (live.hasAttribute('data-pending') ? PENDING : SETTLED)
 let wait = shortest()
 let timer
+/** The latest request. Answers to earlier ones, which a hidden tab may have left, are ignored. */
+let latest = 0
 let asOf = new Date()
 
 /** Asks for the page after `wait`, unless nobody reads it. */
@@ -32,16 +34,19 @@ function say(why) {
 }
 
 async function poll() {
+  const request = ++latest
   try {
-    const response = await fetch(live.dataset.path, {
+    const response = await fetch(location.pathname + location.search, {
       headers: { 'x-live': '1', ...(etag && { 'if-none-match': etag }) },
       cache: 'no-store',
       // The session has ended: a redirect leads to the sign-in page.
       redirect: 'manual',
     })
+    const text = await response.text()
+    if (request !== latest) return
     if (response.status === 200) {
       etag = response.headers.get('etag')
-      update(await response.text())
+      update(text)
     } else if (response.status !== 304) {
       if (response.status < 500 && response.status !== 429) {
         say('This page has stopped updating. Reload it.')
@@ -56,6 +61,7 @@ async function poll() {
     }
     wait = response.status === 200 ? shortest() : Math.min(wait * SLOWER, LAST)
   } catch {
+    if (request !== latest) return
     say('The server cannot be reached; trying again.')
     wait = Math.min(wait * 2, LAST)
   }

@@ -43,4 +43,4 @@ function updateAges() {
 
 updateAges()
 setInterval(updateAges, 30_000)
-document.addEventListener('ages', updateAges)
+for (const event of ['ages', 'visibilitychange']) document.addEventListener(event, updateAges)

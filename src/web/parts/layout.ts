@@ -36,11 +36,17 @@ export function sendPage(
   const { live, rest = '', tab, icon } = options
   const { url, headers } = reply.request
   if (!live) return sendHtml(reply, renderPage(options, session, html`${content}${rest}`))
-  const region = html`<div id="live" data-path="${url}" data-tab="${tab ?? titleOf(options)}" data-icon="${icon ?? ICON}"
-  data-summary="${live.summary}" ${live.pending ? 'data-pending' : ''}>${content}</div>`
+  const region = (head: Html | '') =>
+    html`<div id="live" ${head} data-summary="${live.summary}"${live.pending ? ' data-pending' : ''}>${content}</div>`
   if (headers['x-live'] === undefined)
-    return sendHtml(reply, renderPage({ ...options, head: LIVE }, session, html`${region}${asOf()}${rest}`))
-  const body = region.toBuffer()
+    return sendHtml(
+      reply,
+      renderPage({ ...options, head: LIVE }, session, html`${region('')}${asOf()}${rest}`),
+    )
+  // The scripts of open pages of version 0.3.0 read the path.
+  const body = region(
+    html`data-path="${url}" data-tab="${tab ?? titleOf(options)}" data-icon="${icon ?? ICON}"`,
+  ).toBuffer()
   // Ages change all the time, and the script computes them.
   const etag = etagOf(body.toString('latin1').replace(/ data-age>[^<]*/g, ''))
   reply.header('etag', etag)
@@ -77,11 +83,11 @@ ${head ?? ''}
 <body>
 <a class="skip" href="#content">Skip to content</a>
 <header class="site">
-  <nav aria-label="Site">
-    <a class="brand" href="/"><img src="/assets/icon.svg" alt="" width="24" height="24">Commit Status</a>
-    <a href="/docs">API docs</a>
-    ${session.user ? accountLinks(session) : html`<a class="end" href="${signInLink(session)}">Sign in</a>`}
-  </nav>
+<nav aria-label="Site">
+<a class="brand" href="/"><img src="/assets/icon.svg" alt="" width="24" height="24">Commit Status</a>
+<a href="/docs">API docs</a>
+${session.user ? accountLinks(session) : html`<a class="end" href="${signInLink(session)}">Sign in</a>`}
+</nav>
 </header>
 ${session.message ? html`<p class="message" role="status">${shownText(session.message)}</p>` : ''}
 ${wide ? html`<div id="content">${content}</div>` : html`<main id="content">${content}</main>`}

@@ -1,5 +1,6 @@
 import { shortId } from '../../../domain/commit-id.ts'
 import { failingSince } from '../../../domain/failing-since.ts'
+import { allows } from '../../../domain/permissions.ts'
 import { COMBINED } from '../../../domain/states.ts'
 import type { Commit } from '../../../git/history/log-reader.ts'
 import type { Ref, Refs } from '../../../git/refs/read-refs.ts'
@@ -54,7 +55,7 @@ export function checksView(view: ChecksView): Html {
 <div class="titled"><h1>Checks${ref?.name ? html` of ${shownText(ref.name)}` : ''}</h1>
 ${refs.branches.length + refs.tags.length > 0 ? html`<div>${refChooser(`/${owner}/${name}/checks`, refs, ref)}</div>` : ''}</div>
 ${tip ? factLine({ repository, sha: tip.sha, summary: view.summary, verdicts: view.verdicts, listed: FAILING }) : ''}
-${columns.length === 0 ? html`<p class="empty">No statuses have been reported for the newest commits.</p>` : matrixView(view)}`
+${columns.length === 0 ? html`<p class="empty">No statuses have been reported for the newest commits.${allows(repository.permission, 'write') ? html` <a href="/settings/tokens?repository=${owner}/${name}#new">Create a token</a> with which CI reports them.` : ''}</p>` : matrixView(view)}`
 }
 
 function matrixView(view: ChecksView): Html {
@@ -107,7 +108,7 @@ ${more > 0 ? html`<p class="hint">and ${more} more in the first rows</p>` : ''}`
 function cellView(sha: string, cell: LinkedCell | undefined): Html {
   if (cell === undefined) return html`<td><span class="sr">no status</span></td>`
   const time = formatTime(cell.updated_at).replace('T', ' ').replace('Z', ' UTC')
-  const content = html`<span class="cell" title="${shortId(sha)}: ${cell.state}, ${time}"><span class="sr">${cell.state}</span></span>`
+  const content = html`<span title="${shortId(sha)}: ${cell.state}, ${time}"><span class="sr">${cell.state}</span></span>`
   const combined = COMBINED[cell.state]
   return html`<td class="${combined === cell.state ? combined : `${combined} ${cell.state}`}">${targetLink(cell.target_url, content)}</td>`
 }
