@@ -154,6 +154,7 @@ export const requests: Record<string, (store: Store) => Promise<unknown>> = {
   'the repositories of an owner': (store) => store.listing.list(7, 30, { owner: 'user500' }),
   'repositories by the beginning of a name': (store) => store.listing.search(7, 'repo', 30),
   'repositories of an owner by the beginning of a name': (store) => store.listing.search(7, 'user500/re', 30),
+  'repositories that were pushed to lately': (store) => store.listing.pushedLately(200),
   'a batch of pruning': (store) => removeCommits(store.engine, 500, [SHA, NEW_SHA], 1),
   'a user signing in': (store) => store.users.find('user9'),
 }

@@ -7,6 +7,7 @@ import { postgres, sqlite, type TestDatabase } from '../helpers/databases.ts'
 import { git, importCommits } from '../helpers/git.ts'
 import { createAccount, openPageClient } from '../helpers/page-client.ts'
 import { startServer } from '../helpers/server.ts'
+import { until } from '../helpers/until.ts'
 
 async function setUp(t: Test, database: TestDatabase = sqlite) {
   const server = await startServer(t, { database })
@@ -99,6 +100,10 @@ for (const database of [sqlite, postgres]) {
     const bob = openPageClient(server.url)
     await createAccount(server, 'bob')
     await bob.signIn('bob')
+    t.equal(items((await anonymous.get('/')).body, 'commit').length, 30, 'the first page waits for nothing')
+    const isFirst = async () =>
+      /^failure alice . zz-broken/.test(items((await anonymous.get('/')).body, 'commit')[0] ?? '')
+    await until(isFirst)
     for (const visitor of [anonymous, client, bob]) {
       const rows = items((await visitor.get('/')).body, 'commit')
       t.equal(rows.length, 30)

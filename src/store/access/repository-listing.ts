@@ -13,7 +13,7 @@ import {
 
 const { permission } = accessRules()
 
-/** Events among which pushes are looked for. */
+/** Events among which pushes are looked for: some milliseconds. */
 const EVENTS = 2_000
 
 /** A repository of a list. */
@@ -51,6 +51,18 @@ export function createRepositoryListing(engine: Engine, folder: string) {
       return row ? repositoryOf(row, folder) : null
     },
 
+    /** Returns the repository that had a name before it was renamed, if the user may read it. */
+    async findRenamed(userId: number, owner: string, name: string): Promise<ReadableRepository | null> {
+      const keys = repositoryKeys(owner, name)
+      const row = await repositoriesFor(kysely, userId)
+        .innerJoin('reserved_names', 'reserved_names.repository_id', 'repositories.id')
+        .innerJoin('owners as former', 'former.id', 'reserved_names.owner_id')
+        .where('former.name_key', '=', keys.owner)
+        .where('reserved_names.name_key', '=', keys.name)
+        .executeTakeFirst()
+      return row ? repositoryOf(row, folder) : null
+    },
+
     /** Returns up to `count` repositories that the user may write to, newest first. */
     async writable(userId: number, count: number): Promise<ListedRepository[]> {
       const rows = await visibleTo(userId)
@@ -74,14 +86,18 @@ export function createRepositoryListing(engine: Engine, folder: string) {
       return repositories.toSorted((one, other) => place(one) - place(other))
     },
 
-    /** Returns the ids of repositories that were pushed to lately, the last one first. */
-    async pushedLately(): Promise<number[]> {
+    /**
+     * Returns the ids of repositories that were pushed to lately, the last one first.
+     *
+     * @param events among which pushes are looked for
+     */
+    async pushedLately(events = EVENTS): Promise<number[]> {
       const newest = kysely
         .selectFrom('audit_events')
         .select(['action', 'repository_id'])
         .orderBy('time', 'desc')
         .orderBy('id', 'desc')
-        .limit(EVENTS)
+        .limit(events)
       const pushes = await kysely
         .selectFrom(newest.as('newest'))
         .select('repository_id')

@@ -39,8 +39,8 @@ export class Ranking {
   readonly #conditions = new LRUCache<number, Condition>({ max: MAX_REPOSITORIES, ttl: MAX_AGE })
   readonly #headLog: CommitLog
   readonly #store: Pick<Store, 'summaries' | 'repositories' | 'listing'>
-  #first: readonly number[] | undefined
-  #look: Promise<void> | undefined
+  #first: readonly number[] = []
+  #isLooking = false
   #nextLook = 0
 
   constructor(heads: CommitLog, store: Pick<Store, 'summaries' | 'repositories' | 'listing'>) {
@@ -49,19 +49,23 @@ export class Ranking {
   }
 
   /**
-   * Returns the ids of the repositories that come first on the server: the broken ones, then those
-   * that were pushed to lately. Only the first call waits until all have been looked at.
+   * The ids of the repositories that come first on the server: the broken ones, then those that were
+   * pushed to lately. Empty until all have been looked at.
    */
-  async first(late: Promise<unknown>): Promise<readonly number[]> {
-    if (!this.#look && performance.now() >= this.#nextLook) {
-      this.#look = this.#lookAtAll().finally(() => {
-        this.#look = undefined
+  get first(): readonly number[] {
+    return this.#first
+  }
+
+  /** Looks at all repositories if that is due. */
+  look(): void {
+    if (this.#isLooking || performance.now() < this.#nextLook) return
+    this.#isLooking = true
+    // A page later looks again if the database cannot be read now.
+    this.#lookAtAll()
+      .catch(() => {})
+      .finally(() => {
+        this.#isLooking = false
       })
-      // Whoever waits is told. A later page looks again.
-      this.#look.catch(() => {})
-    }
-    if (!this.#first) await Promise.race([this.#look, late])
-    return this.#first ?? []
   }
 
   async #lookAtAll(): Promise<void> {

@@ -52,7 +52,7 @@ export async function repositoriesPage(pages: Pages, options: PageContext): Prom
     const late = timeLimit()
     const q = firstOf(request.query.q).trim()
     const { after } = request.query
-    const list = q ? search(request, q) : after === undefined ? first(request, late) : named(request)
+    const list = q ? search(request, q) : after === undefined ? first(request, reply, late) : named(request)
     return send(request, reply, await list, late)
   })
 
@@ -131,12 +131,15 @@ export async function repositoriesPage(pages: Pages, options: PageContext): Prom
   }
 
   /** Lists the first repositories in the order of `placeOf`, of as many as a page lists. */
-  async function first(request: FastifyRequest, late: Promise<'slow'>): Promise<List> {
+  async function first(request: FastifyRequest, reply: FastifyReply, late: Promise<'slow'>): Promise<List> {
     const userId = viewerOf(request)
     const own = userId === null ? [] : await store.listing.writable(userId, LISTED)
     const others = await store.listing.list(userId, LISTED)
     // Somebody who may see fewer repositories sees all of them.
-    const known = others.length < LISTED ? [] : await store.listing.of(userId, await ranking.first(late))
+    const isPart = others.length === LISTED
+    const known = isPart ? await store.listing.of(userId, ranking.first) : []
+    // No page waits for it.
+    if (isPart) reply.raw.once('finish', () => ranking.look())
     const repositories = new Map([...known, ...own.sort(byName), ...others].map((one) => [one.id, one]))
     const candidates = [...repositories.values()]
       .slice(0, LISTED)

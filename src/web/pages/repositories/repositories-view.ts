@@ -55,7 +55,7 @@ function searchForm(q = ''): Html {
 
 function emptyView({ isSignedIn, canCreate, owner, q = '' }: RepositoriesView): Html {
   if (q !== '')
-    return html`No repository that you may see has an owner or a name that begins with “${shownText(q)}”.`
+    return html`No repository that you may see has an owner or a name that begins with “${shownText(q)}”. <a href="/?after=">All repositories</a>`
   if (owner !== undefined) return html`There are no repositories of ${owner} yet.`
   if (canCreate)
     return html`You do not have access to any repositories. <a href="${NEW}">Create one</a>, or ask the owner of one for access.`
@@ -78,9 +78,9 @@ function repositoryItem(row: RepositoryRow): Html {
       ? pill(row.summary)
       : html`<span class="badge unreported">${row.problem === 'slow' ? 'unknown' : row.problem}</span>`
   return html`<li id="r-${row.repository.id}">
-  ${badge}
-  <span><a class="faint" href="/${owner}">${owner}</a> / <a href="/${owner}/${name}"><strong>${name}</strong></a>${visibility === 'private' ? html` <span class="badge">private</span>` : ''}</span>
-  ${'commit' in row ? commitOf(row) : html`<span class="faint note">${PROBLEMS[row.problem]}</span>`}
+${badge}
+<span><a class="faint" href="/${owner}">${owner}</a> / <a href="/${owner}/${name}"><strong>${name}</strong></a>${visibility === 'private' ? html` <span class="badge">private</span>` : ''}</span>
+${'commit' in row ? commitOf(row) : html`<span class="faint note">${PROBLEMS[row.problem]}</span>`}
 </li>`
 }
 
@@ -90,10 +90,10 @@ function commitOf(row: CommitRow): Html {
   const path = `/${repository.owner}/${repository.name}/commits/${commit.sha}`
   const fact =
     summary.failed.length > 0
-      ? failedNames(summary, verdict ? [verdict] : [], path)
+      ? html`${failedNames(summary, verdict ? [verdict] : [], path)}${verdict?.unmet.length === 0 ? ' · meets the rules' : ''}`
       : verdict?.reason && shownText(verdict.reason)
   return html`<span class="faint note">${fact} <a href="${path}">${subjectOf(commit)}</a> ${shownText(commit.author)}</span>
-  <span class="faint">${ageOf(row)}</span>`
+<span class="faint">${ageOf(row)}</span>`
 }
 
 /** Renders since when the newest commit fails, or how old it is. */
