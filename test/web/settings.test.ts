@@ -543,6 +543,87 @@ t.test('what another admin has set meanwhile is not undone', async (t) => {
   t.equal(again.status, 303)
 })
 
+t.test('a form that was open meanwhile says what changed, and keeps what was typed', async (t) => {
+  const { server, alice, bob } = await setUp(t)
+  const { store } = server
+  const write = asAdministrator(store)
+  const { id } = await server.createRepository('alice/rocket')
+  const rocket = { owner: 'alice', name: 'rocket' }
+  const page = '/alice/rocket/settings'
+  const bobId = (await store.users.get('bob')).id
+  const csrf = csrfOf((await alice.get(page)).body)
+  const send = (end: string, form: Record<string, string>) =>
+    alice.send('POST', `${page}${end}`, { form: { csrf, ...form } })
+  const fieldOf = (body: string, name: string) => new RegExp(`name="${name}" value="([^"]*)"`).exec(body)?.[1]
+
+  // Another admin has set a rule: the second attempt replaces it knowingly.
+  const rule = { branch: 'main', required: 'ci/mine', bypass: 'bob', change: 'set' }
+  await write.rules.set({ id, ...rocket }, { refPattern: 'main', required: ['ci/theirs'], bypass: [] })
+  const refused = await send('/checks', { ...rule, seen: 'null' })
+  t.equal(refused.status, 422)
+  t.match(
+    refused.body,
+    'by now, which somebody else has set. Nothing was changed. It requires ci/theirs now;',
+  )
+  t.match(refused.body, />\s*ci\/mine<\/textarea>/)
+  t.match((await store.rules.load(id))[0]?.required, ['ci/theirs'])
+  const seen = fieldOf(refused.body, 'seen')?.replaceAll('&quot;', '"') ?? ''
+  t.equal((await send('/checks', { ...rule, seen })).status, 303)
+  t.match((await store.rules.load(id))[0]?.required, ['ci/mine'])
+  await write.rules.remove({ id, ...rocket }, 'main')
+  const removed = await send('/checks', { ...rule, seen })
+  t.match(removed.body, 'There is no such rule now; saving again creates it.')
+
+  // Another admin has changed the same access: the choice stays in its row.
+  await write.collaborators.set(rocket, bobId, 'read')
+  const late = await send('/access', { user: 'bob', access: 'none', from: 'write' })
+  t.equal(late.status, 422)
+  t.match(late.body, /aria-describedby="access-error"[^>]*>.*<option value="none" selected>/s)
+  t.match(late.body, 'id="access-error">The access of bob is &quot;read&quot; by now')
+  t.notMatch(late.body, 'id="user-error"')
+  await write.collaborators.set(rocket, bobId, null)
+  const gone = await send('/access', { user: 'bob', access: 'write', from: 'read' })
+  t.match(gone.body, 'id="user-error">The access of bob is')
+
+  // Another repository has the name.
+  await write.moves.rename(rocket, { owner: 'alice', name: 'missile' })
+  const renamed = await send('/checks', { ...rule, seen: 'null' })
+  t.equal(renamed.status, 404)
+  t.match(renamed.body, 'alice/rocket is called alice/missile by now. Nothing was changed.')
+  t.match(renamed.body, /<dt>Other required checks<\/dt><dd><div[^>]*>ci\/mine/, 'what was typed')
+  const stranger = await bob.submit('/settings/tokens', `${page}/checks`, rule)
+  t.equal(stranger.status, 404)
+  t.notMatch(stranger.body, 'missile', 'for its admins alone')
+  await write.moves.releaseName(rocket)
+  const { id: other } = await server.createRepository('alice/rocket', { commits: 0 })
+  for (const form of [
+    { change: 'delete', confirm: 'alice/rocket' },
+    { change: 'name', owner: 'alice', name: 'moon' },
+  ]) {
+    const { status, body } = await send('', { ...form, from: String(id) })
+    t.equal(status, 422)
+    t.match(body, 'The name alice/rocket belongs to another repository by now. Nothing was changed.')
+    t.match(body, `value="${form.confirm ?? form.name}"`)
+  }
+  t.equal((await store.repositories.get('alice', 'rocket')).id, other)
+
+  // Who is no admin any more.
+  await server.createRepository('carol/moon')
+  const moon = { owner: 'carol', name: 'moon' }
+  await write.collaborators.set(moon, bobId, 'admin')
+  const form = '/carol/moon/settings/access'
+  const open = csrfOf((await bob.get(form)).body)
+  await write.collaborators.set(moon, bobId, 'read')
+  const demoted = await bob.send('POST', form, {
+    form: { csrf: open, user: 'alice', access: 'read', from: 'none' },
+  })
+  t.equal(demoted.status, 403)
+  t.match(demoted.body, /<dt>User<\/dt><dd><div[^>]*>alice/)
+  const secret = { current: 'hunter2-secret', password: 'x', again: 'x' }
+  const password = await bob.send('POST', form, { form: { csrf: open, user: 'alice', ...secret } })
+  t.notMatch(password.body, 'hunter2')
+})
+
 for (const database of databases) {
   t.test(`${database.name}: no field takes what is no text of its kind`, async (t) => {
     const { server, alice } = await setUp(t, { database })

@@ -4,7 +4,8 @@ import { Refusal } from '../../domain/refusal.ts'
 import type { FindUser } from '../parts/find-user.ts'
 import { type Html, html } from '../parts/html.ts'
 import { csrfField } from '../parts/layout.ts'
-import { type Choice, choiceField, field, options } from './form.ts'
+import { copyButton } from '../parts/text.ts'
+import { type Choice, choiceField, field, fieldError, options } from './form.ts'
 
 /** What `PERMISSIONS` are called in a message about a user. */
 export const MAY: Record<Permission, string> = {
@@ -22,13 +23,8 @@ interface PermissionForms {
   admin: string
 }
 
-/** Renders a form that gives a user a permission. @param form what was sent; empty at first */
-export function givePermission(
-  forms: PermissionForms,
-  form: URLSearchParams,
-  button: string,
-  error: string | undefined,
-): Html {
+/** Renders a form that gives a user a permission. @param sent what was sent; empty at first */
+export function givePermission(forms: PermissionForms, button: string, { form, error }: Refused): Html {
   return html`<form method="post" action="${forms.action}">
     ${csrfField(forms.session)}<input type="hidden" name="from" value="none">
     ${field(
@@ -41,13 +37,50 @@ export function givePermission(
   </form>`
 }
 
-/** Renders a form that changes or removes the permission of a user. */
-export function changePermission(forms: PermissionForms, user: string, permission: Permission): Html {
+/**
+ * Renders what somebody has to do who has no account yet.
+ *
+ * @param link to the page where people sign in, in full
+ * @param isOpen whether the first sign-in creates the account
+ */
+export function invitation(link: string, isOpen: boolean): Html {
+  return html`<p class="hint">Who is new here ${isOpen ? 'signs in once with this link, and can be added then' : 'gets a password from an administrator, and signs in with this link'}:</p>
+  <div class="copy"><code id="invite">${link}</code>${copyButton('invite', 'the link')}</div>`
+}
+
+/** Renders a form that changes or removes the permission of a user. @param sent the form that was refused */
+export function changePermission(
+  forms: PermissionForms,
+  user: string,
+  permission: Permission,
+  sent?: Refused,
+): Html {
+  const refused = sent?.form.get('user') === user ? sent : undefined
+  const attributes = refused && html` aria-invalid="true" aria-describedby="access-error" autofocus`
   return html`<form class="choose" method="post" action="${forms.action}">
     ${csrfField(forms.session)}<input type="hidden" name="user" value="${user}"><input type="hidden" name="from" value="${permission}">
-    <select name="access" aria-label="Access of ${user}">${options([...choices(forms), ['none', 'none: remove']], permission)}</select>
+    <select name="access" aria-label="Access of ${user}"${attributes ?? ''}>${options([...choices(forms), ['none', 'none: remove']], refused?.form.get('access') ?? permission)}</select>
     <button class="quiet" type="submit">Change<span class="sr"> access of ${user}</span></button>
-  </form>`
+  </form>${fieldError('access', refused?.error)}`
+}
+
+/** A form that was refused, and why. */
+interface Refused {
+  form: URLSearchParams
+  error: string | undefined
+}
+
+/**
+ * Tells which form was refused: the one in the row of a user, as long as there is one, or the one
+ * that adds a user.
+ */
+export function refusedForms(
+  sent: Refused,
+  users: readonly (string | null)[],
+): { row?: Refused; add: Refused } {
+  const { form } = sent
+  const isOfRow = (form.get('from') ?? 'none') !== 'none' && users.includes(form.get('user'))
+  return isOfRow ? { row: sent, add: { form: new URLSearchParams(), error: undefined } } : { add: sent }
 }
 
 function choices({ admin }: PermissionForms): Choice[] {

@@ -22,11 +22,26 @@ const PAGES = [
  */
 export function createAdministeredFinder(pages: Pages, context: PageContext) {
   const find = createRepositoryFinder(pages, context)
+
+  /** Says to an admin, whose form was open while the repository was renamed, what it is called. */
+  const orRenamed = (request: FastifyRequest<RepositoryRoute>) => async (error: unknown) => {
+    const { user } = sessionOf(request)
+    const isUnknown = error instanceof ServiceError && error.code === 'repository_unknown'
+    if (!isUnknown || request.method !== 'POST' || !user) throw error
+    const { owner, repo } = request.params
+    const renamed = await context.store.listing.findRenamed(user.id, owner, repo)
+    if (!renamed || !allows(renamed.permission, 'admin')) throw error
+    throw new ServiceError(
+      'repository_unknown',
+      `${owner}/${repo} is called ${renamed.owner}/${renamed.name} by now. Nothing was changed.`,
+    )
+  }
+
   return async (
     request: FastifyRequest<RepositoryRoute>,
     reply: FastifyReply,
   ): Promise<ReadableRepository | null> => {
-    const repository = await find(request, reply)
+    const repository = await find(request, reply).catch(orRenamed(request))
     if (!repository) return null
     if (!sessionOf(request).user) {
       reply.redirect(signInPath(request.url), 303)

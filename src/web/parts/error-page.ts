@@ -7,9 +7,9 @@ import { applyErrorHeaders, asServiceError, sendError } from '../../replies/erro
 import { setSecurityHeaders } from '../../replies/security-headers.ts'
 import { WrongMethod } from '../../replies/unknown-paths.ts'
 import type { SessionAuth } from '../session/session-auth.ts'
-import { html } from './html.ts'
+import { type Html, html } from './html.ts'
 import { sendPage } from './layout.ts'
-import { sentence } from './text.ts'
+import { sentence, shownLines } from './text.ts'
 
 export type SendErrorPage = ReturnType<typeof createErrorPageSender>
 
@@ -35,9 +35,29 @@ export function createErrorPageSender(sessionAuth: SessionAuth) {
   <h1>${title}</h1>
   <p>${error.message}</p>
   <p><a href="/">All repositories</a></p>
-</div>`
+</div>${typedView(request.form)}`
     return sendPage(reply, { title }, content, session)
   }
+}
+
+/** The fields of forms that people type, none of them secret, by their labels. */
+const TYPED = [
+  ['user', 'User'],
+  ['name', 'Name'],
+  ['branch', 'Branches or tags'],
+  ['context', 'Checks'],
+  ['required', 'Other required checks'],
+  ['bypass', 'Users who may push without them'],
+  ['contexts', 'Contexts'],
+] as const
+
+/** Renders what was typed in a form that came to nothing, so that it need not be typed again. */
+function typedView(form: URLSearchParams | null): Html | '' {
+  const typed = TYPED.map(([name, label]) => ({ label, text: form?.getAll(name).join('\n') ?? '' }))
+  const shown = typed.filter(({ text }) => text !== '')
+  if (shown.length === 0) return ''
+  return html`<h2>What you had entered</h2>
+<dl class="rules">${shown.map(({ label, text }) => html`<div><dt>${label}</dt><dd>${shownLines(text)}</dd></div>`)}</dl>`
 }
 
 const ANONYMOUS: Session = { user: null, path: '/', csrfToken: () => '' }

@@ -1,11 +1,11 @@
 import type { FastifyRequest } from 'fastify'
-import { MAY, readPermission } from '../../forms/permission-forms.ts'
+import { invitation, MAY, readPermission } from '../../forms/permission-forms.ts'
 import { createAdministeredFinder, settingsPath } from '../../parts/administration.ts'
 import type { RepositoryRoute } from '../../parts/find-repository.ts'
 import { sendPage } from '../../parts/layout.ts'
 import type { PageContext } from '../../parts/page-context.ts'
 import type { Pages } from '../../parts/pages.ts'
-import { sessionOf, userOf } from '../../session/session-auth.ts'
+import { sessionOf, signInPath, userOf } from '../../session/session-auth.ts'
 import { accessView } from './access-view.ts'
 
 /** Registers `/{owner}/{repo}/settings/access`: who has access to a repository, and why. */
@@ -22,7 +22,16 @@ export async function accessPage(pages: Pages, context: PageContext): Promise<vo
       const entries = await store.collaborators.list(repository)
       const isMember = Boolean((await store.groups.find(owner, userOf(request).id))?.permission)
       const form = request.form ?? new URLSearchParams()
-      const content = accessView({ session: sessionOf(request), repository, entries, isMember, form, error })
+      const link = `${request.client.origin()}${signInPath(`/${owner}/${name}`)}`
+      const content = accessView({
+        session: sessionOf(request),
+        repository,
+        entries,
+        isMember,
+        form,
+        error,
+        invitation: invitation(link, context.oidc !== null),
+      })
       return sendPage(reply, { title: `Access · ${owner}/${name}` }, content)
     },
 

@@ -2,7 +2,7 @@ import type { Session } from '../../../auth/session.ts'
 import type { AccessEntry } from '../../../store/access/access-list.ts'
 import type { Reason } from '../../../store/access/access-rules.ts'
 import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
-import { changePermission, givePermission } from '../../forms/permission-forms.ts'
+import { changePermission, givePermission, refusedForms } from '../../forms/permission-forms.ts'
 import { settingsHead, settingsPath } from '../../parts/administration.ts'
 import { type Html, html } from '../../parts/html.ts'
 
@@ -15,6 +15,8 @@ interface AccessView {
   /** What was sent; empty at first. */
   form: URLSearchParams
   error: string | undefined
+  /** For who has no account. */
+  invitation: Html
 }
 
 const REASONS: Record<Reason, (owner: string) => string> = {
@@ -25,29 +27,38 @@ const REASONS: Record<Reason, (owner: string) => string> = {
 }
 
 export function accessView(view: AccessView): Html {
-  const { repository, entries, form, error } = view
+  const { repository, entries } = view
+  const { row, add } = refusedForms(
+    view,
+    entries.map(({ user, reason }) => (reason === 'granted' ? user : null)),
+  )
   return html`${settingsHead(repository, '/access')}
 <section aria-labelledby="who">
   <h2 id="who">Who has access</h2>
   <div class="scroll" tabindex="0" role="group" aria-labelledby="who"><table>
     <thead><tr><th scope="col">User</th><th scope="col">Access</th><th scope="col">Why</th><th scope="col"><span class="sr">Actions</span></th></tr></thead>
-    <tbody>${entries.map((entry) => entryRow(view, entry))}</tbody>
+    <tbody>${entries.map((entry) => entryRow(view, entry, row))}</tbody>
   </table></div>
 </section>
 <section class="card" aria-labelledby="add">
   <h2 id="add">Give access</h2>
-  ${givePermission(formsOf(view), form, 'Give access', error)}
+  ${givePermission(formsOf(view), 'Give access', add)}
+  ${view.invitation}
 </section>`
 }
 
-function entryRow(view: AccessView, { user, permission, reason, lockedAt }: AccessEntry): Html {
+function entryRow(
+  view: AccessView,
+  { user, permission, reason, lockedAt }: AccessEntry,
+  refused: ReturnType<typeof refusedForms>['row'],
+): Html {
   const { owner } = view.repository
   const why = REASONS[reason](owner)
   return html`<tr>
   <th scope="row">${user ?? 'everyone'} ${lockedAt === null ? '' : html`<span class="badge pending">locked</span>`}</th>
   <td data-column="Access">${permission}</td>
   <td data-column="Why">${reason === 'member' && view.isMember ? html`<a href="/${owner}#members">${why}</a>` : why}</td>
-  <td class="action">${reason === 'granted' && user !== null ? changePermission(formsOf(view), user, permission) : ''}</td>
+  <td class="action">${reason === 'granted' && user !== null ? changePermission(formsOf(view), user, permission, refused) : ''}</td>
 </tr>`
 }
 

@@ -3,7 +3,7 @@ import { allows } from '../../../domain/permissions.ts'
 import type { OwnerView } from '../../../store/owners/groups.ts'
 import type { Member } from '../../../store/owners/members.ts'
 import type { ReservedName } from '../../../store/repositories/moves.ts'
-import { changePermission, givePermission } from '../../forms/permission-forms.ts'
+import { changePermission, givePermission, refusedForms } from '../../forms/permission-forms.ts'
 import { type Html, html } from '../../parts/html.ts'
 import { csrfField, time } from '../../parts/layout.ts'
 
@@ -18,7 +18,11 @@ export interface MembersView {
   /** What was sent; empty at first. */
   form: URLSearchParams
   error: string | undefined
+  /** For who has no account. */
+  invitation: Html
 }
+
+type Forms = ReturnType<typeof refusedForms>
 
 /** Returns the path of the forms of an owner: their pages would be names of repositories. */
 export function ownerFormPath(owner: string, form: 'members' | 'names'): string {
@@ -28,6 +32,10 @@ export function ownerFormPath(owner: string, form: 'members' | 'names'): string 
 /** Renders the members of a group and, for its admins, forms that change them. */
 export function membersView(view: MembersView): Html {
   const { owner, members, reserved } = view
+  const { row, add } = refusedForms(
+    view,
+    members.map(({ user }) => user),
+  )
   return html`${
     owner.isGroup
       ? html`<section aria-labelledby="members">
@@ -37,11 +45,11 @@ export function membersView(view: MembersView): Html {
       ? html`<p class="empty">${owner.name} has no members${isAdmin(view) ? ' yet. Add the first one below' : ''}.</p>`
       : html`<div class="scroll" tabindex="0" role="group" aria-labelledby="members"><table>
     <thead><tr><th scope="col">User</th><th scope="col">Access to all repositories</th>${isAdmin(view) ? html`<th scope="col"><span class="sr">Actions</span></th>` : ''}</tr></thead>
-    <tbody>${members.map((member) => memberRow(view, member))}</tbody>
+    <tbody>${members.map((member) => memberRow(view, member, row))}</tbody>
   </table></div>`
   }
 </section>
-${isAdmin(view) ? addForm(view) : ''}`
+${isAdmin(view) ? addForm(view, add) : ''}`
       : ''
   }
 ${reserved.length > 0 ? reservedNames(view) : ''}`
@@ -55,18 +63,19 @@ function formsOf({ session, owner }: MembersView) {
   return { session, action: ownerFormPath(owner.name, 'members'), admin: 'settings and members too' }
 }
 
-function memberRow(view: MembersView, { user, permission, lockedAt }: Member): Html {
+function memberRow(view: MembersView, { user, permission, lockedAt }: Member, refused: Forms['row']): Html {
   return html`<tr>
   <th scope="row">${user} ${lockedAt === null ? '' : html`<span class="badge pending">locked</span>`}</th>
   <td data-column="Access">${permission}</td>
-  ${isAdmin(view) ? html`<td class="action">${changePermission(formsOf(view), user, permission)}</td>` : ''}
+  ${isAdmin(view) ? html`<td class="action">${changePermission(formsOf(view), user, permission, refused)}</td>` : ''}
 </tr>`
 }
 
-function addForm(view: MembersView): Html {
+function addForm(view: MembersView, add: Forms['add']): Html {
   return html`<section class="card" aria-labelledby="add">
   <h2 id="add">Add a member</h2>
-  ${givePermission(formsOf(view), view.form, 'Add member', view.error)}
+  ${givePermission(formsOf(view), 'Add member', add)}
+  ${view.invitation}
 </section>`
 }
 

@@ -6,7 +6,7 @@ import type { ReadableRepository } from '../../../store/access/readable-reposito
 import type { ListedRepository } from '../../../store/access/repository-listing.ts'
 import type { OwnerView } from '../../../store/owners/groups.ts'
 import { problemOf } from '../../forms/form.ts'
-import { MAY, readPermission } from '../../forms/permission-forms.ts'
+import { invitation, MAY, readPermission } from '../../forms/permission-forms.ts'
 import { gitClient } from '../../parts/find-repository.ts'
 import type { Html } from '../../parts/html.ts'
 import { sendPage } from '../../parts/layout.ts'
@@ -191,6 +191,10 @@ export async function repositoriesPage(pages: Pages, options: PageContext): Prom
       reserved: isAdmin ? await store.moves.listReserved(name, userOf(request).id) : [],
       form,
       error,
+      invitation: invitation(
+        `${request.client.origin()}${signInPath(`/${owner.name}`)}`,
+        options.oidc !== null,
+      ),
     })
     return { ...list, owner: owner.name, canCreate: isAdmin && mayCreate(request), rest }
   }

@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { BRANCHES, TAGS } from '../../../domain/ref-names.ts'
-import { requiredBy, rulesOfRef, validateRule } from '../../../domain/ref-rules.ts'
+import { type RefRule, requiredBy, rulesOfRef, validateRule } from '../../../domain/ref-rules.ts'
 import { isTagPattern, noteOnPattern, refMatcher } from '../../../domain/rule-patterns.ts'
 import { explainVerdict } from '../../../domain/verdict.ts'
 import { insteadOf, ServiceError, Unavailable } from '../../../errors.ts'
@@ -36,12 +36,13 @@ export async function requiredChecksPage(pages: Pages, context: PageContext): Pr
     request: FastifyRequest<Route>,
     reply: FastifyReply,
     repository: ReadableRepository,
-    form: RuleForm,
+    sent: RuleForm,
   ): Promise<FastifyReply> => {
     // Without its files, a repository still has rules.
     const refs = await context.refs.list(repository, gitClient(request)).catch(insteadOf(Unavailable, null))
     const branches = refs?.branches ?? []
     const rules = await store.rules.load(repository.id)
+    const form = sinceSeen(sent, rules)
     const others = rules.filter(({ refPattern }) => refPattern !== form.branch)
     const matches = refMatcher(form.branch)
     // The preview is of the branch that the pattern names, the first that matches, or the default.
@@ -146,6 +147,17 @@ export async function requiredChecksPage(pages: Pages, context: PageContext): Pr
       return { path, text: `Saved the rule for ${form.branch}${note === null ? '' : ` (${note})`}.` }
     },
   })
+}
+
+/** Says in a form that was refused what the rule is by now, so that it can be replaced knowingly. */
+function sinceSeen(form: RuleForm, rules: readonly RefRule[]): RuleForm {
+  const rule = rules.find(({ refPattern }) => refPattern === form.branch) ?? null
+  const seen = ruleState(rule)
+  if (form.error === undefined || form.seen === seen) return form
+  const now = rule
+    ? `It requires ${rule.required.join(', ')} now; saving again replaces it.`
+    : 'There is no such rule now; saving again creates it.'
+  return { ...form, seen, error: `${form.error} ${now}` }
 }
 
 function readRule(fields: URLSearchParams): RuleForm {

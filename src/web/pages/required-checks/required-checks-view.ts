@@ -62,7 +62,7 @@ export function requiredChecksView(view: RequiredChecksView): Html {
   <p class="hint">Today's rules decide about old commits too: a check that is required from now on has not reported on them.</p>
   ${
     rules.length === 0
-      ? html`<p class="empty">There are no rules: every push is accepted.</p>`
+      ? html`<p class="empty">There are no rules: every push is accepted. <a href="#rule">Require a check</a></p>`
       : html`${ruleTable(
           view,
           'Branches',

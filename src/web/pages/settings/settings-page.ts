@@ -56,6 +56,9 @@ export async function settingsPage(pages: Pages, context: PageContext): Promise<
     const { owner, name } = repository
     const fullName = `${owner}/${name}`
     const path = settingsPath(repository)
+    const isOther = expected !== undefined && expected !== String(repository.id)
+    if (isOther && (change === 'name' || change === 'delete'))
+      throw new Refusal(`the name ${fullName} belongs to another repository by now. Nothing was changed`)
 
     switch (change) {
       case 'visibility': {

@@ -54,7 +54,7 @@ export function settingsView(view: SettingsView): Html {
     session,
     action,
     'name',
-    html`${choiceField(
+    html`${from(String(repository.id))}${choiceField(
       { name: 'owner', label: 'Owner', hint: 'You, or a group that you administer.' },
       [...new Set([owner, ...owners])].map((name) => [name, name]),
       form.get('owner') ?? owner,
@@ -78,7 +78,7 @@ export function settingsView(view: SettingsView): Html {
     session,
     action,
     'delete',
-    html`${field(
+    html`${from(String(repository.id))}${field(
       {
         name: 'confirm',
         label: `Type ${owner}/${name}`,
