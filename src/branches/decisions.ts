@@ -36,8 +36,9 @@ interface Deciding {
 
 /** Commits that are read at once while it is not known how large they are. */
 const FIRST_READ = 10
-/** Contexts of commits that are read at once, as far as those before them tell. */
-const READ_AT_ONCE = 10_000
+/** Contexts that are read at once, as far as the commits before tell, and commits. */
+const READ_CONTEXTS = 10_000
+const READ_COMMITS = 60
 /** Lists of patterns in memory. */
 const MAX_LISTS = 1_000
 
@@ -109,8 +110,8 @@ export function createDecisions(store: Pick<Store, 'rules' | 'reportedContexts' 
       end = Math.min(start + size, candidates.length)
       const shas = candidates.slice(start, end).map(({ sha }) => sha)
       together = await readTogether(repositoryId, shas, loadRules, start === 0 ? undefined : together.rules)
-      const contexts = together.reported.reduce((sum, { length }) => sum + length, 0)
-      if (engine.remote) size = Math.ceil((READ_AT_ONCE * shas.length) / Math.max(contexts, shas.length))
+      const contexts = together.reported.reduce((sum, { length }) => sum + length, 1)
+      if (engine.remote) size = Math.min(READ_COMMITS, Math.ceil((READ_CONTEXTS * shas.length) / contexts))
     }
     if (candidates.length > 0)
       await turns.run(client, async () => {

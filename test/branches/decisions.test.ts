@@ -2,7 +2,7 @@ import t from 'tap'
 import { createDecisions } from '../../src/branches/decisions.ts'
 import { Turns } from '../../src/branches/turns.ts'
 import { asAdministrator } from '../helpers/changes.ts'
-import { openTestStore, postgres } from '../helpers/databases.ts'
+import { databases, openTestStore, postgres } from '../helpers/databases.ts'
 import { addReport, addRepository } from '../helpers/records.ts'
 
 const CLIENT = { address: '192.0.2.1' }
@@ -43,7 +43,7 @@ t.test('on PostgreSQL many commits are read at once, and large ones are not', as
     decisions.flatMap(({ verdict }, index) => (verdict === 'success' ? [index] : [])),
     [250],
   )
-  t.same([reads, loads], [[10, 290], 3])
+  t.same([reads, loads], [[10, 60, 60, 60, 60, 50], 7])
 
   for (let context = 0; context < 500; context++)
     for (const index of [0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
@@ -52,3 +52,37 @@ t.test('on PostgreSQL many commits are read at once, and large ones are not', as
   await decide(repositoryId, candidates.slice(0, 40), { require: [] }, CLIENT)
   t.same(reads, [10, 20, 10])
 })
+
+for (const database of databases)
+  t.test(
+    `${database.name}: a rule that is set while statuses are read decides about all of them`,
+    async (t) => {
+      const { store } = await openTestStore(t, database)
+      const repository = await addRepository(store, 'acme/rocket', { commits: 0 })
+      const { id: repositoryId } = repository
+      const setRule = (...required: string[]) =>
+        asAdministrator(store).rules.set(repository, { refPattern: 'main', required, bypass: [] })
+      await setRule('ci')
+      await addReport({ store, repositoryId, sha: shaOf(1) }, 'ci')
+      let reads = 0
+      const decide = createDecisions(
+        {
+          ...store,
+          reportedContexts: async (id, shas) => {
+            const reported = await store.reportedContexts(id, shas)
+            if (reads++ === 0) {
+              await setRule('ci', 'lint')
+              await addReport({ store, repositoryId, sha: shaOf(1) }, 'lint')
+            }
+            return reported
+          },
+        },
+        new Turns(store.engine.remote),
+      )
+      const candidates = [{ sha: shaOf(1), refs: ['refs/heads/main'] }]
+      t.match(await decide(repositoryId, candidates, { require: [] }, CLIENT), [
+        { verdict: 'success', counts: { success: 2 } },
+      ])
+      t.equal(reads, 2)
+    },
+  )

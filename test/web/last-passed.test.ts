@@ -1,6 +1,6 @@
 import t from 'tap'
 import { asAdministrator } from '../helpers/changes.ts'
-import { git } from '../helpers/git.ts'
+import { createCommits, git, replaceGit } from '../helpers/git.ts'
 import { addReport } from '../helpers/records.ts'
 import { startServer } from '../helpers/server.ts'
 
@@ -29,4 +29,8 @@ t.test('the page of a branch with rules names the last commit that passed', asyn
   t.equal(await shown(`?after=${newest}`), undefined, 'only on the first page')
   await report(newest, 'success')
   t.equal(await shown(), undefined, 'the newest commit has passed')
+
+  createCommits(repository.path, 3)
+  replaceGit(t, 'case "$*" in *rev-list*) exit 128;; esac; exec "$git" "$@"')
+  t.equal((await fetch(`${server.url}/acme/rocket`)).status, 200, 'the page, without this line')
 })

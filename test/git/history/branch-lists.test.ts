@@ -121,7 +121,11 @@ t.test('git lists what its files do not tell in order', async (t) => {
   git(path, 'update-ref', 'refs/heads/a', sha)
   git(path, 'pack-refs', '--all')
   const file = join(path, 'packed-refs')
-  writeFileSync(file, `${sha} refs/heads/c\n${readFileSync(file, 'utf8').replace(/^#.*\n/, '')}`)
+  git(path, 'update-ref', 'refs/tags/t', sha)
+  writeFileSync(
+    file,
+    `${sha} refs/tags/t\n${sha} refs/heads/c\n${readFileSync(file, 'utf8').replace(/^#.*\n/, '')}`,
+  )
   t.same(
     (await lists.list(repository, CLIENT)).tips,
     [

@@ -1,7 +1,7 @@
 import { isReserved } from '../../../domain/names.ts'
 import { BRANCHES as BRANCH_REFS } from '../../../domain/ref-names.ts'
 import { rulesOfRef } from '../../../domain/ref-rules.ts'
-import { insteadOf, ServiceError } from '../../../errors.ts'
+import { insteadOf, ServiceError, Unavailable } from '../../../errors.ts'
 import type { GitClient } from '../../../git/history/cached-reads.ts'
 import { type History, MAX_STARTS } from '../../../git/history/log.ts'
 import type { Ref, Refs } from '../../../git/refs/read-refs.ts'
@@ -111,10 +111,11 @@ export async function repositoryPage(pages: Pages, options: PageContext): Promis
   ): Promise<LastPassedCommit | null> {
     const rules = await store.rules.load(repository.id)
     if (rulesOfRef(rules, `${BRANCH_REFS}${name}`).length === 0) return null
-    // The branch or its rules may be gone by now.
+    // The branch or its rules may be gone by now. Without this line, the page still says much.
     const found = await options.branches
       .lastPassed(repository, { branch: name }, client)
       .catch(insteadOf(ServiceError, null))
+      .catch(insteadOf(Unavailable, null))
     const passed = found?.commit
     if (!passed || passed.sha === sha) return null
     const details = await revisions.describe(repository, passed.sha, client)
