@@ -170,6 +170,10 @@ for (const database of databases) {
       looked_at: 49,
       next: null,
     })
+    await report(long[10] ?? '', 'ci')
+    const found = await lastPassed('?branch=long')
+    t.match(found.json, { commit: { sha: long[10] }, looked_at: 11, next: null }, 'with 639 before it')
+    t.equal(found.headers.get('link'), null)
   })
 
   t.test(`${database.name}: pages of branches`, async (t) => {
