@@ -54,7 +54,9 @@ async function installOlder(commit: string): Promise<string> {
     const { scripts, version } = JSON.parse(readFileSync(join(checkout.folder, 'package.json'), 'utf8'))
     const command = scripts.package ? ['run', '--silent', 'package'] : ['pack', '--silent']
     execFileSync('npm', command, { cwd: checkout.folder, stdio: ['ignore', 'ignore', 'inherit'] })
-    const [tarball] = globSync(`{dist/,}commit-status-server-${version}*.tgz`, { cwd: checkout.folder })
+    const [tarball] = globSync(`{dist/,}commit-status-server-${version}{,-linux-${process.arch}}.tgz`, {
+      cwd: checkout.folder,
+    })
     return await install(commit, join(checkout.folder, tarball ?? assert.fail()))
   } finally {
     checkout.remove()
