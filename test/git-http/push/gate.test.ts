@@ -417,11 +417,11 @@ t.test('git and its hook end with the client', async (t) => {
   const { push, report, tip, checkout } = await setUp('gone')
   await report('success')
   const asked = Promise.withResolvers<void>()
-  const { list } = store.statuses
+  const { reportedContexts } = store
   t.teardown(() => {
-    store.statuses.list = list
+    store.reportedContexts = reportedContexts
   })
-  store.statuses.list = () => {
+  store.reportedContexts = () => {
     asked.resolve()
     return new Promise(() => {})
   }
@@ -431,7 +431,7 @@ t.test('git and its hook end with the client', async (t) => {
   process.kill(-(client.pid ?? 0), 'SIGKILL')
   await until(() => servicesOf().length === 0)
   t.equal(tip('main'), '')
-  store.statuses.list = list
+  store.reportedContexts = reportedContexts
   t.equal((await push('HEAD:main')).code, 0)
 })
 
@@ -483,15 +483,15 @@ t.test('a push that expects another tip is no failure of the server', async (t) 
 t.test('a failure refuses the push', async (t) => {
   const { push, report, tip } = await setUp('failure')
   await report('success')
-  const { list } = store.statuses
-  store.statuses.list = async () => {
+  const { reportedContexts } = store
+  store.reportedContexts = async () => {
     throw new Error('no database')
   }
   t.match(
     (await push('HEAD:main', 'HEAD:topic')).stderr,
     /\(the server cannot check the rules of the repository now; push again later\)/,
   )
-  store.statuses.list = list
+  store.reportedContexts = reportedContexts
   t.equal(tip('main') + tip('topic'), '')
   t.equal((await push('HEAD:main')).code, 0)
 })
