@@ -65,5 +65,6 @@ export async function waitForBranch(
 
 /** Says that a verdict required nothing, and why that may be. */
 export function noRuleMatches(branch: string): string {
+  if (branch.startsWith('refs/tags/')) return `no rule matches the tag ${branch}`
   return `no rule matches the branch ${branch}: name a branch of the server, without the name of a remote`
 }

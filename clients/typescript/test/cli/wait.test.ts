@@ -160,6 +160,7 @@ t.test('--branch waits for what the rules of the branch require', async (t) => {
     [[passed, '--branch', 'main'], 0, /^success: 2 required\n$/],
     [[passed, '--branch', 'refs/heads/main'], 0, /^success/],
     [[partly, '--branch', 'origin/main'], 7, /^$/, /no rule matches the branch origin\/main/],
+    [[partly, '--branch', 'refs/tags/v1'], 7, /^$/, /no rule matches the tag refs\/tags\/v1$/m],
     [[partly, '--branch', 'Main', '--json'], 7, /^$/],
     [[partly, '--branch', 'mian', '--allow-no-rules'], 0, /^success: no check is required\n$/],
     [[passed, '--branch', 'mian', '--allow-no-rules'], 1, /^failure: .*\nfailure {2}optional {2}as told\n$/],
