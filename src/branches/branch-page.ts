@@ -15,7 +15,7 @@ const COMPARED_AT_ONCE = 500
 export interface BranchQuery {
   /** Pattern of names. Default: all. */
   match?: string
-  /** Default: any, and none. */
+  /** Default: branches with any verdict, and those without one. */
   verdict?: CombinedState
   limit: number
   /** The name after which to begin, by code points. */

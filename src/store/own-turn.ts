@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers/promises'
 
 /**
  * Rows that take so long to read or to encode that others have a turn of the event loop in between:
- * a commit may have 1,000 contexts of 7 KB, which take 30 ms for each.
+ * a commit may have 1,000 contexts of 7 KB, and to read them, or to encode them, takes 30 ms.
  */
 export const MANY_ROWS = 300
 

@@ -20,9 +20,9 @@ import { createMemberStore } from './owners/members.ts'
 import { prepare } from './prepared.ts'
 import { createCollaboratorStore } from './repositories/collaborators.ts'
 import { createRepositoryFolders } from './repositories/folders.ts'
-import { createRepositoryMoves } from './repositories/moves.ts'
 import { createPushStore } from './repositories/pushes.ts'
 import { createRepositoryStore } from './repositories/repositories.ts'
+import { createReservedNames } from './repositories/reserved-names.ts'
 import { createRuleStore } from './repositories/rules.ts'
 import { createCheckMatrix } from './statuses/check-matrix.ts'
 import { createReportedContexts } from './statuses/reported-contexts.ts'
@@ -188,7 +188,7 @@ export function createStore(
     groups: createGroupStore(engine),
     members: createMemberStore(engine),
     repositories: createRepositoryStore(engine, repositories),
-    moves: createRepositoryMoves(engine),
+    reservedNames: createReservedNames(engine),
     repositoryFolders: createRepositoryFolders(engine, repositories),
     collaborators: createCollaboratorStore(engine),
     tokens: createTokenStore(engine, signInEvery),

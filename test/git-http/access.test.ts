@@ -138,7 +138,7 @@ t.test('access to a push is checked again when it has arrived', async (t) => {
     return body.toString()
   }
   t.match(await push(async () => {}), /ng refs\/heads\/main missing necessary objects/, 'git has decided')
-  const { collaborators, moves, tokens } = asAdministrator(store)
+  const { collaborators, repositories, tokens } = asAdministrator(store)
   const one = { owner: 'owner', name: 'one' }
   t.match(
     await push(() => collaborators.set(one, writer, 'read')),
@@ -149,7 +149,7 @@ t.test('access to a push is checked again when it has arrived', async (t) => {
     /ng refs\/heads\/main The repository does not/,
   )
   const two = { owner: 'owner', name: 'two' }
-  t.match(await push(() => moves.rename(one, two)), /ng refs\/heads\/main The repository does not/)
+  t.match(await push(() => repositories.rename(one, two)), /ng refs\/heads\/main The repository does not/)
   t.match(await push(() => tokens.revokeAll(writer), 'two'), /ng refs\/heads\/main The token is unknown/)
 })
 

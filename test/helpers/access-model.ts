@@ -147,7 +147,7 @@ const rename: Change = async (store, model, random) => {
   const isFree = ![...model.repositories].some(([other, row]) => other !== id && keyOf(row) === keyOf(to))
   const isReserved = (model.reserved.get(keyOf(to)) ?? id) !== id
   const what = `rename ${keyOf(before)} to ${keyOf(to)}`
-  const rename = async () => (await asAdministrator(store).moves.rename(before, to)) ?? true
+  const rename = async () => (await asAdministrator(store).repositories.rename(before, to)) ?? true
   if (!(await ifAllowed(isFree && !isReserved, rename))) return `refused ${what}`
   if (keyOf(before) !== keyOf(to)) {
     model.reserved.delete(keyOf(to))
@@ -161,7 +161,7 @@ const release: Change = async (store, model, random) => {
   const name = random.pick([...model.reserved.keys()])
   if (!name) return 'nothing'
   const [owner = '', repository = ''] = name.split('/')
-  await asAdministrator(store).moves.releaseName({ owner, name: repository })
+  await asAdministrator(store).reservedNames.release({ owner, name: repository })
   model.reserved.delete(name)
   return `release ${name}`
 }

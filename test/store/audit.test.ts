@@ -58,7 +58,7 @@ for (const database of databases) {
         const { id } = await create(one)
         await create(two)
         await write.repositories.delete(two)
-        await write.moves.rename(one, two)
+        await write.repositories.rename(one, two)
         const eventsOf = async (id: number, name = 'alice/two') =>
           (await store.auditLog.latestOf({ id, name, since }, owner.id, 10)).map((event) => event.action)
         t.same(await eventsOf(id), ['repository.renamed', 'repository.created'])
@@ -71,7 +71,7 @@ for (const database of databases) {
         )
 
         await write.repositories.delete(two)
-        await write.moves.releaseName(one)
+        await write.reservedNames.release(one)
         await kysely
           .updateTable('audit_events')
           .set({ repository_id: id })

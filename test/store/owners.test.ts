@@ -134,9 +134,9 @@ for (const database of databases) {
         'no rule': (change) => store.rules.remove(change, created, 'main'),
         member: (change) => store.members.set(change, 'acme', writer.user.id, 'read'),
         'member again': (change) => store.members.set(change, 'acme', writer.user.id, 'write'),
-        rename: (change) => store.moves.rename(change, one, two),
-        release: (change) => store.moves.releaseName(change, one),
-        back: (change) => store.moves.rename(change, two, one),
+        rename: (change) => store.repositories.rename(change, one, two),
+        release: (change) => store.reservedNames.release(change, one),
+        back: (change) => store.repositories.rename(change, two, one),
         delete: (change) => store.repositories.delete((work) => work(change), one),
       }
       const run = (work: (change: Change) => Promise<unknown>, by: Actor) => store.audit.transaction(by, work)
@@ -190,20 +190,22 @@ for (const database of databases) {
         await asAdministrator(store).repositories.create({ ...one, ...kind })
         await asAdministrator(store).collaborators.set({ owner: 'acme', name: 'one' }, bob.user.id, 'admin')
         const two = { owner: 'ACME', name: 'two' }
-        await store.audit.transaction(bob, (change) => store.moves.rename(change, one, two))
-        t.match(await store.moves.listReserved(), [{ name: 'acme/one', repository: 'acme/two' }])
+        await store.audit.transaction(bob, (change) => store.repositories.rename(change, one, two))
+        t.match(await store.reservedNames.list(), [{ name: 'acme/one', repository: 'acme/two' }])
         for (const owner of ['team', 'nobody'])
           await t.rejects(
-            store.audit.transaction(bob, (change) => store.moves.rename(change, two, { owner, name: 'two' })),
+            store.audit.transaction(bob, (change) =>
+              store.repositories.rename(change, two, { owner, name: 'two' }),
+            ),
             { code: 'not_admin' },
             owner,
           )
         await t.rejects(
-          store.audit.transaction(bob, (change) => store.moves.releaseName(change, one)),
+          store.audit.transaction(bob, (change) => store.reservedNames.release(change, one)),
           { code: 'not_admin' },
         )
         await store.audit.transaction(bob, (change) =>
-          store.moves.rename(change, two, { owner: 'bob', name: 'two' }),
+          store.repositories.rename(change, two, { owner: 'bob', name: 'two' }),
         )
       },
     )
@@ -243,22 +245,22 @@ for (const database of databases) {
       ]
       await t.rejects(
         store.audit.transaction(alice, (change) =>
-          store.moves.rename(change, old, { ...moved, owner: 'bob' }),
+          store.repositories.rename(change, old, { ...moved, owner: 'bob' }),
         ),
         { code: 'not_admin' },
       )
       await t.rejects(
-        store.audit.transaction(alice, (change) => store.moves.rename(change, old, moved)),
+        store.audit.transaction(alice, (change) => store.repositories.rename(change, old, moved)),
         { code: 'not_admin' },
         'creates no group',
       )
-      await asAdministrator(store).moves.rename(old, moved)
+      await asAdministrator(store).repositories.rename(old, moved)
       t.match(await store.repositories.find('ACME', 'one'), { id, owner: 'acme', name: 'One' })
       t.equal(await store.repositories.find('alice', 'one'), undefined)
-      t.match(await store.moves.listReserved('ALICE'), [{ name: 'alice/one', repository: 'acme/One' }])
+      t.match(await store.reservedNames.list('ALICE'), [{ name: 'alice/one', repository: 'acme/One' }])
       const { stranger } = await createUsers(store, 'stranger')
       t.match(
-        await store.moves.listReserved('alice', stranger.user.id),
+        await store.reservedNames.list('alice', stranger.user.id),
         [{ name: 'alice/one', repository: null, isHidden: true }],
         'who may not read a repository sees no name of it',
       )
@@ -266,8 +268,11 @@ for (const database of databases) {
       const reserved = { name: 'Refusal', message: /alice\/one is reserved/ }
       await t.rejects(asAdministrator(store).repositories.create({ ...old, ...kind }), reserved)
       await asAdministrator(store).repositories.create({ owner: 'bob', name: 'one', ...kind })
-      await t.rejects(asAdministrator(store).moves.rename({ owner: 'bob', name: 'one' }, old), reserved)
-      await t.rejects(asAdministrator(store).moves.rename({ owner: 'bob', name: 'one' }, moved), {
+      await t.rejects(
+        asAdministrator(store).repositories.rename({ owner: 'bob', name: 'one' }, old),
+        reserved,
+      )
+      await t.rejects(asAdministrator(store).repositories.rename({ owner: 'bob', name: 'one' }, moved), {
         name: 'AlreadyExists',
       })
       await asAdministrator(store).users.delete('alice')
@@ -276,26 +281,34 @@ for (const database of databases) {
         { message: /"alice" is a group/ },
         'so is its owner',
       )
-      await asAdministrator(store).moves.rename({ owner: 'bob', name: 'one' }, { owner: 'bob', name: 'two' })
-      await asAdministrator(store).moves.rename(moved, old)
-      t.same(await store.moves.listReserved('alice'), [], 'it can have its name again')
+      await asAdministrator(store).repositories.rename(
+        { owner: 'bob', name: 'one' },
+        { owner: 'bob', name: 'two' },
+      )
+      await asAdministrator(store).repositories.rename(moved, old)
+      t.same(await store.reservedNames.list('alice'), [], 'it can have its name again')
       const others = [{ name: 'acme/One', repository: 'alice/one' }, { name: 'bob/one' }]
-      t.match(await store.moves.listReserved(), others, 'the names of other owners stay')
-      await asAdministrator(store).moves.rename({ owner: 'bob', name: 'two' }, { owner: 'bob', name: 'one' })
-      await asAdministrator(store).moves.releaseName({ owner: 'bob', name: 'two' })
-      await asAdministrator(store).moves.releaseName(moved)
+      t.match(await store.reservedNames.list(), others, 'the names of other owners stay')
+      await asAdministrator(store).repositories.rename(
+        { owner: 'bob', name: 'two' },
+        { owner: 'bob', name: 'one' },
+      )
+      await asAdministrator(store).reservedNames.release({ owner: 'bob', name: 'two' })
+      await asAdministrator(store).reservedNames.release(moved)
       await asAdministrator(store).repositories.create({ ...moved, ...kind })
-      await t.rejects(asAdministrator(store).moves.releaseName(moved), { message: /not a reserved name/ })
+      await t.rejects(asAdministrator(store).reservedNames.release(moved), { message: /not a reserved name/ })
 
       const bobs = (name: string) => ({ owner: 'bob', name })
-      await store.audit.transaction(bob, (change) => store.moves.rename(change, bobs('one'), bobs('ONE')))
-      t.same(await store.moves.listReserved('bob'), [], 'another case is the same name')
+      await store.audit.transaction(bob, (change) =>
+        store.repositories.rename(change, bobs('one'), bobs('ONE')),
+      )
+      t.same(await store.reservedNames.list('bob'), [], 'another case is the same name')
       for (let index = 0; index < 100; index++)
-        await asAdministrator(store).moves.rename(
+        await asAdministrator(store).repositories.rename(
           bobs(index === 0 ? 'one' : `one-${index}`),
           bobs(`one-${index + 1}`),
         )
-      await t.rejects(asAdministrator(store).moves.rename(bobs('one-100'), bobs('last')), {
+      await t.rejects(asAdministrator(store).repositories.rename(bobs('one-100'), bobs('last')), {
         message: /has 100 reserved names/,
       })
     })
@@ -309,13 +322,13 @@ for (const database of databases) {
         ...kind,
       })
       await asAdministrator(store).users.delete('alice', 'bob')
-      t.match(await store.moves.listReserved('alice'), [{ name: 'alice/one', repository: 'bob/one' }])
+      t.match(await store.reservedNames.list('alice'), [{ name: 'alice/one', repository: 'bob/one' }])
       const identity = { issuer: 'https://id.example.org', subject: '1' }
       await t.rejects(store.users.findOrCreate(identity, 'alice', '192.0.2.1'), { name: 'Refusal' })
       await t.rejects(asAdministrator(store).repositories.create({ owner: 'alice', name: 'one', ...kind }), {
         message: /alice\/one is reserved/,
       })
-      await asAdministrator(store).moves.rename(
+      await asAdministrator(store).repositories.rename(
         { owner: 'bob', name: 'one' },
         { owner: 'alice', name: 'one' },
       )
@@ -357,14 +370,14 @@ for (const database of databases) {
       const from = { owner: 'bob', name: 'one' }
       await t.rejects(
         store.audit.transaction(bob, (change) =>
-          store.moves.rename(change, from, { owner: 'acme', name: 'one' }),
+          store.repositories.rename(change, from, { owner: 'acme', name: 'one' }),
         ),
         {
           message: /acme has 1001 repositories; at most 1000/,
         },
       )
       await store.audit.transaction(bob, (change) =>
-        store.moves.rename(change, { owner: 'acme', name: 'more' }, { owner: 'acme', name: 'most' }),
+        store.repositories.rename(change, { owner: 'acme', name: 'more' }, { owner: 'acme', name: 'most' }),
       )
     })
 

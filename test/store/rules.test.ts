@@ -101,16 +101,23 @@ for (const database of databases) {
 
     await set('refs/tags/v*', ['ci'])
     await set('refs/tags/w*', ['ci'])
-    t.same(await rules.listPatternsBeforeTags(id), [])
+    t.same(await rules.listBeforeTags(), new Map())
     await store.engine.kysely
       .updateTable('branch_rules')
       .set({ created_at: 1 })
       .where('branch_pattern', '=', 'refs/tags/v*')
       .execute()
-    t.same(await rules.listPatternsBeforeTags(id), ['refs/tags/v*'], 'older than this version')
+    t.same(
+      await rules.listBeforeTags(),
+      new Map([[id, new Set(['refs/tags/v*'])]]),
+      'older than this version',
+    )
     await set('refs/tags/v*', ['lint'])
-    t.same(await rules.listPatternsBeforeTags(id), ['refs/tags/v*'], 'also if it was replaced since then')
-    t.same(await rules.listPatternsBeforeTags(other.id), [])
+    t.same(
+      await rules.listBeforeTags(),
+      new Map([[id, new Set(['refs/tags/v*'])]]),
+      'also if it was replaced since then',
+    )
 
     const by = { kind: 'user', user: alice, address: '192.0.2.1' } as const
     const update = (name: string) => ({ ref: `refs/tags/${name}`, old: '0', new: '1' })

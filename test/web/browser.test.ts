@@ -377,7 +377,7 @@ async function administer(group: string, name: string) {
   const before = { owner: group, name: 'before' }
   const { id, commits } = await server.createRepository(`${group}/before`, { commits: 2 })
   const repository = { owner: group, name: 'rocket' }
-  await asAdministrator(store).moves.rename(before, repository)
+  await asAdministrator(store).repositories.rename(before, repository)
   const context = `ci/${'x'.repeat(80)}`
   const status = { state: 'success', description: null, target_url: null } as const
   await store.statuses.report({ repositoryId: id, sha: commits[0] ?? '', context, ...status })

@@ -150,7 +150,8 @@ t.test('a form does nothing for who has lost the right while it arrived', async 
     [
       'another name',
       ['repository'],
-      ({ group }) => write.moves.rename({ owner: group, name: 'rocket' }, { owner: group, name: 'missile' }),
+      ({ group }) =>
+        write.repositories.rename({ owner: group, name: 'rocket' }, { owner: group, name: 'missile' }),
       [404, /\/rocket is called g\d+\/missile by now/],
     ],
     [
@@ -177,7 +178,7 @@ t.test('a form does nothing for who has lost the right while it arrived', async 
     await write.groups.create(group)
     await write.members.set(group, user.id, 'admin')
     await server.createRepository(`${group}/former`, { private: true, commits: 0 })
-    await write.moves.rename({ owner: group, name: 'former' }, { owner: group, name: 'rocket' })
+    await write.repositories.rename({ owner: group, name: 'former' }, { owner: group, name: 'rocket' })
     const { id: tokenId } = await addToken(store, user.id)
     const client = openPageClient(server.url)
     await client.signIn(name)

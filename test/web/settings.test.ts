@@ -104,7 +104,7 @@ for (const database of databases) {
     const moved = await change(alice, { change: 'name', owner: 'acme', name: 'moon' })
     t.equal(moved.headers.get('location'), '/acme/moon/settings')
     t.equal((await alice.get('/alice/rocket')).status, 404, 'the name before')
-    t.match(await store.moves.listReserved('alice'), [{ name: 'alice/rocket', repository: 'acme/moon' }])
+    t.match(await store.reservedNames.list('alice'), [{ name: 'alice/rocket', repository: 'acme/moon' }])
     t.equal((await create(alice, { owner: 'alice', name: 'rocket' })).status, 422, 'and is reserved')
     const events: unknown[] = []
     for await (const lines of store.auditLog.list({ repository: 'acme/moon' }))
@@ -314,7 +314,7 @@ t.test('required checks are chosen from those that reported, previewed and saved
   const removed = await send({ ...rule, seen: current, change: 'remove' })
   t.equal(await messageOf(alice, removed.headers.get('location')), 'Removed the rule for main.')
 
-  await asAdministrator(store).moves.rename(
+  await asAdministrator(store).repositories.rename(
     { owner: 'alice', name: 'rocket' },
     { owner: 'alice', name: 'moon' },
   )
@@ -386,7 +386,10 @@ t.test('members of a group see each other, and its admins change them', async (t
   const { headers } = await alice.poll('/acme')
   t.equal((await alice.poll('/acme', headers.get('etag'))).status, 304, 'forms are not kept current')
 
-  await asAdministrator(store).moves.rename({ owner: 'acme', name: 'open' }, { owner: 'acme', name: 'shut' })
+  await asAdministrator(store).repositories.rename(
+    { owner: 'acme', name: 'open' },
+    { owner: 'acme', name: 'shut' },
+  )
   t.match((await alice.get('/acme')).body, 'name="name" value="open"')
   t.notMatch((await bob.get('/acme')).body, 'name="name" value="open"')
   const release = (client: typeof alice) =>
@@ -394,7 +397,7 @@ t.test('members of a group see each other, and its admins change them', async (t
   t.equal((await release(bob)).status, 403)
   const released = await release(alice)
   t.equal(await messageOf(alice, released.headers.get('location')), 'acme/open is not reserved any more.')
-  t.same(await store.moves.listReserved(), [])
+  t.same(await store.reservedNames.list(), [])
   const again = await release(alice)
   t.equal(await messageOf(alice, again.headers.get('location')), 'The name is not reserved.')
 
@@ -492,9 +495,9 @@ t.test('events of another repository that had the name are not shown', async (t)
   await server.createRepository('acme/secret', { commits: 0 })
   await asAdministrator(store).collaborators.set({ owner: 'acme', name: 'secret' }, id, 'read')
   await asAdministrator(store).repositories.delete({ owner: 'acme', name: 'secret' })
-  await asAdministrator(store).moves.rename(plain, secret)
-  await asAdministrator(store).moves.rename(secret, { owner: 'bob', name: 'plain' })
-  await asAdministrator(store).moves.releaseName(plain)
+  await asAdministrator(store).repositories.rename(plain, secret)
+  await asAdministrator(store).repositories.rename(secret, { owner: 'bob', name: 'plain' })
+  await asAdministrator(store).reservedNames.release(plain)
   await server.createRepository('acme/plain', { commits: 0 })
   const { body } = await bob.get('/bob/plain/settings/events')
   const rows = [...body.matchAll(/<code>([^<]*)<\/code><\/th>\s*<td data-column="Object">(?:<bdi>)?([^<]*)/g)]
@@ -586,7 +589,7 @@ t.test('a form that was open meanwhile says what changed, and keeps what was typ
   t.match(gone.body, 'id="user-error">The access of bob is')
 
   // Another repository has the name.
-  await write.moves.rename(rocket, { owner: 'alice', name: 'missile' })
+  await write.repositories.rename(rocket, { owner: 'alice', name: 'missile' })
   const renamed = await send('/checks', { ...rule, seen: 'null' })
   t.equal(renamed.status, 404)
   t.match(renamed.body, 'alice/rocket is called alice/missile by now. Nothing was changed.')
@@ -594,7 +597,7 @@ t.test('a form that was open meanwhile says what changed, and keeps what was typ
   const stranger = await bob.submit('/settings/tokens', `${page}/checks`, rule)
   t.equal(stranger.status, 404)
   t.notMatch(stranger.body, 'missile', 'for its admins alone')
-  await write.moves.releaseName(rocket)
+  await write.reservedNames.release(rocket)
   const { id: other } = await server.createRepository('alice/rocket', { commits: 0 })
   for (const form of [
     { change: 'delete', confirm: 'alice/rocket' },
@@ -763,7 +766,7 @@ t.test(
       'alice/rocket has this name already.',
     ])
     t.same(await rename('rocket', 'Rocket'), ['/alice/Rocket/settings', 'alice/rocket is alice/Rocket now.'])
-    t.same(await server.store.moves.listReserved(), [])
+    t.same(await server.store.reservedNames.list(), [])
 
     rmSync(path, { recursive: true })
     for (const page of ['', '/access', '/checks', '/events'])
@@ -788,7 +791,7 @@ t.test('who may not read a repository any more learns no new name of it', async 
   t.match(await tokens(), '<li>alice/rocket</li>')
   await write.collaborators.set({ owner: 'alice', name: 'rocket' }, bobId, null)
   await write.groups.create('acme')
-  await write.moves.rename({ owner: 'alice', name: 'rocket' }, { owner: 'acme', name: 'secret' })
+  await write.repositories.rename({ owner: 'alice', name: 'rocket' }, { owner: 'acme', name: 'secret' })
   t.match(await tokens(), '<li>a repository that you cannot see</li>')
   const pages = [await tokens(), (await alice.get('/alice')).body, (await bob.get('/settings/account')).body]
   for (const body of pages) t.notMatch(body, 'secret')

@@ -174,7 +174,9 @@ export function addRepositoryCommands(program: Command, settings: Settings): voi
     .action((from: string, to: string) =>
       withStore(settings, async (store) => {
         const names = [splitFullName(from), splitFullName(to)] as const
-        const { isReserved } = await asAdministrator(store)((change) => store.moves.rename(change, ...names))
+        const { isReserved } = await asAdministrator(store)((change) =>
+          store.repositories.rename(change, ...names),
+        )
         if (isReserved)
           say(`${from} is reserved: nobody else's repository gets this name until "repo release ${from}".`)
       }),
@@ -186,7 +188,7 @@ export function addRepositoryCommands(program: Command, settings: Settings): voi
     .option('--json', 'print one JSON array')
     .action((owner: string | undefined, options: { json?: boolean }) =>
       readingStore(settings, async (store) => {
-        const rows = (await store.moves.listReserved(owner)).map(({ name, repository, since }) => {
+        const rows = (await store.reservedNames.list(owner)).map(({ name, repository, since }) => {
           return { name, repository, since }
         })
         printList(rows, options.json, 'There are no reserved names.')
@@ -197,7 +199,7 @@ export function addRepositoryCommands(program: Command, settings: Settings): voi
     .command('release <owner/name>')
     .description('release a reserved name; clients that still use it may report to its next repository')
     .action((fullName: string) =>
-      changeStore(settings, (change, store) => store.moves.releaseName(change, splitFullName(fullName))),
+      changeStore(settings, (change, store) => store.reservedNames.release(change, splitFullName(fullName))),
     )
 }
 

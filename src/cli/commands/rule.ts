@@ -52,15 +52,15 @@ export function addRuleCommands(program: Command, settings: Settings): void {
         const rows: Record<string, string | readonly string[]>[] = []
         const repositories =
           fullName === undefined ? await store.repositories.list() : [await findRepository(store, fullName)]
+        const older = await store.rules.listBeforeTags()
         for (const { id, owner, name } of repositories) {
-          const older = await store.rules.listPatternsBeforeTags(id)
           for (const rule of await store.rules.load(id))
             rows.push({
               repository: `${owner}/${name}`,
               branch: rule.refPattern,
               require: rule.required,
               bypass: rule.bypass.map((user) => user.name),
-              note: notesOn(rule, older.includes(rule.refPattern)).join('; '),
+              note: notesOn(rule, older.get(id)?.has(rule.refPattern) === true).join('; '),
             })
         }
         printList(rows, options.json, 'There are no rules.')

@@ -62,9 +62,9 @@ const NEXT: Record<State, readonly State[]> = {
  *                 refused             deciding ──────────────────────────────┘
  * ```
  *
- * Nothing is stored until it is open. From then on no end of a process loses what git updates: what is stored is settled by this
- * object, or by `PushRecorder` if the server is killed. Only pushes to repositories with rules are
- * decided.
+ * Nothing is stored until it is open. From then on no end of a process loses what git updates: what
+ * is stored is settled by this object, or by `PushRecorder` if the server is killed. Only pushes to
+ * repositories with rules are decided.
  */
 export class Push {
   readonly pusher: Pusher

@@ -17,8 +17,7 @@ export const MAX_LISTED_BRANCHES = 20_000
 const LIMITS: ListLimits = { count: MAX_LISTED_BRANCHES, timeout: 10_000 }
 /** Maximum number of branches in memory. The least recently used lists are dropped. */
 const MAX_BRANCHES = 200_000
-
-/** The same for single branches that only git can find. */
+/** Single branches in memory that only git can find. */
 const MAX_TIPS = 10_000
 
 /** A branch and the commit that it is at. */

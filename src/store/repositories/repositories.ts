@@ -21,7 +21,8 @@ import { locate, OWNER_TRUST } from '../repository-files.ts'
 import { INSERTED_ROWS } from '../steps.ts'
 import type { Tables, Visibility } from '../tables.ts'
 import { nowInSeconds } from '../time.ts'
-import { checkCount, checkName, checkUnreserved } from './moves.ts'
+import { checkCount, checkName, rename } from './moves.ts'
+import { checkUnreserved } from './reserved-names.ts'
 
 type Row = Selectable<Tables['repositories']>
 /** By the keys of their names. */
@@ -117,6 +118,7 @@ function changesOf(folder: string) {
 
   return {
     createAll,
+    rename,
 
     /** Creates one, as `createAll`. */
     async create(

@@ -56,21 +56,25 @@ export function createRuleStore(engine: Engine, audit: Audit) {
     },
 
     /**
-     * Returns the patterns of rules that are older than the schema of version 0.4.0 in this
-     * database. Versions before did not apply rules to tags.
+     * Returns the patterns of rules, by the ids of their repositories, that are older than the schema
+     * of version 0.4.0 in this database. Versions before did not apply rules to tags.
      */
-    async listPatternsBeforeTags(repositoryId: number): Promise<string[]> {
+    async listBeforeTags(): Promise<Map<number, Set<string>>> {
       const upgraded = kysely
         .selectFrom('schema_migrations')
         .select('applied_at')
         .where('name', '=', FIRST_WITH_TAG_RULES)
       const rows = await kysely
         .selectFrom('branch_rules')
-        .select('branch_pattern')
-        .where('repository_id', '=', repositoryId)
+        .select(['repository_id', 'branch_pattern'])
         .where('created_at', '<', upgraded)
         .execute()
-      return rows.map((row) => row.branch_pattern)
+      const patterns = new Map<number, Set<string>>()
+      for (const row of rows) {
+        const known = patterns.get(row.repository_id) ?? new Set()
+        patterns.set(row.repository_id, known.add(row.branch_pattern))
+      }
+      return patterns
     },
 
     /**

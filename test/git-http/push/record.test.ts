@@ -147,7 +147,7 @@ t.test('who pushed is not told a name that the repository got meanwhile', async 
   const from = { owner: 'owner', name: 'demo' }
   await store.pushes.settle(await store.pushes.open(pusher, [move]), pusher, { updates: [move] })
 
-  await admin.moves.rename(from, { owner: 'owner', name: 'secret-product' })
+  await admin.repositories.rename(from, { owner: 'owner', name: 'secret-product' })
   await store.rules.recordBypasses(pusher, new Map([['no status', new Set([move])]]))
   await store.pushes.settle(push, pusher, { updates: [move] })
   await store.engine.kysely.transaction().execute(settleAsUnknown)

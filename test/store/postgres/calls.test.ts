@@ -281,10 +281,10 @@ test('reports of one row are stored in order of arrival, together, alone and whi
   }
 })
 
-/** Makes reports take a second if their description is "slow". They wait for no lock. */
-const SLOW_WRITES = [
+/** Makes reports take some seconds if their description is "slow". They wait for no lock. */
+const slowWrites = (seconds: number) => [
   `create function sleep() returns trigger language plpgsql as $$ begin
-    if new.description = 'slow' then perform pg_sleep(1); end if; return new; end $$`,
+    if new.description = 'slow' then perform pg_sleep(${seconds}); end if; return new; end $$`,
   'create trigger sleep before insert or update on statuses for each row execute function sleep()',
 ]
 const untilSleeping = (url: string) =>
@@ -295,7 +295,7 @@ const untilSleeping = (url: string) =>
 test('batches that are slow do not make others wait', async (t) => {
   const { url, report } = await setUp(t)
   await Promise.all(range(20).map((index) => report(index)))
-  await execute(url, ...SLOW_WRITES.map((statement) => statement.replace('pg_sleep(1)', 'pg_sleep(3)')))
+  await execute(url, ...slowWrites(3))
   const slow: Promise<unknown>[] = []
   let isSlowDone = false
   // As many batches as may be under way.
@@ -333,7 +333,7 @@ test('a call is refused when too many wait', async (t) => {
 test('nothing is sent a second time after a connection is lost', async (t) => {
   const { url, report, list } = await setUp(t)
   await Promise.all(range(30).map((index) => report(index)))
-  await execute(url, ...COUNT_WRITES, ...SLOW_WRITES)
+  await execute(url, ...COUNT_WRITES, ...slowWrites(1))
   const results = Promise.allSettled(
     range(30).map((index) => report(index, 'ci', index === 29 ? 'slow' : 'lost')),
   )
@@ -356,7 +356,7 @@ test('nothing is sent a second time after no answer came, whatever was stored', 
   t.teardown(() => store.close())
   const report = (index: number, description = '') => direct.report(index, 'ci', description, store)
   await Promise.all(range(30).map((index) => report(index)))
-  await execute(direct.url, ...COUNT_WRITES, ...SLOW_WRITES)
+  await execute(direct.url, ...COUNT_WRITES, ...slowWrites(1))
   const began = performance.now()
   const early = Promise.allSettled(range(30).map((index) => report(index, index === 29 ? 'slow' : 'early')))
   await untilSleeping(direct.url)

@@ -108,7 +108,7 @@ export async function repositoriesPage(pages: Pages, options: PageContext): Prom
     ...form,
     async submit({ form, subject: { name: owner }, transact }) {
       const name = form.get('name') ?? ''
-      const release = () => transact((change) => store.moves.releaseName(change, { owner, name }))
+      const release = () => transact((change) => store.reservedNames.release(change, { owner, name }))
       // Another admin may have released it, which is the desired result.
       const problem = await problemOf(release)
       const text = problem ? 'The name is not reserved.' : `${owner}/${name} is not reserved any more.`
@@ -188,7 +188,7 @@ export async function repositoriesPage(pages: Pages, options: PageContext): Prom
       session: sessionOf(request),
       owner,
       members: owner.isGroup ? await store.members.list(name) : [],
-      reserved: isAdmin ? await store.moves.listReserved(name, userOf(request).id) : [],
+      reserved: isAdmin ? await store.reservedNames.list(name, userOf(request).id) : [],
       form,
       error,
       invitation: invitation(

@@ -75,7 +75,9 @@ export async function settingsPage(pages: Pages, context: PageContext): Promise<
       }
       case 'name': {
         const to = { owner: form.get('owner') ?? '', name: (form.get('name') ?? '').trim() }
-        const { isReserved, ...now } = await transact((change) => store.moves.rename(change, repository, to))
+        const { isReserved, ...now } = await transact((change) =>
+          store.repositories.rename(change, repository, to),
+        )
         const newName = `${now.owner}/${now.name}`
         const path = settingsPath(now)
         if (newName === fullName) return { path, text: `${fullName} has this name already.` }
