@@ -180,11 +180,12 @@ t.test('what cannot be landed is refused with the reason, before anything is pus
     [[commit], 2, /missing token/, { COMMIT_STATUS_TOKEN: '' }],
     [[commit], 5, /does not accept the token in COMMIT_STATUS_TOKEN/, { COMMIT_STATUS_TOKEN: 'wrong' }],
     [[commit], 5, /the token in COMMIT_STATUS_TOKEN may not push/, { COMMIT_STATUS_TOKEN: readOnly }],
+    // The checks of the checkout come first, and may take seconds on a busy machine.
     [
-      [commit, '--timeout', '2s'],
+      [commit, '--timeout', '5s'],
       5,
       /still trying: .*onnect.*\n.*git failed .*onnect/,
-      { ...cloneOf(away), COMMIT_STATUS_URL: away, COMMIT_STATUS_TIMEOUT: '0.5s' },
+      { ...cloneOf(away), COMMIT_STATUS_URL: away, COMMIT_STATUS_TIMEOUT: '0.01s' },
     ],
     [[commit], 5, /git failed .* 302/, { ...cloneOf(moved), COMMIT_STATUS_URL: moved }],
   ]
