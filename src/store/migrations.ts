@@ -251,8 +251,6 @@ const migrations: Record<string, (dialect: DialectSql) => string[]> = {
     `alter table statuses add column run_began_at ${integer}`,
     `alter table statuses add column run_report ${text}`,
   ],
-  // Created PostgreSQL's function for several reports.
-  '017-report-batches': () => [],
 }
 
 /** The database has a schema that this version cannot use. The message says why, and what to do. */

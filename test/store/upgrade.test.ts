@@ -61,6 +61,7 @@ const contents: Record<string, Contents> = {
   },
   '0.2.0': accounts,
   '0.3.0': accounts,
+  '0.4.0': accounts,
 }
 
 /** Fills a new database with a released schema and its data. */
@@ -81,13 +82,14 @@ async function load(t: Test, sql: string, dialect?: string): Promise<StoreOption
 const TAG_RULE = `insert into branch_rules (repository_id, branch_pattern, required, created_at)
   values (2, 'refs/tags/v*', '["ci/build"]', 1767225660)`
 
-/** Expects that it protects tags, and that the command line says since when. */
+/** Expects that it protects tags, and that the command line says of an older one since when. */
 async function expectTagRule(
   t: Test,
   server: TestServer,
   token: string,
   commit: string,
   environment: NodeJS.ProcessEnv,
+  note: string,
 ): Promise<void> {
   const push = async (ref: string) => {
     const { request, answer } = beginRpc(
@@ -103,7 +105,7 @@ async function expectTagRule(
   const { stdout } = await runCli(['rule', 'list', 'acme/rocket', '--json'], environment)
   t.match(JSON.parse(stdout), [
     { branch: 'main', note: '' },
-    { branch: 'refs/tags/v*', note: 'protects tags since 0.4.0' },
+    { branch: 'refs/tags/v*', note },
   ])
 }
 
@@ -166,6 +168,23 @@ async function expectOwnersAndLinks(t: Test, { store }: TestServer): Promise<voi
   t.same(lint, { pending_at: 1767225600 })
 }
 
+/** Expects the data of columns that version 0.3.0 does not have. */
+async function expectRunsAndEvents(t: Test, server: TestServer, token: string): Promise<void> {
+  const late = { state: 'pending', context: 'ci/build', run: 'pipeline-4711', elapsed: 1_000 }
+  t.match(await server.report('acme/rocket', SHA, late, token), { status: 409 })
+  const { kysely } = server.store.engine
+  const events = kysely.selectFrom('audit_events').where('repository_id', '=', 2)
+  t.same(
+    (await events.select('action').where('id', '<=', 19).orderBy('id').execute()).map(({ action }) => action),
+    [
+      'repository.imported',
+      ...Array.from({ length: 3 }, () => 'repository.access'),
+      'rule.set',
+      'rule.bypassed',
+    ],
+  )
+}
+
 for (const file of readdirSync(folder)) {
   t.test(`upgrades ${file}`, async (t) => {
     const sql = readFileSync(join(folder, file), 'utf8')
@@ -202,7 +221,8 @@ for (const file of readdirSync(folder)) {
     const notices: string[] = []
     const upgraded = { ...options, onNotice: (text: string) => notices.push(text) }
     const server = await startServer(t, { database: { ...kind, create: async () => upgraded } })
-    t.equal(notices.length, release === '0.3.0' ? 0 : 1, 'says which servers must not run beside it')
+    const isBeforeOwners = release === '0.1.0' || release === '0.2.0'
+    t.equal(notices.length, isBeforeOwners ? 1 : 0, 'says which servers must not run beside it')
 
     t.same(await files(), before, 'does not rewrite the largest table')
     const { json } = await server.read('acme/rocket', SHA, token)
@@ -224,10 +244,12 @@ for (const file of readdirSync(folder)) {
       expected.users,
     )
     if (release !== '0.1.0') await expectAccountsAndRules(t, server, id, limited)
-    if (release === '0.3.0') {
+    if (!isBeforeOwners) {
+      const note = release === '0.3.0' ? 'protects tags since 0.4.0' : ''
       await expectOwnersAndLinks(t, server)
-      await expectTagRule(t, server, token, commit, environment)
+      await expectTagRule(t, server, token, commit, environment, note)
     }
+    if (release === '0.4.0') await expectRunsAndEvents(t, server, token)
     t.equal(
       (await asAdministrator(server.store).users.create('carol')).id,
       expected.lastUserId + 1,
