@@ -322,7 +322,7 @@ t.test('required checks of branches', async (t) => {
   ])
   t.match(
     await done('rule', 'list', 'ada/rocket'),
-    /^REPOSITORY +BRANCH +REQUIRE +BYPASS +NOTE\n.* main +lint ci\/test +- +-\n/,
+    /^REPOSITORY +PATTERN +REQUIRE +BYPASS +NOTE\n.* main +lint ci\/test +- +-\n/,
   )
   await refused(2, /--require/, ...set)
   await refused(

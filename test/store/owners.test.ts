@@ -355,7 +355,7 @@ for (const database of databases) {
           store.repositories.create(change, { owner: 'alice', name, ...kind }),
         )
       await create('last', alice)
-      await t.rejects(create('more', alice), { message: /alice has 1000 repositories; at most 1000/ })
+      await t.rejects(create('more', alice), { message: /"alice" has 1000 repositories; at most 1000/ })
       await create('more')
       const { bob } = await createUsers(store, 'bob')
       await asAdministrator(store).groups.create('acme')
@@ -373,7 +373,7 @@ for (const database of databases) {
           store.repositories.rename(change, from, { owner: 'acme', name: 'one' }),
         ),
         {
-          message: /acme has 1001 repositories; at most 1000/,
+          message: /"acme" has 1001 repositories; at most 1000/,
         },
       )
       await store.audit.transaction(bob, (change) =>

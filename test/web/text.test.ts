@@ -2,7 +2,8 @@ import t from 'tap'
 import { jsonText } from '../../src/cli/parts/output.ts'
 import { replaceHidden } from '../../src/util/replace-characters.ts'
 import { durationInWords } from '../../src/web/assets/ages.js'
-import { cutText, formatAge, shownLines, shownText, visibleText } from '../../src/web/parts/text.ts'
+import { cutText, formatAge, sentence, shownLines, shownText, visibleText } from '../../src/web/parts/text.ts'
+import { asAdministrator } from '../helpers/changes.ts'
 import { createAccount, openPageClient, PASSWORD } from '../helpers/page-client.ts'
 import { startServer } from '../helpers/server.ts'
 
@@ -66,6 +67,31 @@ t.test('ages are relative, with the exact time', async (t) => {
     `${exact}2026-01-02 03:04:05 UTC</time>`,
     'a date in the future',
   )
+})
+
+t.test('a sentence begins with a capital letter, unless a name begins it', async (t) => {
+  for (const [message, expected] of [
+    ['the password is long', 'The password is long.'],
+    ['expires: "soon" is no duration', 'Expires: "soon" is no duration.'],
+    ['alice/rocket is reserved', 'alice/rocket is reserved.'],
+    ['"alice" has 1000 repositories', '"alice" has 1000 repositories.'],
+  ] as const)
+    t.equal(sentence(message), expected)
+  const server = await startServer(t)
+  await createAccount(server, 'alice')
+  await server.createRepository('alice/before', { commits: 0 })
+  const before = { owner: 'alice', name: 'before' }
+  await asAdministrator(server.store).repositories.rename(before, { owner: 'alice', name: 'rocket' })
+  const client = openPageClient(server.url)
+  await client.signIn('alice')
+  const form = { owner: 'alice', name: 'before', visibility: 'public' }
+  const { status, body } = await client.submit(
+    '/settings/repositories/new',
+    '/settings/repositories/new',
+    form,
+  )
+  t.equal(status, 422)
+  t.match(body, />alice\/before is reserved: /, 'the name is exact')
 })
 
 t.test('"Sign in" returns to the page it was on', async (t) => {

@@ -63,7 +63,8 @@ export function addRuleCommands(program: Command, settings: Settings): void {
               note: notesOn(rule, older.get(id)?.has(rule.refPattern) === true).join('; '),
             })
         }
-        printList(rows, options.json, 'There are no rules.')
+        // Rules of tags have patterns too; scripts know the field from before.
+        printList(rows, options.json, 'There are no rules.', { branch: 'pattern' })
       }),
     )
 

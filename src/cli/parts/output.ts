@@ -2,11 +2,16 @@ import { characterReplacer, HIDDEN, inLines, replaceHidden } from '../../util/re
 
 type Cell = string | number | boolean | readonly string[] | null
 
-/** Prints a list to stdout: one JSON array for scripts, or aligned columns for people. */
+/**
+ * Prints a list to stdout: one JSON array for scripts, or aligned columns for people.
+ *
+ * @param headings of columns that people know by other names than scripts
+ */
 export function printList(
   rows: readonly Record<string, Cell>[],
   json: boolean | undefined,
   empty: string,
+  headings: Record<string, string> = {},
 ): void {
   if (json) {
     print(jsonText(rows, 2))
@@ -19,7 +24,7 @@ export function printList(
   }
   const names = Object.keys(first)
   const cells = [
-    names.map((name) => name.toUpperCase()),
+    names.map((name) => (headings[name] ?? name).toUpperCase()),
     ...rows.map((row) => names.map((name) => cellOf(row[name]))),
   ]
   const widths = names.map((_name, column) =>

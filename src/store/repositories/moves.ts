@@ -87,7 +87,7 @@ export async function checkCount(db: Queries, owner: Owner): Promise<void> {
     .where('owner_id', '=', owner.id)
     .executeTakeFirstOrThrow()
   if (count >= MAX_REPOSITORIES)
-    throw new Refusal(`${owner.name} has ${count} repositories; at most ${MAX_REPOSITORIES} are allowed`)
+    throw new Refusal(`"${owner.name}" has ${count} repositories; at most ${MAX_REPOSITORIES} are allowed`)
 }
 
 /**

@@ -160,7 +160,7 @@ export async function checkReserved(db: Queries, owner: Owner): Promise<void> {
     .executeTakeFirstOrThrow()
   if (names >= MAX_RESERVED_NAMES)
     throw new Refusal(
-      `${owner.name} has ${names} reserved names, and at most ${MAX_RESERVED_NAMES} are allowed. ` +
+      `"${owner.name}" has ${names} reserved names, and at most ${MAX_RESERVED_NAMES} are allowed. ` +
         'Release some first, on the page of the owner or with "repo release"',
     )
 }

@@ -79,9 +79,10 @@ export function formatElapsed(seconds: number): string {
 const MINUTES = ['min', 's', 60, 1] as const
 const SPANS = [['d', 'h', 86_400, 3_600] as const, ['h', 'min', 3_600, 60] as const, MINUTES]
 
-/** Returns a message of the store as a sentence. */
+/** Returns a message of the store as a sentence. A full name at its beginning stays as it is. */
 export function sentence(message: string): string {
-  return `${message.charAt(0).toUpperCase()}${message.slice(1)}.`
+  const isWord = /^[a-z]+(?:[\s,:;]|$)/.test(message)
+  return `${isWord ? message.charAt(0).toUpperCase() + message.slice(1) : message}.`
 }
 
 /** Renders a button that copies an element's text; hidden without scripts. @param what it is */
