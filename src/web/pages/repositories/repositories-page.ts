@@ -212,8 +212,11 @@ export async function repositoriesPage(pages: Pages, options: PageContext): Prom
     const heads = await Promise.all(
       repositories.map((repository) => rowReader.readHead(request, repository, late)),
     )
+    const summarized = await pageQueue.render(request, () => rowReader.readSummaries(heads))
+    const histories = await rowReader.readHistories(request, summarized, late)
     return pageQueue.render(request, async () => {
-      const rows = await rowReader.readSummaries(heads)
+      // Where each statement is a round trip, these become one.
+      const rows = await Promise.all(summarized.map((row) => rowReader.readSince(row, histories)))
       const isSignedIn = viewerOf(request) !== null
       const failing = rows.filter((row) => conditionOf(row) === 'broken')
       const live = {

@@ -1,4 +1,5 @@
 import { schemas } from '../../../../generated/schemas.ts'
+import type { Commit } from '../../../git/history/log-reader.ts'
 import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
 import { formatTime } from '../../../store/time.ts'
 import { type Html, html } from '../../parts/html.ts'
@@ -14,9 +15,17 @@ const NEW = '/settings/repositories/new'
 
 /** Why a row has no commit. */
 export type Problem = 'empty' | 'unavailable' | 'slow'
+/** The commit since which checks of a row fail. */
+interface Since {
+  commit: Commit
+  /** When a check failed on it, in seconds since the epoch. */
+  failedAt: number
+  /** Whether they may fail for longer. */
+  isOlder: boolean
+}
 type CommitRow = Extract<RepositoryRow, SummarizedCommit>
 export type RepositoryRow = { repository: ReadableRepository } & (
-  | (SummarizedCommit & { verdict: BranchVerdict | undefined })
+  | (SummarizedCommit & { verdict: BranchVerdict | undefined; since?: Since })
   | { problem: Problem }
 )
 
@@ -84,20 +93,22 @@ ${'commit' in row ? commitOf(row) : html`<span class="faint note">${PROBLEMS[row
 </li>`
 }
 
-/** Renders what failed on the newest commit, or what the rules lack, and its subject and age. */
+/** Renders what failed, or what the rules lack, and the commit since which it fails, or the newest one. */
 function commitOf(row: CommitRow): Html {
-  const { repository, commit, summary, verdict } = row
-  const path = `/${repository.owner}/${repository.name}/commits/${commit.sha}`
+  const { repository, commit, summary, verdict, since } = row
+  const path = `/${repository.owner}/${repository.name}/commits/`
   const fact =
     summary.failed.length > 0
-      ? html`${failedNames(summary, verdict ? [verdict] : [], path)}${verdict?.unmet.length === 0 ? ' · meets the rules' : ''}`
+      ? html`${failedNames(summary, verdict ? [verdict] : [], path + commit.sha)}${verdict?.unmet.length === 0 ? ' · meets the rules' : ''}`
       : verdict?.reason && shownText(verdict.reason)
-  return html`<span class="faint note">${fact} <a href="${path}">${subjectOf(commit)}</a> ${shownText(commit.author)}</span>
+  const shown = since?.commit ?? commit
+  const words = since ? (since.isOlder ? 'since at least ' : 'since ') : ''
+  return html`<span class="faint note">${fact} <a href="${path}${shown.sha}">${words}${subjectOf(shown)}</a> ${shownText(shown.author)}</span>
 <span class="faint">${ageOf(row)}</span>`
 }
 
-/** Renders since when the newest commit fails, or how old it is. */
-function ageOf({ commit, summary: { failed } }: CommitRow): Html | string {
+/** Renders since when checks fail, or how old the newest commit is. */
+function ageOf({ commit, summary: { failed }, since }: CommitRow): Html | string {
   if (failed.length === 0) return commit.date ? formatAge(commit.date) : ''
-  return html`failed ${formatAge(formatTime(Math.min(...failed.map(({ failedAt }) => failedAt))))}`
+  return formatAge(formatTime(since?.failedAt ?? Math.min(...failed.map(({ failedAt }) => failedAt))))
 }

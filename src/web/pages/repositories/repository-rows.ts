@@ -1,5 +1,6 @@
 import type { FastifyRequest } from 'fastify'
-import { ServiceError } from '../../../errors.ts'
+import { failingSince } from '../../../domain/failing-since.ts'
+import { ExpectedError, insteadOf, ServiceError } from '../../../errors.ts'
 import { GitTimeout, RepositoryUnavailable } from '../../../git/errors.ts'
 import type { Commit } from '../../../git/history/log-reader.ts'
 import { readDefaultBranch } from '../../../git/refs/head.ts'
@@ -16,13 +17,18 @@ import type { Problem, RepositoryRow } from './repositories-view.ts'
 
 /** Milliseconds that the page waits for git. The rest is ready when the page is reloaded. */
 const TIME_LIMIT = 3_000
+/** Rows that say since which commit they fail. */
+const SINCE = 30
 
 /** The commit of a repository's HEAD, or why there is none. */
 export type Head = { repository: Candidate } & ({ commit: Commit } | { problem: Problem })
 
-/** Returns functions that read the rows of a page: first what git knows, then the statuses. */
-export function createRowReader({ store, headLog }: PageContext, pages: Pages) {
-  return { readHead, readSummaries }
+/** The newest commits of a repository whose newest one failed. */
+type Histories = ReadonlyMap<RepositoryRow, readonly Commit[]>
+
+/** Returns functions that read the rows of a page: what git knows, the statuses, and since when they fail. */
+export function createRowReader({ store, headLog, commitLog }: PageContext, pages: Pages) {
+  return { readHead, readSummaries, readHistories, readSince }
 
   /** Reads the commit of HEAD. Stops waiting for git at `late`; git goes on. */
   async function readHead(
@@ -63,6 +69,42 @@ export function createRowReader({ store, headLog }: PageContext, pages: Pages) {
       rows.push({ repository, commit, summary, verdict })
     }
     return rows
+  }
+
+  /** Reads the histories of the first rows that failed, as `readHead`. They are those of the pages of the commits. */
+  async function readHistories(
+    request: FastifyRequest,
+    rows: readonly RepositoryRow[],
+    late: Promise<'slow'>,
+  ): Promise<Histories> {
+    const histories = new Map<RepositoryRow, readonly Commit[]>()
+    const failed = rows.flatMap((row) => ('commit' in row && row.summary.failed.length > 0 ? [row] : []))
+    const read = async (row: (typeof failed)[number]) => {
+      const reading = commitLog
+        .history(row.repository, { first: row.commit.sha }, gitClient(request))
+        .catch(insteadOf(ExpectedError, null))
+      reading.catch(() => {})
+      const history = await Promise.race([reading, late])
+      if (history !== null && history !== 'slow') histories.set(row, history.commits)
+    }
+    await Promise.all(failed.slice(0, SINCE).map(read))
+    return histories
+  }
+
+  /** Finds out since which commit the checks fail that a row names. */
+  async function readSince<Row extends RepositoryRow>(row: Row, histories: Histories): Promise<Row> {
+    const commits = histories.get(row)
+    if (!commits || !('commit' in row)) return row
+    const contexts = row.summary.failed.map(({ context }) => context)
+    const shas = commits.map(({ sha }) => sha)
+    const columns = await store.matrix.listHistories(row.repository.id, shas, contexts)
+    const [oldest] = [...columns.values()]
+      .map((cells) => ({ cells, ...failingSince(cells) }))
+      .sort((one, other) => other.first - one.first)
+    const [commit, cell] = oldest ? [commits[oldest.first], oldest.cells[oldest.first]] : []
+    if (!oldest || !commit || !cell) return row
+    const isOlder = oldest.neverPassed && oldest.length > 1
+    return { ...row, since: { commit, failedAt: cell.updated_at, isOlder } }
   }
 
   /** Returns the verdict for the default branch; undefined if it has no rules. */
