@@ -10,8 +10,11 @@ import {
   type GivenFields,
   givenColumns,
   insertions,
+  isOfAnyReport,
   type Reported,
   replacements,
+  replacementsWithoutRun,
+  type StoredValues,
   typeOf,
 } from '../statuses/columns.ts'
 import type { RunSql } from '../statuses/runs.ts'
@@ -38,6 +41,9 @@ const reportParameters = [
  * holds until its commit. A replacing report takes no lock. Commits whose keys collide just wait
  * for each other.
  *
+ * The statements that compare runs take half as long again as those for a report that names none, so
+ * each has its own.
+ *
  * The names of columns are qualified where they are also columns of the result.
  */
 export function reportFunction(dialect: RunSql): string {
@@ -46,27 +52,34 @@ export function reportFunction(dialect: RunSql): string {
   const decided = decidedOfRun.map((name) => `statuses.${name}`).join(', ')
   const same = 'repository_id = new_repository_id and sha = new_sha and context = new_context'
   const reported: Reported = (name) => `new_${name}`
+  const store = (inserted: StoredValues, replaced: StoredValues) => {
+    const set = replaced.map(([name, value]) => `${name} = ${value}`).join(', ')
+    return `return query update statuses set ${set} where ${same} returning ${decided};
+      if found then
+        return;
+      end if;
+      perform pg_advisory_xact_lock(hashtextextended(new_sha, new_repository_id));
+      return query insert into statuses (${inserted.map(([name]) => name).join(', ')})
+        select ${inserted.map(([, value]) => value).join(', ')}
+        where exists (select from statuses where ${same})
+          or not exists (
+            select from statuses where repository_id = new_repository_id and sha = new_sha offset max_contexts - 1)
+        on conflict (repository_id, sha, context) do update set ${set}
+        returning ${decided};`
+  }
   const inserted = insertions(reported)
-  const set = replacements(reported, dialect)
-    .map(([name, value]) => `${name} = ${value}`)
-    .join(', ')
+  const insertedWithoutRun = inserted.filter(([name]) => isOfAnyReport(name))
   return `create or replace function report_status(${parameters.join(', ')}, max_contexts bigint)
   returns table (${results.join(', ')}) language plpgsql as $$
   declare
-    new_run_began_at bigint := ${dialect.clock} - new_elapsed;
+    new_run_began_at bigint;
   begin
-    return query update statuses set ${set} where ${same} returning ${decided};
-    if found then
-      return;
+    if new_run is null then
+      ${store(insertedWithoutRun, replacementsWithoutRun(reported, dialect))}
+    else
+      new_run_began_at := ${dialect.clock} - new_elapsed;
+      ${store(inserted, replacements(reported, dialect))}
     end if;
-    perform pg_advisory_xact_lock(hashtextextended(new_sha, new_repository_id));
-    return query insert into statuses (${inserted.map(([name]) => name).join(', ')})
-      select ${inserted.map(([, value]) => value).join(', ')}
-      where exists (select from statuses where ${same})
-        or not exists (
-          select from statuses where repository_id = new_repository_id and sha = new_sha offset max_contexts - 1)
-      on conflict (repository_id, sha, context) do update set ${set}
-      returning ${decided};
   end $$`
 }
 

@@ -113,7 +113,7 @@ export function fieldsOf(report: ReportedFields): StoredFields {
 
 /** Returns the SQL of a column of the report. */
 export type Reported = (name: GivenColumn | 'run_began_at') => string
-type StoredValues = (readonly [column: StoredColumn, value: string])[]
+export type StoredValues = (readonly [column: StoredColumn, value: string])[]
 
 const pendingTime = (reported: Reported) =>
   `case when ${reported('state')} = 'pending' then ${reported('updated_at')} end`
