@@ -4,13 +4,14 @@ import type { CombinedState } from '../domain/states.ts'
 import type { BranchLists, Tip } from '../git/history/branch-lists.ts'
 import type { GitClient } from '../git/history/cached-reads.ts'
 import type { ReadableRepository } from '../store/access/readable-repositories.ts'
+import { sortedIndex } from '../util/sorted-index.ts'
 import type { Decide, Decision } from './decisions.ts'
 import type { Turns } from './turns.ts'
 
 /** Branches that are decided for one page. */
 export const MAX_BRANCHES = 300
 /** Names that are compared in one step of a turn. */
-const COMPARED_AT_ONCE = 500
+const COMPARED_AT_ONCE = 50
 
 export interface BranchQuery {
   /** Pattern of names. Default: all. */
@@ -79,11 +80,5 @@ export async function listBranchPage(
 /** Returns the index of the first branch whose name comes after another one, by code points. */
 function indexAfter(tips: readonly Tip[], name: string): number {
   const bytes = Buffer.from(name)
-  let [low, high] = [0, tips.length]
-  while (low < high) {
-    const middle = Math.floor((low + high) / 2)
-    if (Buffer.compare(Buffer.from(tips[middle]?.name ?? ''), bytes) <= 0) low = middle + 1
-    else high = middle
-  }
-  return low
+  return sortedIndex(tips, (tip) => Buffer.compare(Buffer.from(tip.name), bytes) <= 0)
 }

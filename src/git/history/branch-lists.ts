@@ -1,4 +1,5 @@
 import { isUtf8 } from 'node:buffer'
+import { setImmediate } from 'node:timers/promises'
 import { schemas } from '../../../generated/schemas.ts'
 import { BRANCHES } from '../../domain/ref-names.ts'
 import type { FairQueue } from '../../util/fair-queue.ts'
@@ -15,6 +16,8 @@ import { CachedReads, type GitClient } from './cached-reads.ts'
 /** Maximum number of branches of a list. */
 export const MAX_LISTED_BRANCHES = 20_000
 const LIMITS: ListLimits = { count: MAX_LISTED_BRANCHES, timeout: 10_000 }
+/** Branches that are taken in one turn of the event loop, in about a millisecond. */
+const TAKEN_AT_ONCE = 2_000
 /** Maximum number of branches in memory. The least recently used lists are dropped. */
 const MAX_BRANCHES = 200_000
 /** Single branches in memory that only git can find. */
@@ -103,7 +106,10 @@ export class BranchLists {
     try {
       // Sorted by the bytes of names, whose order in UTF-8 is that of code points.
       const listed = await this.#files.list(repository.path, count + 1, signal)
-      for (const ref of listed ?? []) take(ref)
+      for (const [index, ref] of listed?.entries() ?? []) {
+        take(ref)
+        if (index % TAKEN_AT_ONCE === 0) await setImmediate(undefined, { signal })
+      }
       const options = { args: [`--count=${count + 1}`, BRANCHES], timeout, signal }
       if (!listed) await listRefs(repository, ['refname', 'objectname'], options, take)
     } catch (error) {

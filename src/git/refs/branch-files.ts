@@ -3,10 +3,11 @@ import { join, relative } from 'node:path'
 import { LRUCache } from 'lru-cache'
 import { BRANCHES } from '../../domain/ref-names.ts'
 import { isMissing } from '../../errors.ts'
+import { sortedIndex } from '../../util/sorted-index.ts'
 import { walk } from '../../util/walk.ts'
 import { type FilesState, filesState, isCurrent, statIfExists } from '../file-state.ts'
 import { SORTED_HEADER } from './packed-refs.ts'
-import { readRefFiles } from './ref-ids.ts'
+import { type RefIds, readRefFiles } from './ref-ids.ts'
 
 /** Refs with files of their own. With more, git is faster. */
 const MAX_LOOSE = 200
@@ -43,8 +44,7 @@ export class BranchFiles {
     // After the loose refs: git removes those that it has packed.
     const packed = loose && (await this.#readPacked(path, count, signal))
     if (!packed) return null
-    const others = packed.filter(([name]) => !loose.has(name))
-    return [...others, ...loose].sort(([a], [b]) => (a < b ? -1 : 1)).slice(0, count)
+    return merge(packed, loose).slice(0, count)
   }
 
   async #readPacked(path: string, count: number, signal: AbortSignal): Promise<readonly NamedId[] | null> {
@@ -69,6 +69,18 @@ async function looseNames(path: string): Promise<Set<string> | null> {
     names.add(Buffer.from(name).toString('latin1'))
   }
   return names
+}
+
+/** Adds refs to a sorted list, or replaces them there. Long parts are copied, not compared. */
+function merge(packed: readonly NamedId[], loose: RefIds): NamedId[] {
+  const parts: (readonly NamedId[])[] = []
+  let from = 0
+  for (const ref of [...loose].sort(([a], [b]) => (a < b ? -1 : 1))) {
+    const at = sortedIndex(packed, ([name]) => name < ref[0])
+    parts.push(packed.slice(from, at), [ref])
+    from = packed[at]?.[0] === ref[0] ? at + 1 : at
+  }
+  return [...parts, packed.slice(from)].flat()
 }
 
 /** Returns the first branches of `packed-refs`; null if it is not sorted. */

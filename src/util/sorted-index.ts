@@ -1,0 +1,16 @@
+/**
+ * Returns the index of the first item of a sorted list that does not come before a place; the length
+ * of the list if all do.
+ *
+ * @param comesBefore true for all items before the place, false for all others
+ */
+export function sortedIndex<Item>(items: readonly Item[], comesBefore: (item: Item) => boolean): number {
+  let [low, high] = [0, items.length]
+  while (low < high) {
+    const middle = Math.floor((low + high) / 2)
+    const item = items[middle]
+    if (item !== undefined && comesBefore(item)) low = middle + 1
+    else high = middle
+  }
+  return low
+}
