@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache'
 import { type RefRule, refRuleMatcher, requiredBy } from '../domain/ref-rules.ts'
 import { type CombinedState, combinedState, type StatusCounts } from '../domain/states.ts'
-import { type ReportedContext, verdictOf } from '../domain/verdict.ts'
+import { type ReportedContext, type VerdictFinder, verdictFinder } from '../domain/verdict.ts'
 import type { GitClient } from '../git/history/cached-reads.ts'
 import { NO_STATUSES } from '../store/statuses/status-summaries.ts'
 import type { Store } from '../store/store.ts'
@@ -39,8 +39,9 @@ const FIRST_READ = 10
 /** Contexts that are read at once, as far as the commits before tell, and commits. */
 const READ_CONTEXTS = 10_000
 const READ_COMMITS = 60
-/** Lists of patterns in memory. */
+/** Lists of patterns in memory, and those whose matches are. */
 const MAX_LISTS = 1_000
+const MAX_FINDERS = 20
 
 export type Decide = ReturnType<typeof createDecisions>
 
@@ -53,19 +54,46 @@ export function createDecisions(store: Pick<Store, 'rules' | 'reportedContexts' 
   const { rules, reportedContexts, engine } = store
   const matcherOf = memoizeByObject((all: readonly RefRule[]) => refRuleMatcher(all))
   const lists = new LRUCache<string, readonly string[]>({ max: MAX_LISTS })
+  const finders = new LRUCache<readonly string[], VerdictFinder>({ max: MAX_FINDERS })
 
   /** Returns the patterns that a candidate must meet: the same list for equal ones. */
-  function patternsOf(
-    all: readonly RefRule[],
-    refs: readonly string[],
-    require: readonly string[],
-  ): readonly string[] {
-    const patterns = [...new Set([...require, ...refs.flatMap((ref) => requiredBy(matcherOf(all)(ref)))])]
+  function patternsOf(require: readonly string[], matching: readonly RefRule[]): readonly string[] {
+    const patterns = [...new Set([...require, ...requiredBy(matching)])]
     // No pattern contains it.
     const key = patterns.join('\0')
     const list = lists.get(key) ?? patterns
     lists.set(key, list)
     return list
+  }
+
+  /** Returns `patternsOf` for candidates one after the other: mostly the same rules match. */
+  function followPatterns(require: readonly string[]) {
+    let latest: { matching: readonly RefRule[]; patterns: readonly string[] } = {
+      matching: [],
+      patterns: patternsOf(require, []),
+    }
+    return (all: readonly RefRule[], refs: readonly string[]) => {
+      const matching = refs.flatMap((ref) => matcherOf(all)(ref))
+      const isSame = (rule: RefRule, index: number) => rule === latest.matching[index]
+      if (matching.length !== latest.matching.length || !matching.every(isSame))
+        latest = { matching, patterns: patternsOf(require, matching) }
+      return latest.patterns
+    }
+  }
+
+  function* decisionOf(
+    reported: readonly ReportedContext[],
+    patterns: readonly string[],
+  ): Generator<undefined, Decision, undefined> {
+    const byPatterns = known.get(reported) ?? new WeakMap<readonly string[], Decision>()
+    const earlier = byPatterns.get(patterns)
+    if (earlier) return earlier
+    const finder = finders.get(patterns) ?? verdictFinder(patterns)
+    finders.set(patterns, finder)
+    const verdict = patterns.length === 0 ? null : yield* finder(reported)
+    const decision = { ...summaryOf(reported), verdict }
+    known.set(reported, byPatterns.set(patterns, decision))
+    return decision
   }
 
   /**
@@ -102,7 +130,8 @@ export function createDecisions(store: Pick<Store, 'rules' | 'reportedContexts' 
   ): Promise<Decision[]> => {
     const decisions: Decision[] = []
     let together: Awaited<ReturnType<typeof readTogether>> = { rules: [], reported: [] }
-    // Where a statement is a round trip, few have many commits, but not many large ones.
+    // Where a statement is a round trip, few have many commits, but not many large ones. Elsewhere
+    // little is read in vain.
     let [start, end, size] = [0, 0, engine.remote ? FIRST_READ : 1]
     const loadRules = async () => given ?? rules.load(repositoryId)
     const read = async () => {
@@ -111,32 +140,31 @@ export function createDecisions(store: Pick<Store, 'rules' | 'reportedContexts' 
       const shas = candidates.slice(start, end).map(({ sha }) => sha)
       together = await readTogether(repositoryId, shas, loadRules, start === 0 ? undefined : together.rules)
       const contexts = together.reported.reduce((sum, { length }) => sum + length, 1)
-      if (engine.remote) size = Math.min(READ_COMMITS, Math.ceil((READ_CONTEXTS * shas.length) / contexts))
+      const most = engine.remote ? READ_COMMITS : 2 * size
+      size = Math.min(READ_COMMITS, most, Math.ceil((READ_CONTEXTS * shas.length) / contexts))
     }
-    if (candidates.length > 0)
-      await turns.run(client, async () => {
-        if (decisions.length === end) await read()
-        const patterns = patternsOf(together.rules, candidates[decisions.length]?.refs ?? [], require)
-        const decision = decisionOf(together.reported[decisions.length - start] ?? [], patterns)
-        decisions.push(decision)
-        return decisions.length === candidates.length || isLast(decision)
-      })
+    const patternsFor = followPatterns(require)
+    let deciding: ReturnType<typeof decisionOf> | undefined
+    const step = () => {
+      if (decisions.length === candidates.length) return true
+      if (decisions.length === end) return read
+      deciding ??= decisionOf(
+        together.reported[decisions.length - start] ?? [],
+        patternsFor(together.rules, candidates[decisions.length]?.refs ?? []),
+      )
+      const { done, value: decision } = deciding.next()
+      if (!done) return false
+      deciding = undefined
+      decisions.push(decision)
+      return isLast(decision)
+    }
+    await turns.run(client, step)
     return decisions
   }
 }
 
 /** Decisions by the contexts and the patterns from which they follow. */
 const known = new WeakMap<readonly ReportedContext[], WeakMap<readonly string[], Decision>>()
-
-function decisionOf(reported: readonly ReportedContext[], patterns: readonly string[]): Decision {
-  const byPatterns = known.get(reported) ?? new WeakMap<readonly string[], Decision>()
-  const earlier = byPatterns.get(patterns)
-  if (earlier) return earlier
-  const verdict = patterns.length === 0 ? null : verdictOf(reported, patterns).verdict
-  const decision = { ...summaryOf(reported), verdict }
-  known.set(reported, byPatterns.set(patterns, decision))
-  return decision
-}
 
 const summaryOf = memoizeByObject((reported: readonly ReportedContext[]) => {
   const counts = { ...NO_STATUSES.counts }

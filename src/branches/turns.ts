@@ -1,43 +1,87 @@
 import type { GitClient } from '../git/history/cached-reads.ts'
 import { FairQueue } from '../util/fair-queue.ts'
 
-/** Milliseconds for which one client works before others have their turn. */
-const SLICE = 5
+/** Milliseconds for which one client computes before others have their turn. */
+const SLICE = 1
+/** Clients that take turns. */
+const MAX_RUNNING = 1_000
+/** Milliseconds. */
+const LONGEST_WAIT = 10_000
+
+/** Reads what the next steps need. */
+type Reading = () => Promise<void>
 
 /**
- * Lets clients compute in turns. In each turn of the event loop one of them works, for a few
- * milliseconds, so that other requests wait for no more, however many clients ask for something
- * that takes long.
+ * Lets clients compute in turns. In each turn of the event loop one of them works, for about a
+ * millisecond, so that other requests wait for no more, however many clients ask for something that
+ * takes long.
+ *
+ * ```
+ *              its client has no other that runs        one in each turn of the event loop
+ *   run() ── waiting ────────────────────▶ running ──▶ waits for its turn ──▶ computes ──▶ done
+ *              │                                           ▲    ▲                │
+ *              └─ replaced, timeout: refused               │    └── slice ends ──┤
+ *                                                          └────── reads ◀───────┘
+ * ```
+ *
+ * Only who has not begun is refused because too many wait: what a client asks for next never ends
+ * what it has waited for.
  */
 export class Turns {
-  readonly #queue: FairQueue
+  readonly #running = new FairQueue({
+    slots: MAX_RUNNING,
+    slotsPerClient: 1,
+    waiting: 1_000,
+    waitingPerClient: 250,
+    timeout: LONGEST_WAIT,
+  })
+  readonly #turns = queueOfRunning(1)
+  readonly #reads: FairQueue
 
-  /** @param isRemote whether there may be two: one waits for the database while the other works */
+  /** @param isRemote whether two may wait for the database at a time */
   constructor(isRemote: boolean) {
-    this.#queue = new FairQueue({
-      slots: isRemote ? 2 : 1,
-      slotsPerClient: 1,
-      waiting: 1_000,
-      waitingPerClient: 250,
-      timeout: 10_000,
-    })
+    this.#reads = queueOfRunning(isRemote ? 2 : 1)
   }
 
   /**
-   * Takes steps until one returns true. A step should take a few milliseconds at most.
+   * Takes steps until one returns true. A step should take much less than a millisecond; what it
+   * returns instead of false is read before the next one.
    *
    * @throws QueueFull, the signal's reason, and what a step throws
    */
-  async run({ address, signal }: GitClient, step: () => boolean | Promise<boolean>): Promise<void> {
-    for (;;) {
-      const leave = await this.#queue.enter(address, signal)
-      try {
-        const end = performance.now() + SLICE
-        do if (await step()) return
-        while (performance.now() < end)
-      } finally {
-        setImmediate(leave)
+  async run(client: GitClient, step: () => boolean | Reading): Promise<void> {
+    const { address, signal } = client
+    const takeSteps = async () => {
+      for (;;) {
+        const result = await this.#takeTurn(client, step)
+        if (result === true) return
+        if (result !== false) await this.#reads.run(address, result, signal)
       }
     }
+    await this.#running.run(address, takeSteps, signal)
   }
+
+  async #takeTurn({ address, signal }: GitClient, step: () => boolean | Reading): Promise<boolean | Reading> {
+    const leave = await this.#turns.enter(address, signal)
+    try {
+      const end = performance.now() + SLICE
+      for (;;) {
+        const result = step()
+        if (result !== false || performance.now() >= end) return result
+      }
+    } finally {
+      setImmediate(leave)
+    }
+  }
+}
+
+/** Returns a queue of clients that run. Each has one caller, so that none is refused. */
+function queueOfRunning(slots: number): FairQueue {
+  return new FairQueue({
+    slots,
+    slotsPerClient: 1,
+    waiting: MAX_RUNNING,
+    waitingPerClient: 1,
+    timeout: LONGEST_WAIT,
+  })
 }

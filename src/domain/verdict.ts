@@ -27,6 +27,8 @@ export interface ExplainedVerdict extends Pick<CommitVerdict, 'verdict' | 'requi
 /** Maximum length of a name in code points, and maximum number of reasons that are spelled out. */
 const MAX_NAME = 100
 const MAX_REASONS = 3
+/** Names whose matches a finder remembers. */
+const MAX_FINDER_NAMES = 5_000
 
 /**
  * Decides whether a commit has passed its required checks. The first rule that holds wins:
@@ -56,6 +58,50 @@ export function verdictOf(reported: readonly ReportedContext[], patterns: readon
 
 function stateOf(reported: readonly ReportedContext[]) {
   return combinedState(reported.map(({ state }) => state))
+}
+
+/** See `verdictFinder`. */
+export type VerdictFinder = ReturnType<typeof verdictFinder>
+
+/**
+ * Returns a function that finds the verdicts of many commits, as `verdictOf` does. Commits report
+ * mostly the same contexts, so each name is compared with each pattern once.
+ *
+ * The function yields after each name that it has compared, which takes a fraction of a millisecond.
+ *
+ * @param patterns without duplicates, at least one
+ */
+export function verdictFinder(patterns: readonly string[]) {
+  const matchers = patterns.map(patternMatcher)
+  const all = (1n << BigInt(patterns.length)) - 1n
+  /** A bit for each pattern that a name matches. */
+  const known = new Map<string, bigint>()
+  const compare = (name: string) => {
+    let matching = 0n
+    for (const [index, matches] of matchers.entries()) if (matches(name)) matching |= 1n << BigInt(index)
+    if (known.size >= MAX_FINDER_NAMES) known.clear()
+    known.set(name, matching)
+    return matching
+  }
+
+  return function* find(
+    reported: readonly ReportedContext[],
+  ): Generator<undefined, CombinedState, undefined> {
+    let [met, isPending] = [0n, false]
+    for (const { context, state } of reported) {
+      let matching = known.get(context)
+      if (matching === undefined) {
+        matching = compare(context)
+        yield
+      }
+      if (matching === 0n) continue
+      const combined = COMBINED[state]
+      if (combined === 'failure') return combined
+      if (combined === 'pending') isPending = true
+      if (met !== all) met |= matching
+    }
+    return isPending || met !== all ? 'pending' : 'success'
+  }
 }
 
 /**

@@ -1,6 +1,5 @@
 import type { Kysely, RawBuilder, Transaction } from 'kysely'
 import type { StatusCounts, StatusState } from '../domain/states.ts'
-import type { ReportedContext } from '../domain/verdict.ts'
 import { Unavailable } from '../errors.ts'
 import type { Prepared } from './prepared.ts'
 import type { DecidedFields, GivenFields } from './statuses/columns.ts'
@@ -128,11 +127,11 @@ interface StatementsOfCommits {
   >
   /**
    * Takes an array of commits and one of digests in JSON. Returns a row for each commit with
-   * statuses: its contexts in order, or null if their digest is among those.
+   * statuses: its contexts in order as JSON, or null if their digest is among those.
    */
   contexts: Prepared<
     { repositoryId: number; shas: string; known: string },
-    { sha: string; digest: string; contexts: ReportedContext[] | null }
+    { sha: string; digest: string; contexts: string | null }
   >
 }
 

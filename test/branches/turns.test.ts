@@ -25,7 +25,7 @@ t.test('one of 16 addresses computes in a turn of the event loop, and they take 
       await turns.run({ address }, () => {
         const last = slices.at(-1)
         if (last?.address !== address || last.turn !== turn) slices.push({ address, turn })
-        compute(3)
+        compute(0.6)
         return ++steps === 6
       })
     }),
@@ -38,23 +38,52 @@ t.test('one of 16 addresses computes in a turn of the event loop, and they take 
   )
 })
 
-t.test('an address that asks without end keeps nobody else out', async (t) => {
+t.test('what a client reads, it reads outside its turn', async (t) => {
   const turns = new Turns(false)
-  let isHeld = true
-  const flood = Array.from({ length: 300 }, () =>
-    turns.run({ address: '192.0.2.1' }, async () => {
-      await new Promise(setImmediate)
+  const order: string[] = []
+  const read = Promise.withResolvers<void>()
+  const reader = turns.run({ address: 'a' }, () => {
+    if (order.push('a') === 1)
+      return async () => {
+        order.push('reads')
+        await read.promise
+      }
+    return true
+  })
+  await turns.run({ address: 'b' }, () => order.push('b') === 3)
+  read.resolve()
+  await reader
+  t.same(order, ['a', 'reads', 'b', 'a'])
+})
+
+t.test('an address that asks without end keeps nobody else out, and ends nothing that runs', async (t) => {
+  const turns = new Turns(false)
+  let [isHeld, running] = [true, 0]
+  const flood = Array.from({ length: 300 }, () => {
+    let isRunning = false
+    return turns.run({ address: '192.0.2.1' }, () => {
+      if (!isRunning) running++
+      isRunning = true
       return !isHeld
-    }),
-  )
+    })
+  })
   const ends = Promise.allSettled(flood)
+  // The queue is full: for each of these, the busiest client loses one that has not begun.
+  const others = Array.from({ length: 160 }, (_, index) =>
+    Array.from({ length: 6 }, () => turns.run({ address: `192.0.2.${index + 2}` }, () => !isHeld)),
+  )
+  const otherEnds = Promise.allSettled(others.flat())
   let steps = 0
-  await turns.run({ address: '192.0.2.2' }, () => ++steps === 3)
+  await turns.run({ address: '192.0.2.250' }, () => ++steps === 3)
   t.equal(steps, 3)
+  t.equal(running, 1)
   isHeld = false
-  const refused = (await ends).filter((end) => end.status === 'rejected')
-  t.ok(refused.length >= 49, 'one works and 250 wait')
+  const [first, ...rest] = await ends
+  t.equal(first?.status, 'fulfilled', 'it had begun')
+  const refused = rest.filter((end) => end.status === 'rejected')
+  t.ok(refused.length > 49, `one runs and 250 wait, until others come: ${refused.length} refused`)
   for (const { reason } of refused) t.type(reason, QueueFull)
+  t.ok((await otherEnds).every(({ status }) => status === 'fulfilled'))
 })
 
 t.test('who has disconnected, or whose step fails, leaves its turn', async (t) => {

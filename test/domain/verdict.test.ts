@@ -1,5 +1,10 @@
 import t from 'tap'
-import { type ReportedContext, verdictOf } from '../../src/domain/verdict.ts'
+import {
+  type ReportedContext,
+  type VerdictFinder,
+  verdictFinder,
+  verdictOf,
+} from '../../src/domain/verdict.ts'
 import { createRandom, type Random } from '../helpers/random.ts'
 
 const RUNS = 100_000
@@ -90,10 +95,41 @@ function drawText(random: Random, letters: readonly string[]): string {
   return Array.from({ length: 1 + random.below(3) }, () => random.pick(letters)).join('')
 }
 
+/** Runs a generator to its end. */
+function lastOf<Value>(steps: Generator<undefined, Value, undefined>): Value {
+  for (;;) {
+    const { done, value } = steps.next()
+    if (done) return value
+  }
+}
+
+t.test('a finder compares each name once, also with many patterns', (t) => {
+  const patterns = Array.from({ length: 150 }, (_, index) => `c${index}`)
+  const find = verdictFinder(patterns)
+  const statuses = patterns.map((context) => ({ context, state: 'success' as const }))
+  t.equal([...find(statuses)].length, 150, 'a step each')
+  t.equal([...find(statuses)].length, 0)
+  t.equal(lastOf(find(statuses)), 'success')
+  t.equal(lastOf(find(statuses.slice(1))), 'pending')
+  const many = Array.from({ length: 6_000 }, (_, index) => ({
+    context: `d${index}`,
+    state: 'error' as const,
+  }))
+  t.equal(lastOf(find([...many, ...statuses])), 'success', 'names are forgotten, and compared again')
+  t.end()
+})
+
 t.test(`${RUNS} random cases agree with a model`, async (t) => {
   const random = createRandom(17)
   const seen = { pending: 0, success: 0, failure: 0, missing: 0 }
   const wrong: object[] = []
+  // Few lists of patterns, so that finders know names of earlier cases.
+  const finders = new Map<string, VerdictFinder>()
+  const finderOf = (patterns: string[], statuses: ReportedContext[]) => {
+    const finder = finders.get(patterns.join()) ?? verdictFinder(patterns)
+    finders.set(patterns.join(), finder)
+    return lastOf(finder(statuses))
+  }
   for (let run = 0; run < RUNS; run++) {
     const contexts = new Set(
       Array.from({ length: random.below(4) }, () => drawText(random, ['a', 'b', '/', '.'])),
@@ -110,7 +146,8 @@ t.test(`${RUNS} random cases agree with a model`, async (t) => {
     const expected = model(statuses, patterns)
     seen[verdict]++
     if (expected.missing) seen.missing++
-    if (verdict !== expected.verdict || (expected.missing && verdict === 'success'))
+    const found = patterns.length > 0 ? finderOf(patterns, statuses) : verdict
+    if (verdict !== expected.verdict || found !== verdict || (expected.missing && verdict === 'success'))
       wrong.push({ statuses, patterns, verdict, expected })
   }
   t.same(wrong.slice(0, 3), [])

@@ -208,9 +208,10 @@ export function ofCommits(kysely: Kysely<Tables>): ReturnType<NonNullable<Dialec
         .select([
           'sha',
           'digest',
-          sql<
-            ReportedContext[] | null
-          >`case when digest ${isOneOf(p.known)} then null else all_contexts end`.as('contexts'),
+          // Parsed by the reader, when it is its turn.
+          sql<string | null>`case when digest ${isOneOf(p.known)} then null else all_contexts::text end`.as(
+            'contexts',
+          ),
         ]),
     ),
   }

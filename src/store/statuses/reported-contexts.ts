@@ -1,6 +1,7 @@
 import { LRUCache } from 'lru-cache'
 import type { ReportedContext } from '../../domain/verdict.ts'
 import type { Engine } from '../engine.ts'
+import { MANY_ROWS, ownTurn } from '../own-turn.ts'
 import type { StatusSummaries } from './status-summaries.ts'
 
 /** Contexts in memory where a database has no cache of its own, about 100 bytes each. */
@@ -47,11 +48,19 @@ export function createReportedContexts(
     for (const { sha, digest, contexts } of rows) {
       const known = earlier.get(sha)
       // Another commit may have the same contexts, so they are known although this one's are not.
-      const list = contexts ?? [...earlier.values()].find((other) => other?.digest === digest)?.contexts
+      const list = contexts
+        ? parse(contexts)
+        : [...earlier.values()].find((other) => other?.digest === digest)?.contexts
       const current = known?.digest === digest ? known.contexts : (list ?? [])
       cache.set(keyOf(sha), { digest, contexts: current })
       lists.set(sha, current)
+      if (contexts && current.length >= MANY_ROWS) await ownTurn()
     }
     return shas.map((sha) => lists.get(sha) ?? [])
   }
+}
+
+/** Returns the contexts that the statement made. */
+function parse(contexts: string): ReportedContext[] {
+  return JSON.parse(contexts)
 }
