@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import helmet from 'helmet'
 
@@ -6,6 +7,16 @@ import helmet from 'helmet'
  */
 export function setSecurityHeaders(request: FastifyRequest, reply: FastifyReply): void {
   protect(request.raw, reply.raw, () => {})
+}
+
+/** Allows an inline style on the page that is sent, by its hash. */
+export function allowStyle(reply: FastifyReply, style: string): void {
+  const policy = String(reply.raw.getHeader('content-security-policy'))
+  const source = `'sha256-${hash('sha256', style, 'base64')}'`
+  reply.raw.setHeader(
+    'content-security-policy',
+    policy.replace("style-src 'self'", `style-src 'self' ${source}`),
+  )
 }
 
 const protect = helmet({

@@ -544,13 +544,22 @@ t.test(
 )
 
 t.test('the API docs show the first operation on the first screen, and readable tables', async (t) => {
+  const { commits } = await server.createRepository('alice/tried', { private: true })
   for (const [width, height] of [
     [1280, 860],
-    [390, 800],
+    [360, 800],
   ] as const) {
     const isMobile = width < 500
     const page = await openPage(t, { viewport: { width, height }, isMobile, hasTouch: isMobile })
-    await page.goto(`${url}/docs`)
+    const release = Promise.withResolvers<void>()
+    await page.route('**/assets/*', async (route) => {
+      await release.promise
+      await route.continue()
+    })
+    await page.goto(`${url}/docs`, { waitUntil: 'commit' })
+    await page.waitForFunction("performance.getEntriesByName('first-contentful-paint').length > 0")
+    t.ok(await page.isVisible('a[href="/docs/reference#samples"]'), 'painted before any asset has arrived')
+    release.resolve()
     await page.waitForSelector('#docs .opblock')
     const box = await page.locator('#docs .opblock').first().boundingBox()
     t.ok(box && box.y + box.height <= height, `the first operation ends at ${box && box.y + box.height} px`)
@@ -590,7 +599,16 @@ t.test('the API docs show the first operation on the first screen, and readable 
       await page.locator('.opblock-get .opblock-summary-control').first().click()
       await page.click('.opblock-get .try-out__btn')
       t.equal(await page.locator('[data-param-name="If-None-Match"] input').inputValue(), '')
+      for (const [name, value] of Object.entries({ owner: 'alice', repo: 'tried', sha: commits[0] ?? '' }))
+        await page.fill(`.opblock-get [data-param-name="${name}"] input`, value)
       await page.click('.opblock-get .btn.execute')
+      await page.waitForSelector('.opblock-get .live-responses-table .response-col_status')
+      t.match(await page.textContent('.live-responses-table .response .response-col_status'), /^200/)
+      t.match(
+        await page.textContent('.live-responses-table .response'),
+        '"statuses": []',
+        'of a private repository',
+      )
       t.match(await page.textContent('.opblock-get .curl-command'), `Authorization: Bearer ${token}`)
       await page.locator('.opblock-get .opblock-summary-control').first().click()
     }
@@ -598,6 +616,10 @@ t.test('the API docs show the first operation on the first screen, and readable 
       "[...document.querySelectorAll('#docs .headers td')].map((cell) => cell.getBoundingClientRect().width)",
     )
     t.ok(widths.length > 0)
+    const cut = await page.evaluate<string[]>(
+      "[...document.querySelectorAll('#docs :is(table, pre, .opblock-body)')].filter((part) => part.scrollWidth > part.clientWidth + 1).map(({ className }) => className)",
+    )
+    t.same(cut, [], `nothing is cut in a window of ${width} px`)
     t.ok(
       Math.min(...widths) >= 30,
       `columns of at least ${Math.min(...widths)} px in a window of ${width} px`,

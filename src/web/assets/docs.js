@@ -48,9 +48,26 @@ function forTrying(contract) {
   return contract
 }
 
-// Renders the contract. A token entered here stays in the memory of this page.
-window.addEventListener('DOMContentLoaded', async () => {
-  const contract = await (await fetch('/openapi.json')).json()
+const docs = document.getElementById('docs')
+
+/** Adds an element, and waits until what it names has been loaded. */
+function load(name, attributes) {
+  const element = Object.assign(document.createElement(name), attributes)
+  const loaded = new Promise((resolve, reject) =>
+    Object.assign(element, { onload: resolve, onerror: reject }),
+  )
+  docs.before(element)
+  return loaded
+}
+
+/** Renders the contract. A token entered here stays in the memory of this page. */
+async function render() {
+  const [response] = await Promise.all([
+    fetch('/openapi.json'),
+    load('link', { rel: 'stylesheet', href: docs.dataset.style }),
+    load('script', { src: docs.dataset.script }),
+  ])
+  const contract = await response.json()
   window.SwaggerUIBundle({
     spec: forTrying(contract),
     dom_id: '#docs',
@@ -61,7 +78,10 @@ window.addEventListener('DOMContentLoaded', async () => {
     presets: [window.SwaggerUIBundle.presets.apis],
     plugins: [collapseConventions],
   })
-})
+}
+
+// Swagger UI is a hundred times larger than the page, which is shown first.
+render()
 
 /** Adds the accessibility attributes that Swagger UI lacks. */
 function addAccessibility() {

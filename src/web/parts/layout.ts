@@ -12,6 +12,8 @@ export interface PageOptions {
   tab?: string
   /** Path of the tab's icon. */
   icon?: string
+  /** Replaces the stylesheet of the head, which the content then links. */
+  style?: Html
   /** Additional elements of the head. */
   head?: Html
   /** Keeps the page current by script: its state in words, and whether that is about to change. */
@@ -67,7 +69,7 @@ function sendHtml(reply: FastifyReply, content: Html): FastifyReply {
 
 /** Renders a page. Templates escape all values except other templates. */
 function renderPage(options: PageOptions, session: Session, content: Html): Html {
-  const { tab, icon = ICON, head, wide } = options
+  const { tab, icon = ICON, style, head, wide } = options
   return html`<!doctype html>
 <html lang="en">
 <head>
@@ -75,7 +77,7 @@ function renderPage(options: PageOptions, session: Session, content: Html): Html
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <title>${tab ?? titleOf(options)}</title>
-<link rel="stylesheet" href="/assets/style.css">
+${style ? html`<style>${style}</style>` : html`<link rel="stylesheet" href="/assets/style.css">`}
 <link rel="icon" href="${icon}" type="image/svg+xml">
 <script type="module" src="/assets/page.js"></script>
 ${head ?? ''}

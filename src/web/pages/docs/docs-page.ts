@@ -1,6 +1,7 @@
+import { allowStyle } from '../../../replies/security-headers.ts'
 import { sendPage } from '../../parts/layout.ts'
 import type { Pages } from '../../parts/pages.ts'
-import { docsHead, docsView } from './docs-view.ts'
+import { docsHead, docsStyle, docsView } from './docs-view.ts'
 import { referenceView } from './reference.ts'
 
 /**
@@ -8,9 +9,10 @@ import { referenceView } from './reference.ts'
  * it.
  */
 export async function docsPage(pages: Pages): Promise<void> {
-  pages.get('/docs', async (_request, reply) =>
-    sendPage(reply, { title: 'API docs', head: docsHead, wide: true }, docsView),
-  )
+  pages.get('/docs', async (_request, reply) => {
+    allowStyle(reply, docsStyle.toString())
+    return sendPage(reply, { title: 'API docs', style: docsStyle, head: docsHead, wide: true }, docsView)
+  })
   pages.get('/docs/reference', async (_request, reply) =>
     sendPage(reply, { title: 'Samples, versions and errors' }, referenceView),
   )

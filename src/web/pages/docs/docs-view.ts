@@ -1,15 +1,26 @@
 import { swaggerUiPath } from '../../files.ts'
 import { html } from '../../parts/html.ts'
 
-export const docsHead = html`<link rel="stylesheet" href="${swaggerUiPath('swagger-ui.css')}">
-<link rel="stylesheet" href="/assets/docs.css">
-<script src="${swaggerUiPath('swagger-ui-bundle.js')}" defer></script>
-<script src="/assets/docs.js" defer></script>`
+/**
+ * The style of what comes before the stylesheets: on a slow network they take longer than a reader
+ * waits.
+ */
+export const docsStyle = html`:root{color-scheme:light dark}
+body{margin:0;background:light-dark(#fbfbf9,#131715);color:light-dark(#1c2321,#e7ece9);font:16px/1.55 system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,sans-serif}
+.skip{position:absolute;left:-999rem}
+.site nav{display:flex;align-items:center;max-width:68rem;margin:0 auto;padding:.6rem 1.25rem;gap:.4rem 1.4rem}
+.clients{max-width:68rem;margin:.75rem auto 0;padding:0 1.25rem}
+a{color:light-dark(#1a6149,#7fd1ae)}`
+
+export const docsHead = html`<script src="/assets/docs.js" defer></script>`
 
 export const docsView = html`<nav class="clients" aria-label="Clients"><a href="/docs/reference#samples">Samples in curl, TypeScript and Python</a>,
 <a href="/docs/reference#versions">versions</a>, <a href="/docs/reference#errors">errors by status</a>,
 <a href="/assets/changelog.md">changelog</a>. In a CI job: <a href="/assets/commit-status.sh">shell client</a>,
 <a href="/assets/commit-status-client.tgz">Node.js client</a> with <a href="/assets/client.md#:~:text=Waiting"><code>wait</code></a> and
 <a href="/assets/client.md#:~:text=Required%20checks"><code>gate</code></a>, and
-<a href="/assets/recipes.md">recipes for CI systems</a>. For coding agents: <a href="/assets/SKILL.md"><code>SKILL.md</code></a>.</nav><div id="docs"><noscript><p class="empty">The API docs require JavaScript. The contract
+<a href="/assets/recipes.md">recipes for CI systems</a>. For coding agents: <a href="/assets/SKILL.md"><code>SKILL.md</code></a>.</nav>
+<link rel="stylesheet" href="/assets/style.css">
+<link rel="stylesheet" href="/assets/docs.css">
+<div id="docs" data-style="${swaggerUiPath('swagger-ui.css')}" data-script="${swaggerUiPath('swagger-ui-bundle.js')}"><noscript><p class="empty">The API docs require JavaScript. The contract
 is also available at <a href="/openapi.yaml">/openapi.yaml</a>.</p></noscript></div>`
