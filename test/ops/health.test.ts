@@ -1,12 +1,11 @@
 import { rmSync, writeFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
-import fastify, { type FastifyInstance } from 'fastify'
-import t from 'tap'
+import type { FastifyInstance } from 'fastify'
+import t, { type Test } from 'tap'
 import { buildApp } from '../../src/app.ts'
 import { CommitLookup } from '../../src/git/objects/commit-lookup.ts'
 import { openSpool } from '../../src/git-http/spool.ts'
-import { health } from '../../src/ops/health.ts'
 import { openStore, type Store } from '../../src/store/store.ts'
 import {
   createPostgresDatabase,
@@ -124,22 +123,74 @@ async function until(status: number, app: FastifyInstance) {
   }
 }
 
-t.test('checks nothing again while a check takes long', async (t) => {
-  const { store } = await openTestStore(t, sqlite)
-  const disk = Promise.withResolvers<void>()
+/** Starts an app whose checks of the spool are counted, and whose clock the test controls. */
+async function countChecks(t: Test, disk: () => Promise<void>) {
+  const { store, options } = await openTestStore(t, sqlite)
+  const spool = await openSpool(options.dataDir, 0)
   let checks = 0
-  const check = () => {
+  t.capture(spool, 'check', () => {
     checks++
-    return disk.promise
-  }
-  const app = fastify()
-  await app.register(health, { store, spool: { check } })
+    return disk()
+  })
+  let clock = performance.now()
+  t.capture(performance, 'now', () => clock)
+  const app = await buildApp({ store, lookup: new CommitLookup(), spool })
   t.teardown(() => app.close())
+  return {
+    app,
+    checks: () => checks,
+    pass(milliseconds: number) {
+      clock += milliseconds
+    },
+  }
+}
+
+t.test('checks nothing again while a check takes long', async (t) => {
+  const disk = Promise.withResolvers<void>()
+  const { app, checks, pass } = await countChecks(t, () => disk.promise)
   const first = app.inject('/readyz')
-  await setTimeout(1_100)
+  while (checks() === 0) await setTimeout()
+  pass(1_100)
   const second = app.inject('/readyz')
   await setTimeout(50)
-  t.equal(checks, 1)
+  t.equal(checks(), 1)
   disk.resolve()
   t.same([(await first).statusCode, (await second).statusCode], [200, 200])
+})
+
+t.test('one check a second, whoever asks, however, and whatever it finds', async (t) => {
+  let isFull = true
+  const { app, checks, pass } = await countChecks(t, async () => {
+    if (isFull) throw new Error('the disk is full')
+  })
+  const attack = async () => {
+    const answers = []
+    for (const request of [
+      '/readyz',
+      '/readyz?again=1',
+      { method: 'HEAD', url: '/readyz' },
+      { url: '/readyz', headers: { 'cache-control': 'no-cache', pragma: 'no-cache' } },
+      { url: '/readyz', headers: { 'if-none-match': '*', authorization: 'Bearer x' } },
+      { url: '/readyz', remoteAddress: '192.0.2.9' },
+      { url: '/readyz', headers: { 'x-forwarded-for': '192.0.2.10' } },
+      { url: '/healthz' },
+      { method: 'POST', url: '/readyz' },
+    ] as const)
+      answers.push((await app.inject(request)).statusCode)
+    return answers
+  }
+  const full = [...Array.from({ length: 7 }, () => 503), 200, 405]
+  t.same(await attack(), full)
+  t.same([await attack(), checks()], [full, 1], 'a failure is reused')
+  isFull = false
+  pass(999)
+  t.same([await attack(), checks()], [full, 1])
+  pass(1)
+  const ready = [...Array.from({ length: 8 }, () => 200), 405]
+  t.same([await attack(), checks()], [ready, 2], 'requests do not prolong it')
+  isFull = true
+  pass(999)
+  t.same([await attack(), checks()], [ready, 2], 'a success is reused')
+  pass(1)
+  t.same([await attack(), checks()], [full, 3])
 })
