@@ -149,7 +149,7 @@ t.test('the deprecated `wait` holds no answer', async (t) => {
   t.equal(answer.status, 304)
   t.equal(answer.headers.get('etag'), etag)
   t.equal(answer.headers.get('retry-after'), null)
-  t.ok(performance.now() - start < 5_000)
+  t.ok(performance.now() - start < 20_000)
   await report('ci/build', 'success')
   const changed = await ask('?wait=25', { 'if-none-match': etag })
   t.match(changed, { status: 200, json: { verdict: 'success' } })

@@ -236,13 +236,13 @@ t.test('a client that sends too slowly is cut off', async (t) => {
 
   const steady = begin('push', '127.0.0.5', packet(command.replace('\n', '\0report-status\n')))
   for (const end = performance.now() + 3 * window; performance.now() < end; await setTimeout(20))
-    steady.request.write(line)
+    steady.request.write(line.repeat(5))
   steady.request.end('0000')
   t.equal((await steady.answer).status, 200)
 })
 
 t.test('a client may be silent for longer until its pack begins, and then not', async (t) => {
-  const pace = { bytes: 500, window: 300, first: 1_500 }
+  const pace = { bytes: 500, window: 300, first: 4_000 }
   const { path, url, authorization } = await startGitServer(t, { pace })
   const command = `${'0'.repeat(40)} ${'1'.repeat(40)} refs/heads/main\0report-status`
   const commands = pushBody([command], '', Buffer.alloc(0))

@@ -5,8 +5,8 @@ import { startService } from './helpers/service.ts'
 
 const first = await startService(t, { commits: 20 })
 /** Milliseconds of an outage, many times those of all attempts of one read. */
-const OUTAGE = 800
-const times = { timeout: 250, totalTimeout: 300 }
+const OUTAGE = 2_400
+const times = { timeout: 600, totalTimeout: 800 }
 const success = { context: 'x', state: 'success' } as const
 
 /** Waits for a commit of its own, and returns what was said about outages along with the end. */

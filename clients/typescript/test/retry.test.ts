@@ -87,7 +87,7 @@ t.test('an attempt that the time limit cuts short does not hide the reason befor
   const { proxy, token, commit } = await startService(t)
   for (const failure of [{ status: 503 }, 'reset'] as const) {
     proxy.plan(failure, ...Array.from({ length: 9 }, () => 'hang' as const))
-    const client = createClient({ baseUrl: proxy.url, token, totalTimeout: 600 })
+    const client = createClient({ baseUrl: proxy.url, token, totalTimeout: 2_000 })
     const answer = await client.listStatuses(commit)
     if (failure === 'reset') t.match(answer, { status: 0, body: { error: /ECONNRESET|closed|socket/ } })
     else t.match(answer, { status: 503 })
@@ -132,7 +132,7 @@ t.test('a signal ends a try, a pause and a place in the line', async (t) => {
 
 t.test('reports of one context are sent in order; those of others do not wait', async (t) => {
   const { proxy, token, commit, stored } = await startService(t)
-  const client = createClient({ baseUrl: proxy.url, token, timeout: 1_500 })
+  const client = createClient({ baseUrl: proxy.url, token, timeout: 4_000 })
   proxy.plan('hang')
   const pending = client.reportStatus({ ...commit, body: { state: 'pending', context: 'slow' } })
   await proxy.reached(1)
@@ -181,7 +181,8 @@ t.test('a report waits no longer for its commit than it may', async (t) => {
   const begun = performance.now()
   const report = { ...commit, sha: 'f'.repeat(40), body: { state } } as const
   t.equal((await client.reportStatus(report, { waitForCommit: 100 })).status, 404)
-  t.ok(performance.now() - begun < 1_900, `${performance.now() - begun} ms`)
+  t.ok(performance.now() - begun < 20_000, `${performance.now() - begun} ms`)
+  t.ok(proxy.passages.length <= 2, `${proxy.passages.length} attempts`)
 })
 
 t.test('a report that waits for its commit is given up for a newer one', async (t) => {

@@ -264,7 +264,7 @@ t.test('lists wait for no search for the branches that contain a commit', async 
   )
   const ended = Promise.allSettled(searches)
   git(path, 'update-ref', 'refs/heads/topic', sha)
-  const soon = { ...CLIENT, signal: AbortSignal.timeout(3000) }
+  const soon = { ...CLIENT, signal: AbortSignal.timeout(30_000) }
   t.equal((await refs.list(repository, soon)).branches.length, 2)
   gone.abort()
   await ended

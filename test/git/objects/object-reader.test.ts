@@ -129,7 +129,7 @@ t.test('without git the repository is unavailable', async (t) => {
 t.test('a hanging git is killed, and the repository is unavailable until git answers again', async (t) => {
   const sample = await createSample(t)
   const commit = sample.commit()
-  const lookup = open(t, { timeout: 150 })
+  const lookup = open(t, { timeout: 1_500 })
   t.equal(await lookup.has(sample, commit), true)
   const [pid = 0] = readersOf(sample.path)
   process.kill(pid, 'SIGSTOP')
@@ -140,7 +140,7 @@ t.test('a hanging git is killed, and the repository is unavailable until git ans
 
 t.test('a process that does not end is killed', async (t) => {
   const sample = await createSample(t)
-  const lookup = new CommitLookup({ timeout: 100 })
+  const lookup = new CommitLookup({ timeout: 1_500 })
   await lookup.has(sample, sample.commit())
   const [pid = 0] = readersOf(sample.path)
   process.kill(pid, 'SIGSTOP')
@@ -154,9 +154,9 @@ t.test('a git that cannot end keeps no other one from being asked', async (t) =>
   const folder = temporaryFolder(t)
   const stuck = join(folder, 'stuck')
   // Another process keeps git's output open.
-  replaceGit(t, `[ -e ${stuck} ] || exec "$git" "$@"\nsleep 3 &\nexec sleep 3`)
+  replaceGit(t, `[ -e ${stuck} ] || exec "$git" "$@"\nsleep 8 &\nexec sleep 8`)
   writeFileSync(stuck, '')
-  const lookup = open(t, { timeout: 500 })
+  const lookup = open(t, { timeout: 2_000 })
   await t.rejects(lookup.has(sample, commit), /did not answer in time/)
   rmSync(stuck)
   t.equal(await lookup.has(sample, commit), true)

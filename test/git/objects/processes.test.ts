@@ -59,7 +59,9 @@ t.test('a hanging repository does not block the others, even with one process', 
   const [a, b] = await createSamples(t, 2)
   if (a === undefined || b === undefined) throw new Error('two samples')
   const lookup = open(t, { maxProcesses: 1, timeout: 200 })
-  t.equal(await lookup.has(a.sample, a.commit), true)
+  const ask = () => lookup.has(a.sample, a.commit)
+  // On a busy machine git may not have begun in time.
+  t.equal(await ask().catch(ask), true)
   for (const pid of readersOf(a.sample.path)) process.kill(pid, 'SIGSTOP')
   const hanging = t.rejects(lookup.has(a.sample, a.commit), { name: 'RepositoryUnavailable' })
   await new Promise((resolve) => setTimeout(resolve, 50))
