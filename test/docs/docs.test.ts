@@ -1,4 +1,4 @@
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { hash } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -18,8 +18,9 @@ import { MAX_OBJECTS } from '../../src/cli/parts/read-objects.ts'
 import { resolve } from '../../src/codegen/document.ts'
 import { describeVariables, readConfig } from '../../src/config.ts'
 import { SHORT_ID } from '../../src/domain/commit-id.ts'
-import { MAX_PATTERNS } from '../../src/domain/patterns.ts'
-import { MAX_REPOSITORY_PATTERNS } from '../../src/domain/ref-rules.ts'
+import { MAX_PATTERNS, matchesPattern } from '../../src/domain/patterns.ts'
+import { MAX_REPOSITORY_PATTERNS, requiredBy, rulesOfRef } from '../../src/domain/ref-rules.ts'
+import { refMatcher } from '../../src/domain/rule-patterns.ts'
 import { OLDEST_GIT } from '../../src/git/git-version.ts'
 import { MAX_LISTED_BRANCHES } from '../../src/git/history/branch-lists.ts'
 import { MAX_AGE } from '../../src/git/history/cached-reads.ts'
@@ -46,6 +47,9 @@ import { codeBlocks, createMachine, readDocument } from './machine.ts'
 import { commandRows, variableRows } from './tables.ts'
 
 const GUIDE = 'src/ops/README.md'
+const CLI = 'clients/typescript/src/cli/main.ts'
+/** Prints the token that it gets, and fails. */
+const JOB = ['sh', '-c', 'echo "<$COMMIT_STATUS_TOKEN>"; exit 3']
 const DOCUMENTS = [
   'README.md',
   GUIDE,
@@ -93,11 +97,16 @@ test('README: its commands lead to a first report', async (t) => {
     cwd: machine.folder,
   })
   const report = machine.localize(blocks.at(-1)?.code ?? '')
-  const push = /^git push .*$/m.exec(report)?.[0]
+  const push = /^git push .*$/m.exec(report)?.[0] ?? ''
+  const other = `"$(git ${author.join(' ')} commit-tree -m other 'HEAD^{tree}')"`
+  const pushes = ['HEAD:', ':', `+${other}:`].map((source) => `${push.replace('HEAD:', source)} 2>&1 || true`)
   const refused = await machine.sh(
-    `${report.replace('HEAD:refs/heads/main', 'HEAD:refs/heads/topic')}\n${push} 2>&1 || true`,
+    `${report.replace('HEAD:refs/heads/main', 'HEAD:refs/heads/topic')}\n${pushes.join('\n')}`,
   )
   t.match(refused, refusal)
+  t.match(sentencesOf(GUIDE), 'A branch with a rule can be neither deleted nor pushed to by force.')
+  t.match(refused, 'a branch with required checks cannot be deleted')
+  t.match(refused, 'a branch with required checks cannot be pushed to by force')
 })
 
 test('README: its badge', async (t) => {
@@ -341,6 +350,23 @@ test('promises of the READMEs, in these words, are what the programs do', async 
     headers: { 'if-none-match': '*' },
   })
   const unknown = await server.call('GET', `/api/v1/repos/acme/rocket/commits/${sha}/verdict?requires=a`)
+  const lander = { owner: 'acme', name: 'lander' }
+  const keeper = await server.createToken('acme', { limits: { repositories: [kept.id] } })
+  await asAdministrator(server.store).repositories.rename({ owner: 'acme', name: 'kept' }, lander)
+  const renamed = await server.read('acme/lander', kept.commits[1] ?? '', keeper)
+  const job = spawnSync(process.execPath, [CLI, 'run', '--context', 'a', '--', ...JOB], {
+    encoding: 'utf8',
+    env: {
+      PATH: process.env.PATH,
+      COMMIT_STATUS_URL: 'http://127.0.0.1:9',
+      COMMIT_STATUS_TOKEN: token,
+      COMMIT_STATUS_REPO: 'acme/rocket',
+      COMMIT_STATUS_SHA: sha,
+      COMMIT_STATUS_TIMEOUT: '1s',
+    },
+  })
+  const rule = (refPattern: string, ...required: string[]) => ({ refPattern, required, bypass: [] })
+  const rules = [rule('release/*', 'ci/a'), rule('release/1/*', 'ci/b'), rule('Release/*', 'ci/c')]
   const CHANGELOG = 'CHANGELOG.md'
   const [ARCHITECTURE, CLIENT] = ['src/README.md', 'clients/typescript/README.md']
   const rows: [document: string, words: string, answer: unknown, expected: unknown][] = [
@@ -417,7 +443,7 @@ test('promises of the READMEs, in these words, are what the programs do', async 
       ARCHITECTURE,
       'So a commit once reported on stays readable after a garbage collection',
       [
-        (await server.read('acme/kept', kept.commits[1] ?? '')).status,
+        (await server.read('acme/lander', kept.commits[1] ?? '')).status,
         gitWith(kept.path, kept.commits[1] ?? '', 'cat-file', '--batch-check').includes('missing'),
       ],
       [200, true],
@@ -434,6 +460,39 @@ test('promises of the READMEs, in these words, are what the programs do', async 
       '**No request is held.**',
       [held.status, performance.now() - started < 20_000],
       [304, true],
+    ],
+    [
+      GUIDE,
+      'In branch and context patterns `*` stands for any characters, `/` included.',
+      [matchesPattern('ci/*', 'ci/a/b'), refMatcher('release/*')('refs/heads/release/1/2')],
+      [true, true],
+    ],
+    [
+      GUIDE,
+      'All rules whose pattern matches a branch apply together.',
+      requiredBy(rulesOfRef(rules, 'refs/heads/release/1/2')),
+      ['ci/a', 'ci/b'],
+    ],
+    [
+      GUIDE,
+      'Upper and lower case differ in patterns, as in names of refs.',
+      requiredBy(rulesOfRef(rules, 'refs/heads/Release/1')),
+      ['ci/c'],
+    ],
+    [
+      GUIDE,
+      'A renamed or moved repository keeps its statuses, rules, access and the tokens limited to it.',
+      [renamed.status, renamed.json.statuses?.length],
+      [200, 1],
+    ],
+    [CLIENT, 'Reporting never breaks or blocks a build.', job.status, 3],
+    [CLIENT, 'The command does not get `COMMIT_STATUS_TOKEN`,', job.stdout, '<>\n'],
+    [CLIENT, 'never an argument, never printed', job.stderr.includes(token), false],
+    [
+      'README.md',
+      'Git LFS is not supported',
+      (await server.call('POST', '/acme/rocket.git/info/lfs/objects/batch')).status >= 400,
+      true,
     ],
     ['clients/typescript/SKILL.md', 'Other checks do not count.', await verdictOf('success'), 'success'],
     [

@@ -1,5 +1,6 @@
 import { rmSync } from 'node:fs'
 import t, { type Test } from 'tap'
+import { invitation as inviteBy } from '../../src/web/forms/permission-forms.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import { databases, sqlite } from '../helpers/databases.ts'
 import { git } from '../helpers/git.ts'
@@ -102,7 +103,7 @@ for (const database of databases) {
     t.equal((await bob.get(access)).status, 403)
 
     const moved = await change(alice, { change: 'name', owner: 'acme', name: 'moon' })
-    t.equal(moved.headers.get('location'), '/acme/moon/settings')
+    t.equal(moved.headers.get('location'), '/acme/moon/settings', 'also by a form of version 0.3.0')
     t.equal((await alice.get('/alice/rocket')).status, 404, 'the name before')
     t.match(await store.reservedNames.list('alice'), [{ name: 'alice/rocket', repository: 'acme/moon' }])
     t.equal((await create(alice, { owner: 'alice', name: 'rocket' })).status, 422, 'and is reserved')
@@ -112,6 +113,7 @@ for (const database of databases) {
     t.same(events, [['repository.transferred', 'alice']])
     const { path } = await store.repositories.get('acme', 'moon')
     const deleted = await change(alice, { change: 'delete', confirm: 'acme/moon' }, '/acme/moon/settings')
+    t.equal(deleted.status, 303, 'also by a form of version 0.3.0')
     t.equal(await messageOf(alice, deleted.headers.get('location')), 'acme/moon was deleted.')
     t.same(await store.repositories.list(), [])
     t.throws(() => process.chdir(path), { code: 'ENOENT' }, 'with its files')
@@ -348,10 +350,21 @@ t.test('members of a group see each other, and its admins change them', async (t
   const empty = await alice.get('/acme')
   t.match(empty.body, 'There are no repositories of acme yet.')
   t.match(empty.body, 'href="/settings/repositories/new?owner=acme"')
+  const [invitation = '', link = ''] =
+    /Who is new here[^<]*<[\s\S]*?id="invite">([^<]*)</.exec(empty.body) ?? []
+  t.match(invitation, /^Who is new here gets a password from an administrator, and signs in with this link:</)
+  t.equal(link, `${server.url}/login?next=%2Facme`)
+  t.match((await anonymous.get(link.slice(server.url.length))).body, 'name="next" value="/acme"')
+  t.match(
+    String(inviteBy(link, true)),
+    /Who is new here signs in once with this link, and can be added then:[\s\S]*>http:[^<]*</,
+    'with single sign-on',
+  )
   const added = await change(alice, { user: 'BOB', access: 'read' })
   t.equal(await messageOf(alice, added.headers.get('location')), 'bob may read all repositories of acme now.')
   const seen = await bob.get('/acme')
   t.match(seen.body, '<h2 id="members">Members</h2>')
+  t.notMatch(seen.body, 'Who is new here')
   t.notMatch(seen.body, 'Add a member')
   t.notMatch(seen.body, 'repositories/new')
   t.equal((await change(bob, { user: 'bob', access: 'admin', from: 'read' }, '/settings/tokens')).status, 403)
