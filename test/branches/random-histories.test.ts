@@ -4,5 +4,5 @@ import { compareHistories } from './random-histories.ts'
 
 for (const database of databases)
   t.test(`${database.name}: the last commit that passed is one that the gate lets in`, (t) =>
-    compareHistories(t, database, 30),
+    compareHistories(t, database, 40),
   )

@@ -34,8 +34,9 @@ const VERSIONS = {
 /** Milliseconds that one command may take: most of them install something. */
 const TIMEOUT = 600_000
 /** Seconds for which Schemathesis makes up requests, and how many at least. */
-const FUZZING = 1_200
-const CASES = 20_000
+const FULL_FUZZING = 1_200
+const FUZZING = Number(process.env.SOAK_SECONDS ?? FULL_FUZZING)
+const CASES = (20_000 * FUZZING) / FULL_FUZZING
 /** Commits on which Schemathesis reports: on few, it would exceed the contexts of a commit. */
 const FUZZED_COMMITS = 20
 
@@ -252,11 +253,12 @@ async function fuzz(url: string, { owner, name, commits }: Repository, token: st
   assert.match(links, /\b(\d+) covered \/ \1 selected/)
   assert(Number.parseInt(cases.replaceAll(',', ''), 10) >= CASES, cases)
   const covered = /\d+ covered/.exec(links)?.[0]
-  recordEvidence(
-    'foreign-clients',
-    'Schemathesis made up requests to every operation, valid and not, in all its phases',
-    `${cases.replace(/ generated.*/, '')} requests, ${covered} links: every answer is one of the contract`,
-  )
+  if (FUZZING >= FULL_FUZZING)
+    recordEvidence(
+      'foreign-clients',
+      'Schemathesis made up requests to every operation, valid and not, in all its phases',
+      `${cases.replace(/ generated.*/, '')} requests, ${covered} links: every answer is one of the contract`,
+    )
   return `${links.replace(/ +/g, ' ')}\nTest cases: ${cases}`
 }
 
