@@ -1,5 +1,6 @@
 import { abuse } from './abuse/run.ts'
 import { answers, unavailability } from './answers.ts'
+import { branches } from './branches.ts'
 import { history } from './history.ts'
 import { privacy } from './privacy.ts'
 import { queries } from './queries.ts'
@@ -18,6 +19,7 @@ export const checks: readonly Check[] = [
   commitIds,
   queries,
   verdicts,
+  branches,
   history,
   allOfUnicode,
   abuse,

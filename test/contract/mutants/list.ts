@@ -59,6 +59,22 @@ export const mutants: Readonly<Record<string, readonly Edit[]>> = {
         : undefined,
     ),
   ],
+  'a commit whose checks have not reported has passed': [
+    node('src/branches/last-passed.ts', (comparison) =>
+      ts.isBinaryExpression(comparison) &&
+      comparison.operatorToken.kind === ts.SyntaxKind.EqualsEqualsEqualsToken &&
+      isText(comparison.right, 'success')
+        ? `${comparison.left.getText()} !== 'failure'`
+        : undefined,
+    ),
+  ],
+  'a page of branches begins with the last one of the page before': [
+    call('src/branches', 'compare', ({ parent, arguments: all }, receiver) =>
+      ts.isBinaryExpression(parent)
+        ? `${receiver}.compare(${all.map((argument) => argument.getText()).join(', ')}) + 1`
+        : undefined,
+    ),
+  ],
   'an error is no JSON': [
     call('src/replies', 'stringify', ({ arguments: [body] }) =>
       body && ts.isObjectLiteralExpression(body) && hasProperties(body, 'error')
