@@ -89,6 +89,9 @@ try {
 
   curl ${path}/commits/${third}/statuses
 
+  curl '${path}/last-passed?branch=main&require=ci/test'   the newest commit that has passed
+  curl ${path}/branches                                    branches and their states
+
 In a browser:
 
   ${server.url}/docs                 the API, rendered from openapi.yaml

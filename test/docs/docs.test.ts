@@ -87,8 +87,9 @@ test('README: its commands lead to a first report', async (t) => {
     t.equal(language, 'sh')
     output = await machine.sh(machine.localize(code))
   }
-  const [, answer = ''] = output.split(/(?<=\})(?=\{)/)
+  const [, answer = '', lastPassed = ''] = output.split(/(?<=\})(?=\{)/)
   t.match(JSON.parse(answer), { state: 'success', statuses: [{ description: 'Reported by hand' }] })
+  t.match(JSON.parse(lastPassed), { branch: 'main', commit: { state: 'success' }, looked_at: 1 })
 
   const [, rule = '', refusal = 'not found'] =
     /^## Required checks\n\n`(.+?)`[\s\S]*?`(! \[remote rejected\].*?)`/m.exec(readme) ?? []
