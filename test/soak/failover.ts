@@ -10,10 +10,10 @@ import { startServer } from '../helpers/server.ts'
 import { recordEvidence } from './parts/evidence.ts'
 import { startLoad } from './parts/load.ts'
 
-tap.setTimeout(600_000)
-
 const ROUNDS = Number(process.env.SOAK_ROUNDS ?? 10)
 const WRITERS = 8
+
+tap.setTimeout(ROUNDS * 60_000)
 
 /**
  * Three processes on one PostgreSQL server, under load. In each round the server crashes and comes
@@ -33,9 +33,13 @@ tap.test(`${ROUNDS} crashes of the server and of a process, under load`, async (
   const start = (port: number | undefined) => startInstance(t, options, { PORT: String(port) })
   const instances = await Promise.all(ports.map(start))
   const waits = instances.map(({ url }) =>
-    commandLine(t, ['wait', sha, '--repo', 'acme/repo', '--require', 'end', '--only', '--timeout', '10m'], {
-      env: { COMMIT_STATUS_URL: url, COMMIT_STATUS_TOKEN: token },
-    }),
+    commandLine(
+      t,
+      ['wait', sha, '--repo', 'acme/repo', '--require', 'end', '--only', '--timeout', `${ROUNDS}m`],
+      {
+        env: { COMMIT_STATUS_URL: url, COMMIT_STATUS_TOKEN: token },
+      },
+    ),
   )
 
   const acknowledged = new Map<string, string>()
