@@ -23,9 +23,11 @@ interface Batching<Call> {
   size: number
   /** Maximum number of batches under way. */
   width: number
+  /** Milliseconds after which a batch no longer keeps others from beginning. */
+  slowAfter?: number
   /** Returns whether a call may be in the next batch with these ones; the others overtake it. */
   mayJoin?(call: Call, batch: readonly Call[]): boolean
-  /** Runs a batch. The promise resolves when another one may take its place, and never rejects. */
+  /** Runs a batch. The promise resolves when it has ended, and never rejects. */
   run(batch: Call[]): Promise<void>
 }
 
@@ -33,8 +35,11 @@ interface Batching<Call> {
 export class Batches<Call> {
   readonly #batching: Batching<Call>
   #waiting: Call[] = []
-  readonly #underWay = new Set<Promise<void>>()
+  /** When each batch under way began. The first one is the oldest. */
+  readonly #underWay = new Map<Promise<void>, number>()
   #isScheduled = false
+  /** Set only when calls have to wait, since a timer for each batch costs as much as the rest of it. */
+  #slowTimer: NodeJS.Timeout | undefined
 
   constructor(batching: Batching<Call>) {
     this.#batching = batching
@@ -70,16 +75,31 @@ export class Batches<Call> {
         this.#underWay.delete(ended)
         this.schedule()
       })
-      this.#underWay.add(ended)
+      this.#underWay.set(ended, performance.now())
     }
+    if (this.#waiting.length > 0) this.#overtakeSlow()
   }
 
   /** Waits until no call waits and no batch is under way. */
   async idle(): Promise<void> {
     while (this.#waiting.length > 0 || this.#underWay.size > 0) {
       this.begin()
-      await Promise.all(this.#underWay)
+      await Promise.all(this.#underWay.keys())
     }
+  }
+
+  /** Begins batches once those under way are slow. */
+  #overtakeSlow(): void {
+    const { slowAfter } = this.#batching
+    const [oldest] = this.#underWay.values()
+    if (slowAfter === undefined || oldest === undefined || this.#slowTimer) return
+    const overtake = () => {
+      this.#slowTimer = undefined
+      for (const [ended, since] of this.#underWay)
+        if (performance.now() - since >= slowAfter) this.#underWay.delete(ended)
+      this.begin()
+    }
+    this.#slowTimer = setTimeout(overtake, Math.max(1, oldest + slowAfter - performance.now())).unref()
   }
 
   #take(): Call[] {

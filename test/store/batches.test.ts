@@ -1,9 +1,15 @@
 import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
 import { Batches } from '../../src/store/batches.ts'
+import { until } from '../helpers/until.ts'
 
 /** Returns batches that end when they are told to. */
-function controlled(options: { size: number; width: number; mayJoin?(call: number): boolean }) {
+function controlled(options: {
+  size: number
+  width: number
+  slowAfter?: number
+  mayJoin?(call: number): boolean
+}) {
   const begun: number[][] = []
   const ends: (() => void)[] = []
   const batches = new Batches<number>({
@@ -73,4 +79,15 @@ t.test('calls that may not join are overtaken and keep their order', async (t) =
   end()
   await idle
   t.equal(batches.waiting, 0)
+})
+
+t.test('a batch that is slow does not keep others from beginning', async (t) => {
+  const { batches, begun } = controlled({ size: 1, width: 2, slowAfter: 50 })
+  for (const call of [1, 2, 3, 4, 5]) batches.add(call)
+  await setImmediate()
+  t.same(begun, [[1], [2]])
+  await until(() => begun.length > 2)
+  t.same(begun, [[1], [2], [3], [4]], 'as many as may be under way')
+  await until(() => begun.length > 4)
+  t.same(begun.at(-1), [5])
 })

@@ -91,6 +91,7 @@ export class StatementCalls<Params, Row> {
     this.#together = new Batches({
       size: SIZE,
       width: WIDTH,
+      slowAfter: LOCK_TIMEOUT,
       mayJoin: (call, batch) => batch.length < this.#size && mayJoin(call, batch),
       run: (batch) => this.#runTogether(batch),
     })
@@ -125,8 +126,7 @@ export class StatementCalls<Params, Row> {
 
   #runTogether(batch: Call<Params, Row>[]): Promise<void> {
     const calls = this.#current(batch)
-    const ended = calls.length > 1 ? this.#makeTogether(calls) : this.#makeAlone(calls)
-    return endOrTimeout(ended, LOCK_TIMEOUT)
+    return calls.length > 1 ? this.#makeTogether(calls) : this.#makeAlone(calls)
   }
 
   async #makeTogether(calls: Call<Params, Row>[]): Promise<void> {
@@ -286,15 +286,4 @@ export class StatementCalls<Params, Row> {
     const until = key === undefined ? undefined : this.#suspects.get(key)
     return until !== undefined && until > performance.now()
   }
-}
-
-/** Resolves when the promise does, or after some milliseconds. */
-function endOrTimeout(promise: Promise<void>, milliseconds: number): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(resolve, milliseconds)
-    void promise.then(() => {
-      clearTimeout(timer)
-      resolve()
-    })
-  })
 }
