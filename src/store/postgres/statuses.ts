@@ -89,9 +89,9 @@ export function reportFunction(dialect: RunSql): string {
  *
  * Reports that are stored at once never deadlock, because all take their locks in the same order:
  * the advisory locks of commits that get a new context in the order of their numbers, which may
- * collide, then rows in the order of their keys. There is one exception: the report of a row that is
- * deleted in between takes the advisory lock late. Reports of the same row are stored in the order
- * of the arrays.
+ * collide, then rows in the order of their keys. (`distinct` alone promises no order.) There is one
+ * exception: the report of a row that is deleted in between takes the advisory lock late. Reports of
+ * the same row are stored in the order of the arrays.
  */
 export function reportsFunction(): string {
   const names = reportParameters.map(({ name }) => name)

@@ -385,6 +385,45 @@ test('all calls that wait for a connection are counted as waiting', async (t) =>
   t.match(store.pool(), { waiting: 0, open: 1, idle: 1 })
 })
 
+test('a batch takes the locks of commits in the order of their numbers, however PostgreSQL plans it', async (t) => {
+  const { url, options, repositoryId } = await setUp(t)
+  // Otherwise commits that differ are found by sorting, which happens to be the order.
+  await execute(url, `alter database ${new URL(url).pathname.slice(1)} set enable_sort = off`)
+  const store = await openStore(options)
+  t.teardown(() => store.close())
+  const commits = range(20)
+  const client = await openClient(t, url)
+  const { rows } = await client.query<{ lock: string }>(
+    'select hashtextextended(sha, $1)::text as lock from unnest($2::text[]) as sha order by hashtextextended(sha, $1)',
+    [repositoryId, commits.map(shaOf)],
+  )
+  const locks = rows.map(({ lock }) => lock)
+  const locksOfWaiting = async () => {
+    const { rows } = await client.query<{ lock: string }>(
+      `select ((classid::bigint << 32) | objid::bigint)::text as lock from pg_locks
+        where locktype = 'advisory' and granted and pid in (select pid from pg_locks where not granted)
+        order by (classid::bigint << 32) | objid::bigint`,
+    )
+    return rows.map(({ lock }) => lock)
+  }
+  let taken: string[] = []
+  // The batch waits for 250 ms, which a slow machine may miss.
+  for (let attempt = 0; attempt < 10 && taken.length === 0; attempt++) {
+    await client.query('begin')
+    await client.query('select pg_advisory_xact_lock($1)', [locks[10]])
+    const reports = Promise.allSettled(
+      commits.map((commit) =>
+        store.statuses.report({ repositoryId, sha: shaOf(commit), context: `${attempt}`, state: 'success' }),
+      ),
+    )
+    const since = performance.now()
+    while (taken.length === 0 && performance.now() - since < 1_000) taken = await locksOfWaiting()
+    await client.query('rollback')
+    await reports
+  }
+  t.same(taken, locks.slice(0, 10))
+})
+
 /** Batches of each store. `npm run soak -- deadlocks` sends more. */
 const ROUNDS = Number(process.env.DEADLOCK_ROUNDS ?? 60)
 
