@@ -241,6 +241,25 @@ test('reports that wait for locks do not make others wait', async (t) => {
   }
 })
 
+test('a commit whose report has waited for a lock for long is apart for a second', async (t) => {
+  const { url, report, batches } = await setUp(t)
+  await Promise.all(range(10).map((index) => report(index)))
+  const client = await openClient(t, url)
+  await client.query('begin')
+  await client.query('select from statuses where sha = $1 for update', [shaOf(0)])
+  const waiting = report(0)
+  // A second after its lock timeout, it is no longer apart for that.
+  await setTimeout(1_500)
+  await client.query('rollback')
+  await waiting
+  batches.length = 0
+  await Promise.all(range(10).map((index) => report(index)))
+  t.same(
+    batches.toSorted((a, b) => a - b),
+    [1, 9],
+  )
+})
+
 test('a report waits for a lock for four seconds from its arrival', async (t) => {
   const { url, report } = await setUp(t)
   await report(0)
