@@ -66,6 +66,7 @@ export async function report(args: string[], env: NodeJS.ProcessEnv): Promise<nu
   )
   if (result.status === 409) {
     say(state === 'pending' ? result.body.error : `a newer run reports ${context} now`)
+    if (values.json) printJson(result.body)
     return exitCodes.success
   }
   if (result.status !== 201) {

@@ -114,3 +114,19 @@ for (const { name, program } of clients) {
     t.strictSame(await service.stored(), ['default failure'], 'after its pending arrived')
   })
 }
+
+t.test('report --json prints why a newer run is kept', async (t) => {
+  const service = await first.again()
+  const report = (state: string, ...of: string[]) => {
+    const args = ['report', '--json', ...placeOf(service), '--state', state, ...of]
+    return commandLine(t, args, { env: environmentOf(service) }).finished
+  }
+  const newer = ['--run', 'b', '--began', secondsAgo(60)]
+  t.match(JSON.parse((await report('failure', ...newer)).stdout), { state: 'failure' })
+  const older = await report('success', '--run', 'a', '--began', secondsAgo(120))
+  t.match(older, { code: 0, stderr: NEWER })
+  t.match(JSON.parse(older.stdout), { error: /A newer run/ })
+  const late = await report('pending', ...newer)
+  t.equal(late.code, 0)
+  t.match(JSON.parse(late.stdout), { error: /came too late/ })
+})
