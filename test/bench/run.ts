@@ -1,12 +1,11 @@
 import { writeFileSync } from 'node:fs'
 import { cpus } from 'node:os'
-import { parseArgs } from 'node:util'
 import { startPostgres } from '../helpers/postgres-server.ts'
 import { compareSides, comparisonTable } from './against.ts'
 import { chartOf } from './chart.ts'
 import { measureAll } from './everything.ts'
 import { loadGenerator } from './load-generator.ts'
-import { benchOptions } from './options.ts'
+import { BENCH_HELP, readBenchOptions } from './options.ts'
 import { countPaths, pathTable } from './paths.ts'
 import { gatedPush, sideRequests, withSides } from './side.ts'
 import { measureSizing } from './sizing.ts'
@@ -14,21 +13,11 @@ import { tableOf } from './table.ts'
 import { compareTransfers } from './transfers.ts'
 
 /**
- * Compares the server with baseline servers that do less work, in the same run. Scenarios take
- * turns over several rounds; only ratios within one run are meaningful, since machines are noisy.
- * On two processors the load generator takes one or more, so requests per second reflect the server
- * only where it was busy (1.00 of a processor); processor time per request is measured too. The
- * exit code is 1 after an unexpected answer.
- *
- * --size N statuses stored (10,000; with more, also measures 10,000), --rounds N (3), --seconds N
- * of each measurement (1), --only PATTERN of names, --json instead of a table, --chart FILE
- *
- * --against COMMIT compares the processor time of a few requests, and the duration of fetches and
- * pushes, with those of another commit instead (11 rounds), and --paths counts the functions that
- * one request of each kind calls, with --against also those of the commit. --sizing measures what
- * the operator's guide says about sizing.
+ * What `BENCH_HELP` says. On two processors the load generator takes one or more, so requests per
+ * second reflect the server only where it was busy (1.00 of a processor); processor time per request
+ * is measured too.
  */
-const { values } = parseArgs({ options: benchOptions })
+const values = readBenchOptions()
 const { against } = values
 const machine = `${cpus().length} processors, Node.js ${process.version}, ${loadGenerator}`
 const only = new RegExp(values.only)
@@ -41,7 +30,8 @@ const stopped = new AbortController()
 const { signal } = stopped
 for (const name of ['SIGINT', 'SIGTERM'] as const) process.on(name, () => stopped.abort())
 
-if (values.sizing) await measureSize()
+if (values.help) process.stdout.write(BENCH_HELP)
+else if (values.sizing) await measureSize()
 else if (values.paths || against !== undefined) await measureSides()
 else await measureBaselines()
 for (const error of errors) process.stderr.write(`${error}\n`)

@@ -36,11 +36,13 @@ import { GRACE_PERIOD } from '../../src/ops/stop.ts'
 import { QUIET } from '../../src/replies/error-log.ts'
 import { BUSY_TIMEOUT } from '../../src/store/sqlite/driver-errors.ts'
 import { TOLERANCE } from '../../src/store/statuses/runs.ts'
+import { BENCH_HELP, benchOptions } from '../bench/options.ts'
 import { isObject, type Json, type JsonObject, list, object, text } from '../contract/json.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import { git, gitWith } from '../helpers/git.ts'
 import { startInstance } from '../helpers/instance.ts'
 import { createAccount, openPageClient } from '../helpers/page-client.ts'
+import { startProcess } from '../helpers/process.ts'
 import { startServer } from '../helpers/server.ts'
 import { unknownNames } from './commands.ts'
 import { codeBlocks, createMachine, readDocument } from './machine.ts'
@@ -217,6 +219,19 @@ test('every command, option, script and file in the code of a document exists', 
     ['curl --fails', 'curl has no --fails'],
   ]
   for (const [code, problem] of wrong) t.same(unknownNames(`\`${code}\``), [problem])
+})
+
+test('npm run bench explains itself', async (t) => {
+  const named = [...BENCH_HELP.matchAll(/^ {2}--([a-z]+)/gm)].map(([, name]) => name)
+  const modes = ['against', 'paths', 'sizing', 'help']
+  t.same([...named, ...modes].sort(), Object.keys(benchOptions).sort())
+  for (const mode of modes.slice(0, 3)) t.match(BENCH_HELP, `npm run bench -- --${mode}`)
+  const bench = (option: string) => startProcess(t, process.execPath, ['test/bench/run.ts', option])
+  const [help, unknown] = [bench('--help'), bench('--sizes')]
+  t.equal(await help.ended, 0)
+  t.equal(help.stdout(), BENCH_HELP)
+  t.equal(await unknown.ended, 2)
+  t.equal(unknown.stderr(), "Unknown option '--sizes'; see npm run bench -- --help\n")
 })
 
 test('numbers in prose are those of the program', async (t) => {
