@@ -41,7 +41,7 @@ const READ_CONTEXTS = 10_000
 const READ_COMMITS = 60
 /** Lists of patterns in memory, and those whose matches are. */
 const MAX_LISTS = 1_000
-const MAX_FINDERS = 20
+const MAX_FINDERS = 10
 
 export type Decide = ReturnType<typeof createDecisions>
 

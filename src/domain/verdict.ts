@@ -28,7 +28,7 @@ export interface ExplainedVerdict extends Pick<CommitVerdict, 'verdict' | 'requi
 const MAX_NAME = 100
 const MAX_REASONS = 3
 /** Names whose matches a finder remembers. */
-const MAX_FINDER_NAMES = 5_000
+const MAX_FINDER_NAMES = 3_000
 
 /**
  * Decides whether a commit has passed its required checks. The first rule that holds wins:
