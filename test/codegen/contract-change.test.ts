@@ -127,21 +127,27 @@ const STORED_FIELD: Edits = {
   'openapi.yaml': [
     [
       /(\n {4}StatusReport:\n[\s\S]*?properties:\n)/,
-      '$1        rehearsed_column: { type: string, maxLength: 40, pattern: "^[a-z-]*$", x-rule: must be letters }\n',
+      '$1        rehearsed_column: { type: string, maxLength: 40, pattern: "^[a-z-]*$", x-rule: must be letters }\n        rehearsed_number: { type: integer }\n',
     ],
-    [/(\n {4}Status:\n[\s\S]*?required: \[)/, '$1rehearsed_column, '],
+    [/(\n {4}Status:\n[\s\S]*?required: \[)/, '$1rehearsed_column, rehearsed_number, '],
     [
       /(\n {4}Status:\n[\s\S]*?properties:\n)/,
-      '$1        rehearsed_column: { oneOf: [{ type: string }, { type: "null" }] }\n',
+      '$1        rehearsed_column: { oneOf: [{ type: string }, { type: "null" }] }\n        rehearsed_number: { oneOf: [{ type: integer }, { type: "null" }] }\n',
     ],
   ],
   'src/store/statuses/columns.ts': [
-    ['  created_at: {', "  rehearsed_column: { ...reportedText, onReplace: 'replaced' },\n  created_at: {"],
+    [
+      '  created_at: {',
+      `  rehearsed_column: { ...reportedText, onReplace: 'replaced' },
+  rehearsed_number: { ...reportedText, type: 'integer', onReplace: 'replaced' },
+  created_at: {`,
+    ],
   ],
   'src/store/migrations.ts': [
     [
       /(\nconst migrations\b[\s\S]*?)\n\}\n/,
-      `$1\n  '999-rehearsed': () => ['alter table statuses add column rehearsed_column text'],\n}\n`,
+      `$1\n  '999-rehearsed': () =>
+    ['column text', 'number integer'].map((column) => \`alter table statuses add column rehearsed_\${column}\`),\n}\n`,
     ],
   ],
 }
@@ -306,12 +312,19 @@ t.test('a change of the contract requires the edits that the README names, and i
       (await client.listStatuses({ ...place, sha })).body.statuses.filter(
         ({ context }: { context: string }) => context === 'stored',
       )
-    t.match(await report({ state: 'success', context: 'stored', rehearsed_column: 'arm' }), [
+    t.match(
+      await report({ state: 'success', context: 'stored', rehearsed_column: 'arm', rehearsed_number: 2 }),
+      [201, { rehearsed_column: 'arm', rehearsed_number: 2 }],
+    )
+    t.match(await read(), [{ rehearsed_column: 'arm', rehearsed_number: 2 }])
+    t.match(await report({ state: 'success', context: 'stored' }), [
       201,
-      { rehearsed_column: 'arm' },
+      { rehearsed_column: null, rehearsed_number: null },
     ])
-    t.match(await read(), [{ rehearsed_column: 'arm' }])
-    t.match(await report({ state: 'success', context: 'stored' }), [201, { rehearsed_column: null }])
-    t.match(await read(), [{ rehearsed_column: null }], 'a report without it replaces it')
+    t.match(
+      await read(),
+      [{ rehearsed_column: null, rehearsed_number: null }],
+      'a report without it replaces it',
+    )
   })
 })

@@ -55,6 +55,7 @@ type NamesWith<Part extends Partial<Column>> = {
 }[StoredColumn]
 type AnsweredColumn = NamesWith<{ isAnswered: true }>
 type ReportedColumn = NamesWith<{ isReported: true }>
+type TimeColumn = NamesWith<typeof time>
 type ComputedColumn = NamesWith<{ onReplace: 'computed' }>
 
 function namesWith<Part extends Partial<Column>>(part: Part): NamesWith<Part>[] {
@@ -87,7 +88,7 @@ export const isOfAnyReport = (name: StoredColumn) => !runColumns.has(name)
 type Status = components['schemas']['Status']
 /** A status as stored; times in seconds since the epoch. */
 export type StatusRow = {
-  [Name in AnsweredColumn]: Columns[Name]['type'] extends 'integer' ? number : Status[Name]
+  [Name in AnsweredColumn]: Name extends TimeColumn ? number : Status[Name]
 }
 type StoredFields = Pick<StatusRow, ReportedColumn>
 /** What the statement that stores a report is given, and what it returns. */
@@ -105,7 +106,7 @@ export type ReportedFields = Partial<StoredFields> & Pick<StoredFields, 'context
 
 /** Returns what is stored of a report: null where it says nothing. */
 export function fieldsOf(report: ReportedFields): StoredFields {
-  const fields: Partial<Record<ReportedColumn, string | null>> = {}
+  const fields: Partial<Record<ReportedColumn, string | number | null>> = {}
   for (const name of reportedColumns) fields[name] = report[name] ?? null
   // The type of the report requires what cannot be null.
   return fields as StoredFields
