@@ -156,7 +156,7 @@ t.test('what was read before a further read failed is read again', async (t) => 
 })
 
 t.test('an outage does not count as waiting for the commit', async (t) => {
-  const { proxy, waiting, pass } = await startWait({ waitForCommit: 500 }, { isAway: true })
+  const { proxy, waiting, pass } = await startWait({ waitForCommit: 2_000 }, { isAway: true })
   await pause(OUTAGE)
   proxy.plan({ status: 404 })
   await proxy.open()
