@@ -267,15 +267,19 @@ test('a report waits for a lock for four seconds from its arrival', async (t) =>
   await client.query('begin')
   await client.query('select from statuses for update')
   const began = performance.now()
+  const ends: number[] = []
   const durations = range(8).map(async (index) => {
     await setTimeout(index * 200)
     const since = performance.now()
     await t.rejects(report(0, 'ci', 'x'), AWAY)
-    return performance.now() - since
+    const now = performance.now()
+    ends.push(now)
+    return now - since
   })
   for (const duration of await Promise.all(durations))
     t.ok(duration > 3_000 && duration < 12_000, `${duration} ms`)
   t.ok(performance.now() - began < 15_000, 'not one after the other')
+  t.ok(Math.max(...ends) - Number(ends[1]) > 300, 'nor all at once')
   await client.query('rollback')
   t.match(await report(0), { context: 'ci' })
 })
@@ -298,6 +302,23 @@ test('reports of one row are stored in order of arrival, together, alone and whi
     await Promise.all(reports)
     for (const index of range(5)) t.equal((await list(index))[0]?.description, `11/${index} again`)
   }
+})
+
+test('a report does not overtake one of its row that was apart', async (t) => {
+  const { url, report, list } = await setUp(t)
+  await report(0)
+  const client = await openClient(t, url)
+  await client.query('begin')
+  await client.query('select from statuses for update')
+  const reports = []
+  // The second comes before the first one has waited for long, and the last one a second after that.
+  for (const [index, pause] of [100, 400, 1_000, 100].entries()) {
+    reports.push(report(0, 'ci', `${index}`))
+    await setTimeout(pause)
+  }
+  await client.query('rollback')
+  await Promise.all(reports)
+  t.match(await list(0), [{ description: '3' }])
 })
 
 /** Makes reports take some seconds if their description is "slow". They wait for no lock. */
