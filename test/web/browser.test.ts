@@ -10,6 +10,7 @@ import { temporaryFolder } from '../helpers/databases.ts'
 import { git, importCommits } from '../helpers/git.ts'
 import { createAccount, PASSWORD } from '../helpers/page-client.ts'
 import { startServer } from '../helpers/server.ts'
+import { until } from '../helpers/until.ts'
 import { AXE, checkLooks, checkWidth } from './looks.ts'
 
 const server = await startServer(t, { budget: { limit: 1000, window: 300 } })
@@ -557,7 +558,7 @@ t.test('the API docs show the first operation on the first screen, and readable 
       await route.continue()
     })
     await page.goto(`${url}/docs`, { waitUntil: 'commit' })
-    await page.waitForFunction("performance.getEntriesByName('first-contentful-paint').length > 0")
+    await until(() => page.evaluate("performance.getEntriesByName('first-contentful-paint').length > 0"))
     t.ok(await page.isVisible('a[href="/docs/reference#samples"]'), 'painted before any asset has arrived')
     release.resolve()
     await page.waitForSelector('#docs .opblock')

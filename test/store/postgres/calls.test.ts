@@ -373,7 +373,7 @@ test('a call is refused when too many wait', async (t) => {
 test('nothing is sent a second time after a connection is lost', async (t) => {
   const { url, report, list } = await setUp(t)
   await Promise.all(range(30).map((index) => report(index)))
-  await execute(url, ...COUNT_WRITES, ...slowWrites(1))
+  await execute(url, ...COUNT_WRITES, ...slowWrites(3))
   const results = Promise.allSettled(
     range(30).map((index) => report(index, 'ci', index === 29 ? 'slow' : 'lost')),
   )
@@ -396,7 +396,7 @@ test('nothing is sent a second time after no answer came, whatever was stored', 
   t.teardown(() => store.close())
   const report = (index: number, description = '') => direct.report(index, 'ci', description, store)
   await Promise.all(range(30).map((index) => report(index)))
-  await execute(direct.url, ...COUNT_WRITES, ...slowWrites(1))
+  await execute(direct.url, ...COUNT_WRITES, ...slowWrites(3))
   const began = performance.now()
   const early = Promise.allSettled(range(30).map((index) => report(index, index === 29 ? 'slow' : 'early')))
   await untilSleeping(direct.url)
