@@ -242,7 +242,7 @@ t.test('a client that sends too slowly is cut off', async (t) => {
 })
 
 t.test('a client may be silent for longer until its pack begins, and then not', async (t) => {
-  const pace = { bytes: 500, window: 300, first: 4_000 }
+  const pace = { bytes: 500, window: 1_000, first: 5_000 }
   const { path, url, authorization } = await startGitServer(t, { pace })
   const command = `${'0'.repeat(40)} ${'1'.repeat(40)} refs/heads/main\0report-status`
   const commands = pushBody([command], '', Buffer.alloc(0))
@@ -263,7 +263,7 @@ t.test('a client may be silent for longer until its pack begins, and then not', 
 
   const late = beginRpc(url, 'git-receive-pack', authorization)
   late.request.write(commands)
-  await setTimeout(3 * pace.window)
+  await setTimeout(2 * pace.window)
   late.request.end(EMPTY_PACK)
   t.equal((await late.answer).status, 200)
   await until(() => spooledFiles().length === 0)

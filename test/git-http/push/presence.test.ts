@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { existsSync, mkdirSync, readdirSync, renameSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { createBareRepository } from '../../../src/git/repository.ts'
 import { Presence } from '../../../src/git-http/push/presence.ts'
@@ -133,6 +134,8 @@ t.test('locks are removed that only a killed git can have left', async (t) => {
     ['refs/heads/\xfc.lock', 'refs/heads/x.lock', 'packed-refs.lock'].map((name) => join(path, name))
   const files = (repository: { path: string }) => locks(repository).map((file) => existsSync(file))
   for (const lock of [alone, shared, others].flatMap(locks)) writeFileSync(lock, '')
+  // What is as young as the search, to a millisecond, is kept.
+  await setTimeout(5)
   await Promise.all([server.kill(), server.killGit()])
   for (const { id } of [alone, shared, others]) await recorder.settleBefore(id)
   t.same(files(alone), [false, true, false], 'of the refs that it named')
