@@ -49,8 +49,8 @@ t.test(
     const turns = turnsOf(t, 'child_process')
     const lists = Array.from({ length: 40 }, (_, index) => refs(`127.0.0.${index + 2}`))
     for (const { answer } of lists) t.equal((await answer).status, 200)
-    t.ok(turns.length >= lists.length)
-    t.equal(new Set(turns).size, turns.length)
+    // What the server does beside may start one in the same turn.
+    t.ok(new Set(turns).size >= lists.length, `${turns}`)
   },
 )
 
