@@ -239,7 +239,12 @@ t.test('the start page has broken repositories first, then own ones, and empty o
     [...(await who.get(path)).body.matchAll(/<a href="\/([^"/]+\/[^"/]+)"><strong>/g)].map(([, name]) => name)
   const expected = ['alice/zz', 'many/red', 'alice/rocket', 'many/green', 'alice/empty', 'many/aaa-empty']
   t.same(await names(client), expected)
-  t.same(await names(anonymous), expected)
+  // Those that are alike are in the order of their last commits, and have one of this or of the next second.
+  const all = await names(anonymous)
+  t.same(
+    [0, 2, 4].flatMap((index) => all.slice(index, index + 2).sort()),
+    expected,
+  )
   t.same(await names(client, '/many'), ['many/red', 'many/green', 'many/aaa-empty'])
 
   const add = (index: number) =>
