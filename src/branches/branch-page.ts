@@ -4,7 +4,7 @@ import type { CombinedState } from '../domain/states.ts'
 import type { BranchLists, Tip } from '../git/history/branch-lists.ts'
 import type { GitClient } from '../git/history/cached-reads.ts'
 import type { ReadableRepository } from '../store/access/readable-repositories.ts'
-import { sortedIndex } from '../util/sorted-index.ts'
+import { sortedIndex } from '../util/lists.ts'
 import type { Decide, Decision } from './decisions.ts'
 import type { Turns } from './turns.ts'
 

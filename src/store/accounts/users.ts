@@ -1,6 +1,6 @@
 import { isOwnerName, nameKey, OWNER_NAME_RULE } from '../../domain/names.ts'
 import { AlreadyExists, Refusal } from '../../domain/refusal.ts'
-import { chunksOf } from '../../util/chunks.ts'
+import { chunksOf } from '../../util/lists.ts'
 import type { Actor, AuditEvent } from '../audit/audit.ts'
 import type { Audit, Change, Transact } from '../audit/change.ts'
 import type { Engine } from '../engine.ts'

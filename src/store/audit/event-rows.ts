@@ -1,6 +1,6 @@
 import type { Selectable, Transaction } from 'kysely'
 import { nameKey } from '../../domain/names.ts'
-import { chunksOf } from '../../util/chunks.ts'
+import { chunksOf } from '../../util/lists.ts'
 import { truncate } from '../../util/truncate.ts'
 import { INSERTED_ROWS } from '../steps.ts'
 import type { Queries, Tables } from '../tables.ts'

@@ -1,7 +1,7 @@
 import type { Insertable, Selectable } from 'kysely'
 import { nameKey } from '../../domain/names.ts'
 import { Refusal } from '../../domain/refusal.ts'
-import { chunksOf } from '../../util/chunks.ts'
+import { chunksOf } from '../../util/lists.ts'
 import type { NamedUser } from '../audit/audit.ts'
 import type { Change } from '../audit/change.ts'
 import { INSERTED_ROWS } from '../steps.ts'

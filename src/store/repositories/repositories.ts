@@ -2,7 +2,7 @@ import { lstatSync } from 'node:fs'
 import type { Selectable } from 'kysely'
 import { nameKey } from '../../domain/names.ts'
 import { AlreadyExists, checkUnchanged, Refusal } from '../../domain/refusal.ts'
-import { chunksOf } from '../../util/chunks.ts'
+import { chunksOf } from '../../util/lists.ts'
 import {
   administeredRepository,
   checkOwnerAdmin,

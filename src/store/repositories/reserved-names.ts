@@ -1,6 +1,6 @@
 import { isName, isOwnerName, nameKey } from '../../domain/names.ts'
 import { AlreadyExists, Refusal } from '../../domain/refusal.ts'
-import { chunksOf } from '../../util/chunks.ts'
+import { chunksOf } from '../../util/lists.ts'
 import { accessRules, ofCollaborator, ofMember } from '../access/access-rules.ts'
 import { checkOwnerAdmin, type RepositoryName } from '../access/administration.ts'
 import type { Change } from '../audit/change.ts'

@@ -1,3 +1,10 @@
+/** Splits a list into lists of at most `size` items. */
+export function chunksOf<Item>(items: readonly Item[], size: number): Item[][] {
+  const chunks: Item[][] = []
+  for (let start = 0; start < items.length; start += size) chunks.push(items.slice(start, start + size))
+  return chunks
+}
+
 /**
  * Returns the index of the first item of a sorted list that does not come before a place; the length
  * of the list if all do.
