@@ -183,7 +183,7 @@ export function describeVariables(): { name: string; default: string; meaning: s
  * @throws ConfigError naming the variable that is wrong or misspelled
  */
 export function readConfig(environment: NodeJS.ProcessEnv) {
-  refuseMisspelled(environment)
+  const warnings = checkNames(environment)
   const get = <Name extends keyof Values>(name: Name): Values[Name] => {
     const variable = typed[name]
     const text = variable.isSecret ? secretOf(name, environment) : environment[name]
@@ -191,6 +191,10 @@ export function readConfig(environment: NodeJS.ProcessEnv) {
   }
 
   const maxContexts = get('MAX_CONTEXTS')
+  if (maxContexts > MAX_CONTEXTS)
+    warnings.push(
+      `MAX_CONTEXTS: ${maxContexts} is read as ${MAX_CONTEXTS}, the most contexts that a commit may have`,
+    )
 
   const oidc = {
     issuer: get('OIDC_ISSUER'),
@@ -232,28 +236,31 @@ export function readConfig(environment: NodeJS.ProcessEnv) {
     /** Seconds; see `StoreOptions`. */
     signInEvery: oidc.issuer ? get('OIDC_SIGN_IN_EVERY') / 1000 : 0,
     logLevel: get('LOG_LEVEL'),
-    warnings:
-      maxContexts > MAX_CONTEXTS
-        ? [
-            `MAX_CONTEXTS: ${maxContexts} is read as ${MAX_CONTEXTS}, the most contexts that a commit may have`,
-          ]
-        : [],
+    warnings,
   }
 }
 
 /**
  * Refuses names that resemble a variable, which would otherwise keep its default without notice.
- * Similar is a name of as many words of which one differs, in less than half of its letters, or
- * whose letters are the same: `TRUSTED_PROXY` and `LOGLEVEL`, but not `DATABASE_PORT`, which
- * Kubernetes sets for a service `database`.
+ * Similar is a name of as many words of which one differs, in less than half of its letters or, of
+ * three words, in two, or whose letters are the same: `TRUSTED_PROXY`, but not `DATABASE_PORT`,
+ * which Kubernetes sets for a service `database`. Other programs too use names of one word, and of
+ * their database: those only lead to a warning.
+ *
+ * @returns warnings
  */
-function refuseMisspelled(environment: NodeJS.ProcessEnv): void {
+function checkNames(environment: NodeJS.ProcessEnv): string[] {
   const names = describeVariables().map(({ name }) => name)
+  const warnings: string[] = []
   for (const given of Object.keys(environment)) {
     if (names.includes(given)) continue
     const similar = names.find((name) => resembles(given.toUpperCase(), name))
-    if (similar) throw new ConfigError(`${given}: unknown variable (do you mean ${similar}?)`)
+    if (!similar) continue
+    const text = `${given}: unknown variable (do you mean ${similar}?)`
+    if (!/^[^_]*$|^DATABASE_/i.test(given)) throw new ConfigError(text)
+    warnings.push(text)
   }
+  return warnings
 }
 
 function resembles(given: string, name: string): boolean {
@@ -268,7 +275,9 @@ function resembles(given: string, name: string): boolean {
   while (start < shorter && word[start] === other[start]) start++
   let end = 0
   while (start + end < shorter && word.at(-1 - end) === other.at(-1 - end)) end++
-  return 2 * (start + end) > Math.max(word.length, other.length)
+  const longer = Math.max(word.length, other.length)
+  const letters = longer - start - end
+  return 2 * letters < longer || (words.length > 2 && letters <= 2)
 }
 
 /** Returns a secret of the environment, or of its file without white space at its end. */

@@ -67,17 +67,31 @@ t.test('a name that resembles a variable', async (t) => {
   for (const [given, name] of [
     ['TRUSTED_PROXY', 'TRUSTED_PROXIES'],
     ['TOKEN_MAX_LIFETME', 'TOKEN_MAX_LIFETIME'],
-    ['LOGLEVEL', 'LOG_LEVEL'],
-    ['database_url', 'DATABASE_URL'],
-    ['DATABASE_URI', 'DATABASE_URL'],
+    ['PASSWORD_SIGN_ONN', 'PASSWORD_SIGN_IN'],
+    ['log_level', 'LOG_LEVEL'],
     ['METRIC_TOKEN_FILE', 'METRICS_TOKEN_FILE'],
     ['GIT_MAX_CHILD', 'GIT_MAX_CHILDREN'],
-    ['PORTS', 'PORT'],
   ])
     t.throws(() => readConfig({ [`${given}`]: 'x' }), {
       name: 'ConfigError',
       message: `${given}: unknown variable (do you mean ${name}?)`,
     })
+  for (const [given, name] of [
+    ['HOSTS', 'HOST'],
+    ['GHOST', 'HOST'],
+    ['PORTS', 'PORT'],
+    ['POST', 'HOST'],
+    ['SORT', 'PORT'],
+    ['LOGLEVEL', 'LOG_LEVEL'],
+    ['DATABASE_URI', 'DATABASE_URL'],
+    ['database_url', 'DATABASE_URL'],
+    ['DATABASE_URI_FILE', 'DATABASE_URL_FILE'],
+  ])
+    t.same(
+      readConfig({ [`${given}`]: 'x' }),
+      { ...readConfig({}), warnings: [`${given}: unknown variable (do you mean ${name}?)`] },
+      'names that other programs use only warn',
+    )
   const others = [
     'DATABASE_PORT',
     'DATABASE_HOST',
@@ -85,6 +99,7 @@ t.test('a name that resembles a variable', async (t) => {
     'GIT_DIR',
     'XDG_DATA_DIRS',
     'LOG_FILE',
+    'OIDC_CLIENT_URL',
     'DATA',
     '',
   ]

@@ -123,6 +123,11 @@ t.test('reads the environment file of the service', async (t) => {
     code: 1,
     stderr: /no database at .*other/,
   })
+  t.match(await runCli(['--env-file', file, 'user', 'list'], { HOSTS: 'x' }), {
+    code: 0,
+    stdout: /alice/,
+    stderr: 'warning: HOSTS: unknown variable (do you mean HOST?)\n',
+  })
   t.match(await runCli(['--env-file', `${file}.x`, 'user', 'list'], {}), {
     code: 2,
     stderr: /^error: --env-file: ENOENT: .*commit-status\.env\.x'\n$/,

@@ -24,6 +24,7 @@ export function settingsOf(program: Command, environment: NodeJS.ProcessEnv): Se
   const operator = { account: accountName(uid) ?? `${uid}`, ...(SUDO_USER && { sudo_user: SUDO_USER }) }
   return () => {
     const config = readConfig(readEnvironment(program.opts<{ envFile?: string }>().envFile, environment))
+    for (const warning of config.warnings) say(`warning: ${warning}`)
     checkAccount(config.dataDir, 'commit-status-admin …')
     return { ...config, operator, statementTimeout: false }
   }
