@@ -5,7 +5,7 @@ import type { Prepared, Statement } from '../prepared.ts'
 import { type BatchStatement, MAX_ROWS, readingBatch, rowsOfCalls, writingBatch } from './batch-statement.ts'
 import { type Connections, MOST_WAITING, type Session, type Use } from './connections.ts'
 import { isLockTimeout, isRolledBack, retry, translateError } from './driver-errors.ts'
-import { RowOrder } from './row-order.ts'
+import { type OrderedCall, RowOrder } from './row-order.ts'
 
 /*
  * How a call is made. Each step has its own number of statements under way, so that none waits for
@@ -49,12 +49,10 @@ export interface CallOptions {
   onSent(waits: number[]): void
 }
 
-interface Call<Params, Row> {
+interface Call<Params, Row> extends OrderedCall<Call<Params, Row>> {
   readonly params: Params
   /** What its rows depend on, or what it changes; see `suspects`. */
   readonly key: string | undefined
-  /** The row that it writes. */
-  readonly row: string | undefined
   readonly since: number
   resolve(rows: Row[]): void
   reject(error: unknown): void

@@ -1,33 +1,48 @@
+/** A call, linked with those before and after it that write the same row and have not ended. */
+export interface OrderedCall<Call> {
+  /** The row; undefined: the call may run in any order. */
+  readonly row: string | undefined
+  before?: Call | undefined
+  after?: Call | undefined
+}
+
 /**
  * Keeps calls that write the same row in order of arrival: one begins when those before it have
- * ended, or together with them in a batch that does them in that order.
+ * ended, or together with them in a batch that does them in that order. Each step costs the same,
+ * however many calls of a row are waiting.
  */
-export class RowOrder<Call extends { readonly row: string | undefined }> {
-  /** Never holds an empty list. */
-  readonly #calls = new Map<string, Call[]>()
+export class RowOrder<Call extends OrderedCall<Call>> {
+  /** The last call of each row. */
+  readonly #last = new Map<string, Call>()
 
   add(call: Call): void {
     if (call.row === undefined) return
-    const calls = this.#calls.get(call.row)
-    if (calls) calls.push(call)
-    else this.#calls.set(call.row, [call])
+    const before = this.#last.get(call.row)
+    if (before) {
+      call.before = before
+      before.after = call
+    }
+    this.#last.set(call.row, call)
   }
 
-  /** Returns whether all calls before this one have ended or are in the batch. */
-  isNext(call: Call, batch: readonly Call[]): boolean {
-    const calls = call.row === undefined ? undefined : this.#calls.get(call.row)
-    if (calls === undefined || calls[0] === call) return true
-    const before = calls.slice(0, calls.indexOf(call))
-    return before.every((earlier) => batch.includes(earlier))
+  /**
+   * Returns whether all calls before this one have ended or are in the batch, whose calls were asked
+   * about in order of arrival.
+   */
+  isNext({ before }: Call, batch: readonly Call[]): boolean {
+    return before === undefined || batch.includes(before)
   }
 
   /** Removes a call that has ended. Returns whether others of its row have not. */
   remove(call: Call): boolean {
-    const calls = call.row === undefined ? undefined : this.#calls.get(call.row)
-    if (call.row === undefined || calls === undefined) return false
-    const others = calls.filter((other) => other !== call)
-    if (others.length > 0) this.#calls.set(call.row, others)
-    else this.#calls.delete(call.row)
-    return others.length > 0
+    const { row, before, after } = call
+    if (row === undefined) return false
+    if (before) before.after = after
+    if (after) after.before = before
+    else if (before) this.#last.set(row, before)
+    else if (this.#last.get(row) === call) this.#last.delete(row)
+    call.before = undefined
+    call.after = undefined
+    return before !== undefined || after !== undefined
   }
 }
