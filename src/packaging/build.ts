@@ -1,6 +1,7 @@
 import { execFileSync, spawnSync } from 'node:child_process'
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { resolve } from 'node:path'
+import { recipeFiles } from '../web/pages/docs/recipes.ts'
 
 /** What the published manifest takes from that of the project. */
 interface ProjectManifest {
@@ -42,7 +43,7 @@ const files = [
   'clients/typescript/commit-status-client.tgz',
   'clients/typescript/README.md',
   'clients/typescript/SKILL.md',
-  'clients/recipes/README.md',
+  ...recipeFiles().map((name) => `clients/recipes/${name}`),
 ]
 for (const path of files) cpSync(resolve(root, path), resolve(target, path), { recursive: true })
 

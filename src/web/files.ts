@@ -8,6 +8,7 @@ import type { FastifyInstance } from 'fastify'
 import { ServiceError } from '../errors.ts'
 import { etagOf, matchesEtag } from '../http/etag.ts'
 import { memoizePromise } from '../util/memoize.ts'
+import { RECIPES_FOLDER, RECIPES_INDEX, recipeFiles } from './pages/docs/recipes.ts'
 import { firstOf, type Query } from './parts/query.ts'
 
 const compress = promisify(gzip)
@@ -33,7 +34,6 @@ const DOWNLOADS = {
   'client.md': resolve(import.meta.dirname, '../../clients/typescript/README.md'),
   'SKILL.md': resolve(import.meta.dirname, '../../clients/typescript/SKILL.md'),
   'changelog.md': resolve(import.meta.dirname, '../../CHANGELOG.md'),
-  'recipes.md': resolve(import.meta.dirname, '../../clients/recipes/README.md'),
 }
 
 const NOT_BUILT =
@@ -47,6 +47,7 @@ const TYPES: Record<string, string> = {
   svg: 'image/svg+xml',
   tgz: 'application/gzip',
   yaml: 'application/yaml; charset=utf-8',
+  yml: 'application/yaml; charset=utf-8',
 }
 
 /** Accepts gzip, and does not refuse it. */
@@ -96,6 +97,10 @@ export async function files(app: FastifyInstance): Promise<void> {
     if (existsSync(path)) serve(`/assets/${name}`, readFileSync(path))
     else app.get(`/assets/${name}`, () => Promise.reject(new ServiceError('path_unknown', NOT_BUILT)))
   }
+  for (const name of recipeFiles())
+    serve(`/assets/recipes/${name}`, readFileSync(resolve(RECIPES_FOLDER, name)))
+  // Where version 0.4.0 had it; its links lead to files beside it.
+  app.get('/assets/recipes.md', (_request, reply) => reply.redirect(`/assets/recipes/${RECIPES_INDEX}`, 301))
 
   serve('/openapi.yaml', readFileSync(CONTRACT))
   await app.register(swagger, {

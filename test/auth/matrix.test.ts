@@ -6,6 +6,7 @@ import type { FastifyInstance, RouteOptions } from 'fastify'
 import t, { type Test } from 'tap'
 import { createToken } from '../../src/auth/token.ts'
 import type { TokenLimits } from '../../src/store/access/token-limits.ts'
+import { recipeFiles } from '../../src/web/pages/docs/recipes.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import { startServer } from '../helpers/server.ts'
 import { insertSession } from '../helpers/sessions.ts'
@@ -46,7 +47,7 @@ const FILES = [
   'client.md',
   'SKILL.md',
   'changelog.md',
-  'recipes.md',
+  ...recipeFiles().map((name) => `recipes/${name}`),
   'commit-status.sh',
   'commit-status-client.tgz',
   'page.js',
@@ -179,6 +180,7 @@ const ROUTES: Record<string, Sample[]> = {
       '/',
       '/docs',
       '/docs/reference',
+      '/docs/recipes',
       '/openapi.yaml',
       '/openapi.json',
       '/healthz',
@@ -186,6 +188,7 @@ const ROUTES: Record<string, Sample[]> = {
       ...FILES.map((name) => `/assets/${name}`),
     ].map((path) => [`GET ${path}`, [{ path, expected: always(200) }]]),
   ),
+  'GET /assets/recipes.md': [{ path: '/assets/recipes.md', expected: always(301) }],
 }
 
 t.test('the table lists exactly the routes of the server', async (t) => {

@@ -153,9 +153,8 @@ t.test('the commands shown with a new token work unchanged', async (t) => {
   const command = (await page.textContent('#example')) ?? ''
   const { stdout } = await promisify(execFile)('sh', ['-c', command.replace(url, server.url)])
   t.match(JSON.parse(stdout), { state: 'success', context: 'hello', sha: commits[0] })
-  const recipes = (await page.textContent('#recipes')) ?? ''
-  t.equal(recipes, `${url}/assets/recipes.md`)
-  t.match(await (await fetch(recipes.replace(url, server.url))).text(), '# Recipes')
+  await page.click('text=recipe for your CI system')
+  t.equal(new URL(page.url()).pathname, '/docs/recipes')
 })
 
 t.test('everything works without JavaScript', async (t) => {
@@ -415,7 +414,8 @@ t.test('every page fits its window and is accessible', async (t) => {
     await page.goto(url + path)
     await check(path)
   }
-  for (const path of ['/', '/alice/looks', '/nope', '/login', '/docs/reference']) await visit(path)
+  for (const path of ['/', '/alice/looks', '/nope', '/login', '/docs/reference', '/docs/recipes?file=mirror'])
+    await visit(path)
   await page.goto(`${url}/docs`)
   await page.locator('#docs .opblock-summary-control').first().click()
   await page.waitForSelector('#docs .responses-table')

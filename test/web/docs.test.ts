@@ -1,10 +1,13 @@
 import { execFile } from 'node:child_process'
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { entries, object } from '../contract/json.ts'
 import { contractFile, contractJson } from '../helpers/contract.ts'
 import { startServer } from '../helpers/server.ts'
+
+const RECIPES = resolve(import.meta.dirname, '../../clients/recipes')
 
 t.test('serves the contract unchanged', async (t) => {
   const server = await startServer(t)
@@ -57,7 +60,7 @@ t.test('every sample runs, and errors and deprecations are listed', async (t) =>
   t.equal(blocks.length, expected.length * Object.keys(commands).length)
   for (const [index, [, language = '', text = '']] of blocks.entries()) {
     const [command = '', ...args] = commands[language] ?? []
-    const code = text.replace(/&(?:amp|lt|gt|quot|#39);/g, (entity) => CHARACTERS[entity] ?? '')
+    const code = unescaped(text)
     const { stdout, stderr } = await promisify(execFile)(command, [...args, code], { env })
     t.match(stdout, expected[Math.floor(index / 3)], `${language}: ${stderr}`)
   }
@@ -76,6 +79,43 @@ t.test('every sample runs, and errors and deprecations are listed', async (t) =>
   t.ok(links.includes('/assets/changelog.md'))
   for (const path of links.filter((path) => !path.startsWith('/settings')))
     t.equal((await server.call('GET', path)).status, 200, path)
+})
+
+t.test('each recipe is served as it is, and filled in for a server and a repository', async (t) => {
+  const server = await startServer(t)
+  const page = async (query: Record<string, string>) =>
+    server.call('GET', `/docs/recipes?${new URLSearchParams(query)}`)
+  const { body } = await page({})
+  const files = readdirSync(RECIPES, { withFileTypes: true })
+    .filter((entry) => entry.isFile() && entry.name !== 'README.md')
+    .map(({ name }) => name)
+  t.ok(files.length > 20)
+  for (const file of files) {
+    const text = readFileSync(join(RECIPES, file), 'utf8')
+    t.match(body, `href="/docs/recipes?file=${file}#file"`, `the README lists ${file}`)
+    t.equal((await server.call('GET', `/assets/recipes/${file}`)).body, text)
+    const shown = /<pre id="recipe"[^>]*>([^<]*)/.exec(
+      (await page({ file, repository: 'alice/x.y' })).body,
+    )?.[1]
+    const expected = text
+      .replaceAll('https://status.example.org', server.url)
+      .replaceAll('acme/rocket', 'alice/x.y')
+    t.equal(unescaped(shown ?? ''), expected, file)
+  }
+  const { body: notes } = await server.call('GET', '/assets/recipes/README.md')
+  for (const [, path = ''] of notes.matchAll(/\]\(([^)#]+)/g))
+    t.equal((await server.call('GET', `/assets/recipes/${path}`)).status, 200, path)
+  const former = await server.call('GET', '/assets/recipes.md')
+  t.same([former.status, former.headers.get('location')], [301, '/assets/recipes/README.md'])
+
+  for (const file of ['../README.md', 'test', 'README.md', 'x'])
+    t.equal((await page({ file })).status, 404, file)
+  for (const repository of ['rocket', 'a/b/c', 'docs/x', 'a/<b>', '$&/x', 'a/x.git']) {
+    const refused = await page({ file: 'mirror', repository })
+    t.equal(refused.status, 422, repository)
+    t.match(refused.body, 'This is not the name of a repository')
+    t.match(refused.body, 'https://git.example.org/acme/rocket.git', 'nothing is filled in')
+  }
 })
 
 t.test('the API docs load nothing from other hosts', async (t) => {
@@ -123,6 +163,11 @@ const CHARACTERS: Record<string, string> = {
   '&gt;': '>',
   '&quot;': '"',
   '&#39;': "'",
+}
+
+/** Returns the text of escaped HTML. */
+function unescaped(html: string): string {
+  return html.replace(/&(?:amp|lt|gt|quot|#39);/g, (entity) => CHARACTERS[entity] ?? '')
 }
 
 /** Parses a policy: sources by directive. */

@@ -1,17 +1,20 @@
 import { shellQuote } from '../../util/shell-quote.ts'
 import { type Html, html } from './html.ts'
-import { copyButton } from './text.ts'
 
 /**
  * Renders the way to report from CI. A command to copy would have one context for all events, so a
  * push could hide the failure of a pull request.
  *
- * @param origin the public origin
+ * @param repository OWNER/NAME; empty for any
  */
-export function ciLines(origin: string): Html {
-  const link = `${origin}/assets/recipes.md`
-  return html`<p>Use the <a href="/assets/recipes.md">recipe for your CI system</a>, with the token in <code>COMMIT_STATUS_TOKEN</code>:</p>
-  <div class="copy"><code id="recipes">${link}</code>${copyButton('recipes', 'the link to the recipes')}</div>`
+export function ciLines(repository: string): Html {
+  return html`<p>Use the <a href="${recipePath(repository)}">recipe for your CI system</a>, with the token in <code>COMMIT_STATUS_TOKEN</code>.</p>`
+}
+
+/** Returns the path of the page of recipes. @param repository OWNER/NAME; empty for none */
+export function recipePath(repository: string, file = ''): string {
+  const query = new URLSearchParams({ ...(file && { file }), ...(repository && { repository }) })
+  return `/docs/recipes${query.size > 0 ? `?${query}` : ''}${file ? '#file' : ''}`
 }
 
 /** Returns a command that reports a status. @param path below `/repos/` @param token or variable */

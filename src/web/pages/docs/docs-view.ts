@@ -19,7 +19,7 @@ export const docsView = html`<nav class="clients" aria-label="Clients"><a href="
 <a href="/assets/changelog.md">changelog</a>. In a CI job: <a href="/assets/commit-status.sh">shell client</a>,
 <a href="/assets/commit-status-client.tgz">Node.js client</a> with <a href="/assets/client.md#:~:text=Waiting"><code>wait</code></a> and
 <a href="/assets/client.md#:~:text=Required%20checks"><code>gate</code></a>, and
-<a href="/assets/recipes.md">recipes for CI systems</a>. For coding agents: <a href="/assets/SKILL.md"><code>SKILL.md</code></a>.</nav>
+<a href="/docs/recipes">recipes for CI systems</a>. For coding agents: <a href="/assets/SKILL.md"><code>SKILL.md</code></a>.</nav>
 <link rel="stylesheet" href="/assets/style.css">
 <link rel="stylesheet" href="/assets/docs.css">
 <div id="docs" data-style="${swaggerUiPath('swagger-ui.css')}" data-script="${swaggerUiPath('swagger-ui-bundle.js')}"><noscript><p class="empty">The API docs require JavaScript. The contract

@@ -78,7 +78,7 @@ ${
   allows(permission, 'write')
     ? html`<h2>Report from CI</h2>
   <p><a href="/settings/tokens?repository=${repository.owner}/${repository.name}#new">Create a token for this repository</a></p>
-  ${ciLines(origin)}`
+  ${ciLines(`${repository.owner}/${repository.name}`)}`
     : ''
 }`
 }

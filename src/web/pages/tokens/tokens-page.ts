@@ -110,8 +110,9 @@ export async function tokenPages(
       const token = { userId: user.id, name: form.name, scopes: granted, expiresAt, limits }
       const { secret } = await transact((change) => issueToken(change, store.tokens, token))
       const example = await exampleFor(request, repositories, limits, secret)
-      const origin = request.client.origin()
-      return { shown: { form: EMPTY_FORM, created: { secret, name: form.name, example, origin } } }
+      const [only, ...others] = repositories.filter(({ id }) => limits.repositories?.includes(id))
+      const repository = only && others.length === 0 ? `${only.owner}/${only.name}` : ''
+      return { shown: { form: EMPTY_FORM, created: { secret, name: form.name, example, repository } } }
     },
   })
 

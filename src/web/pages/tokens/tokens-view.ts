@@ -25,8 +25,8 @@ export interface TokensView {
   form: TokenForm
   /** Milliseconds for which a new token may live; null: for ever. */
   maxLifetime: number | null
-  /** The token just created, with a command that uses it. */
-  created?: { secret: string; name: string; example: string; origin: string }
+  /** The token just created, with a command that uses it, and OWNER/NAME if it is for one repository. */
+  created?: { secret: string; name: string; example: string; repository: string }
   now: number
 }
 
@@ -55,7 +55,7 @@ function signInView(due: number, now: number): Html {
   <a href="/login/oidc?next=/settings/tokens">sign in again</a>.</p>`
 }
 
-function createdView({ secret, name, example, origin }: NonNullable<TokensView['created']>): Html {
+function createdView({ secret, name, example, repository }: NonNullable<TokensView['created']>): Html {
   return html`<section class="card created" aria-labelledby="created" role="status">
   <h2 id="created">Token “${shownText(name)}” created</h2>
   <p>Copy the token now. It will not be shown again.</p>
@@ -64,7 +64,7 @@ function createdView({ secret, name, example, origin }: NonNullable<TokensView['
   <p>Try it:</p>
   <div class="copy"><pre id="example" tabindex="0">${example}</pre>
     ${copyButton('example', 'the example')}</div>
-  ${ciLines(origin)}
+  ${ciLines(repository)}
 </section>`
 }
 
