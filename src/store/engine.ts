@@ -74,6 +74,13 @@ export interface PoolFigures {
   waiting: number
 }
 
+/** A function in the database, and the statement that creates it. */
+export interface SchemaFunction {
+  /** Another one for each text, so a function of this name is the same one. */
+  name: string
+  sql: string
+}
+
 /** What the dialects write differently in SQL. */
 export interface DialectSql extends RunSql {
   /** A row's own number, never used again once it is deleted. */
@@ -95,10 +102,8 @@ export interface DialectSql extends RunSql {
   now: string
   /** Follows a text: whether it is one of a JSON array. Searches an index for each of them. */
   isOneOf(texts: string): RawBuilder<boolean>
-  /**
-   * Returns the statements that create the functions of the schema. They run after each migration.
-   */
-  functions(): string[]
+  /** The functions that statements call, each after those that it calls. */
+  functions: readonly SchemaFunction[]
   /**
    * Returns a function that returns the statement for a report: it stores the report, or returns
    * whose report is stored instead. It returns no row if the commit has `maxContexts` other contexts.
@@ -138,6 +143,11 @@ interface StatementsOfCommits {
 /** A row refers to one that does not exist. Nothing was written. */
 export class ForeignKeyViolation extends Error {
   override readonly name = 'ForeignKeyViolation'
+}
+
+/** The database does not let the role of its URL run the statement. */
+export class PermissionDenied extends Error {
+  override readonly name = 'PermissionDenied'
 }
 
 /** The database is unreachable, full or locked for too long; trying again later may help. */

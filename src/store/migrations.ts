@@ -1,6 +1,6 @@
-import { type Kysely, sql, type TableMetadata } from 'kysely'
+import { type Kysely, sql, type TableMetadata, type Transaction } from 'kysely'
 import { ExpectedError } from '../errors.ts'
-import type { DialectSql, Engine } from './engine.ts'
+import { type DialectSql, type Engine, PermissionDenied, type SchemaFunction } from './engine.ts'
 import { primaryKeys, type Tables } from './tables.ts'
 
 /** Statements that add a reporter for each token without one. */
@@ -174,8 +174,7 @@ const migrations: Record<string, (dialect: DialectSql) => string[]> = {
     )${clustered}`,
     'create index branch_rule_bypasses_by_user on branch_rule_bypasses (user_id)',
   ],
-  // Created the first version of PostgreSQL's function. `migrate` writes the current one after any
-  // migration, so nothing is left to do.
+  // Created the first version of PostgreSQL's function, by another name than now: see `DialectSql`.
   '006-limited-reports': () => [],
   '007-trusted-owners': ({ integer }) => [
     `alter table repositories add column trust_owner ${integer} not null default 0`,
@@ -251,6 +250,15 @@ const migrations: Record<string, (dialect: DialectSql) => string[]> = {
     `alter table statuses add column run_began_at ${integer}`,
     `alter table statuses add column run_report ${text}`,
   ],
+  // The function of versions 0.2.0 and 0.3.0, which no server calls any more. Those of the version
+  // before this one remain: its servers may run beside this one.
+  '017-functions': ({ functions }) =>
+    functions.length === 0
+      ? []
+      : [
+          `drop function if exists report_status(bigint, text, text, text, text, text, text, bigint, bigint, bigint,
+            bigint)`,
+        ],
 }
 
 /** The database has a schema that this version cannot use. The message says why, and what to do. */
@@ -259,38 +267,65 @@ export class UnknownSchema extends ExpectedError {
 }
 
 /**
- * Applies all pending migrations in one transaction. Any number of processes may call this at once:
- * one of them applies the migrations, while the others wait for it.
+ * Applies all pending migrations in one transaction, and creates the functions that are missing. Any
+ * number of processes may call this at once: one of them applies the migrations, while the others
+ * wait for it.
  *
  * @param apply false to throw UnknownSchema if one is pending
  * @returns whether the database was that of version 0.2.0 or earlier, whose servers must not run
  * beside those of this version
- * @throws UnknownSchema if a newer version has migrated the database, or if it belongs to another
- * program
+ * @throws UnknownSchema if a newer version has migrated the database, if it belongs to another
+ * program, or if the role may not change the schema
  */
 export async function migrate(engine: Engine, apply = true): Promise<boolean> {
   let isFromBeforeOwners = false
   await engine.exclusively(async (db) => {
     const applied = await appliedMigrations(db)
-    await sql`create table if not exists schema_migrations (name text primary key, applied_at bigint not null)`.execute(
-      db,
-    )
-    const pending = Object.entries(migrations).filter(([name]) => !applied.has(name))
     isFromBeforeOwners = applied.size > 0 && !applied.has('013-owners')
-    for (const [name, statements] of pending) {
-      if (!apply)
-        throw new UnknownSchema(
-          `the schema is that of an older version (${name} is missing). Run "migrate", or start this version of the ` +
-            'server; older versions cannot use the database afterwards',
-        )
-      for (const statement of statements(engine.dialect)) await sql.raw(statement).execute(db)
-      const applied_at = Math.floor(Date.now() / 1000)
-      await db.insertInto('schema_migrations').values({ name, applied_at }).execute()
+    const pending = Object.entries(migrations).filter(([name]) => !applied.has(name))
+    const functions = await missingFunctions(db, engine.dialect)
+    const [missing = functions[0]?.name] = pending.map(([name]) => name)
+    if (missing === undefined) return
+    const problem = `the schema is that of an older version (${missing} is missing)`
+    if (!apply) {
+      const after = pending.length > 0 ? '; older versions cannot use the database afterwards' : ''
+      throw new UnknownSchema(`${problem}. Run "migrate", or start this version of the server${after}`)
     }
-    if (pending.length > 0)
-      for (const statement of engine.dialect.functions()) await sql.raw(statement).execute(db)
+    try {
+      for (const [name, statements] of pending) await applyMigration(db, name, statements(engine.dialect))
+      for (const { sql: statement } of functions) await sql.raw(statement).execute(db)
+    } catch (error) {
+      if (!(error instanceof PermissionDenied)) throw error
+      const todo = 'and only its owner can change it. Run "migrate" with the credentials of the owner'
+      throw new UnknownSchema(`${problem}, ${todo}`, { cause: error })
+    }
   })
   return isFromBeforeOwners
+}
+
+async function applyMigration(
+  db: Transaction<Tables>,
+  name: string,
+  statements: readonly string[],
+): Promise<void> {
+  await sql`create table if not exists schema_migrations (name text primary key, applied_at bigint not null)`.execute(
+    db,
+  )
+  for (const statement of statements) await sql.raw(statement).execute(db)
+  const applied_at = Math.floor(Date.now() / 1000)
+  await db.insertInto('schema_migrations').values({ name, applied_at }).execute()
+}
+
+/** Returns the functions that the database does not have. */
+async function missingFunctions(
+  db: Kysely<Tables>,
+  { functions }: DialectSql,
+): Promise<readonly SchemaFunction[]> {
+  if (functions.length === 0) return []
+  const names = sql.join(functions.map(({ name }) => name))
+  const { rows } = await sql<{ proname: string }>`select proname from pg_proc
+    where proname in (${names}) and pg_function_is_visible(oid)`.execute(db)
+  return functions.filter(({ name }) => !rows.some(({ proname }) => proname === name))
 }
 
 /**

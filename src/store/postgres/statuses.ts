@@ -1,7 +1,8 @@
+import { createHash } from 'node:crypto'
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { StatusState } from '../../domain/states.ts'
 import type { ReportedContext } from '../../domain/verdict.ts'
-import type { DialectSql } from '../engine.ts'
+import type { DialectSql, SchemaFunction } from '../engine.ts'
 import { type Prepared, prepare } from '../prepared.ts'
 import {
   type DecidedFields,
@@ -31,10 +32,31 @@ const reportParameters = [
   { name: 'elapsed', type: 'bigint' },
 ] as const
 
+/** The functions that store a report, and several. */
+interface ReportFunctions {
+  one: SchemaFunction
+  several: SchemaFunction
+}
+
+export function reportFunctions(dialect: RunSql): ReportFunctions {
+  const one = reportFunction(dialect)
+  return { one, several: reportsFunction(one) }
+}
+
+/**
+ * Returns a function with a name that no other text has. So servers whose functions differ, as do
+ * those of two versions beside each other, call each their own.
+ *
+ * @param definition what comes after the name
+ */
+function namedByText(name: string, definition: string): SchemaFunction {
+  const digest = createHash('sha256').update(definition).digest('hex').slice(0, 16)
+  return { name: `${name}_${digest}`, sql: `create function ${name}_${digest}${definition}` }
+}
+
 /**
  * Returns the function that stores a report unless the commit has `max_contexts` other contexts. It
- * returns no row then. Servers of an earlier version call it with their own parameters, if it has
- * more of them now.
+ * returns no row then.
  *
  * Each of its statements sees what was committed before it began. So what is counted after the lock
  * was taken includes every context that another transaction added under the same lock, which it
@@ -46,7 +68,7 @@ const reportParameters = [
  *
  * The names of columns are qualified where they are also columns of the result.
  */
-export function reportFunction(dialect: RunSql): string {
+function reportFunction(dialect: RunSql): SchemaFunction {
   const parameters = reportParameters.map(({ name, type }) => `new_${name} ${type}`)
   const results = decidedOfRun.map((name) => `${name} ${typeOf(name)}`)
   const decided = decidedOfRun.map((name) => `statuses.${name}`).join(', ')
@@ -69,7 +91,9 @@ export function reportFunction(dialect: RunSql): string {
   }
   const inserted = insertions(reported)
   const insertedWithoutRun = inserted.filter(([name]) => isOfAnyReport(name))
-  return `create or replace function report_status(${parameters.join(', ')}, max_contexts bigint)
+  return namedByText(
+    'report_status',
+    `(${parameters.join(', ')}, max_contexts bigint)
   returns table (${results.join(', ')}) language plpgsql as $$
   declare
     new_run_began_at bigint;
@@ -80,7 +104,8 @@ export function reportFunction(dialect: RunSql): string {
       new_run_began_at := ${dialect.clock} - new_elapsed;
       ${store(inserted, replacements(reported, dialect))}
     end if;
-  end $$`
+  end $$`,
+  )
 }
 
 /**
@@ -93,14 +118,16 @@ export function reportFunction(dialect: RunSql): string {
  * exception: the report of a row that is deleted in between takes the advisory lock late. Reports of
  * the same row are stored in the order of the arrays.
  */
-export function reportsFunction(): string {
+function reportsFunction(one: SchemaFunction): SchemaFunction {
   const names = reportParameters.map(({ name }) => name)
   const parameters = reportParameters.map(({ name, type }) => `new_${name} ${type}[]`)
   const results = decidedOfRun.map((name) => `${name} ${typeOf(name)}`)
   const reports = `unnest(${names.map((name) => `new_${name}`).join(', ')}) with ordinality
     as report (${names.join(', ')}, number)`
   const values = names.map((name) => `new_${name} => ordered.${name}`).join(', ')
-  return `create or replace function report_statuses(${parameters.join(', ')}, max_contexts bigint)
+  return namedByText(
+    'report_statuses',
+    `(${parameters.join(', ')}, max_contexts bigint)
   returns table (report_number bigint, ${results.join(', ')}) language plpgsql as $$
   begin
     perform ${LIMIT_WAITS};
@@ -113,19 +140,24 @@ export function reportsFunction(): string {
     return query select ordered.number, stored.* from (
         select report.* from ${reports} order by repository_id, sha, context, number
       ) as ordered
-      cross join lateral report_status(${values}, max_contexts => report_statuses.max_contexts) as stored;
-  end $$`
+      cross join lateral ${one.name}(${values}, max_contexts => max_contexts) as stored;
+  end $$`,
+  )
 }
 
 /**
  * Returns the calls of these functions: a statement that counts would not see others that run at
  * once.
  */
-export const reporting: DialectSql['reporting'] = (kysely, maxContexts) => {
+export function reporting(
+  { one, several }: ReportFunctions,
+  kysely: Kysely<Tables>,
+  maxContexts: number,
+): ReturnType<DialectSql['reporting']> {
   const reportCall = (contexts: RawBuilder<number>) =>
     prepare<GivenFields>()((p) => {
       const values = reportParameters.map(({ name }) => sql`${sql.raw(`new_${name}`)} => ${p[name]}`)
-      const call = sql<DecidedOfRun>`report_status(${sql.join(values)}, max_contexts => ${contexts})`
+      const call = sql<DecidedOfRun>`${sql.raw(one.name)}(${sql.join(values)}, max_contexts => ${contexts})`
       return kysely.selectFrom(call.as('reported')).select(decidedOfRun)
     })
   const most = sql.lit(maxContexts)
@@ -137,7 +169,7 @@ export const reporting: DialectSql['reporting'] = (kysely, maxContexts) => {
     batch: {
       single: reportCall(limited),
       sql: `select report_number, ${decidedOfRun.join(', ')}
-        from report_statuses(${arrays.join(', ')}, max_contexts => ${maxContexts})`,
+        from ${several.name}(${arrays.join(', ')}, max_contexts => ${maxContexts})`,
       bind: (reports) => reportParameters.map(({ name }) => reports.map((report) => report[name])),
       rowOf: ({ repository_id, sha, context }) => `${repository_id} ${sha} ${context}`,
     },

@@ -26,7 +26,7 @@ const dialect: DialectSql = {
   now: NOW,
   clock: NOW,
   isOneOf: (texts) => sql`in (select value from json_each(${texts}))`,
-  functions: () => [],
+  functions: [],
   reporting: (kysely, maxContexts) => reporting(dialect, kysely, maxContexts),
 }
 

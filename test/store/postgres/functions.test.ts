@@ -1,0 +1,108 @@
+import { randomBytes } from 'node:crypto'
+import { readdirSync, readFileSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { type Test, test } from 'tap'
+import { openStore, type StoreOptions } from '../../../src/store/store.ts'
+import { asAdministrator } from '../../helpers/changes.ts'
+import { createPostgresDatabase, execute, openTestStore, postgres } from '../../helpers/databases.ts'
+import { addReport } from '../../helpers/records.ts'
+
+const SHA = 'a'.repeat(40)
+const NAMES = `select coalesce(json_agg(proname order by proname), '[]') as names from pg_proc
+  where pronamespace = 'public'::regnamespace`
+
+async function namesOf(options: StoreOptions): Promise<string[]> {
+  const [row] = await execute(options.databaseUrl ?? '', NAMES)
+  return row?.names as string[]
+}
+
+async function open(t: Test, options: StoreOptions) {
+  const store = await openStore(options)
+  t.teardown(() => store.close())
+  return store
+}
+
+test('a function of another text is missing, and the one that is there stays', async (t) => {
+  const { store, options } = await openTestStore(t, postgres)
+  const { id: repositoryId } = await asAdministrator(store).repositories.create({
+    owner: 'acme',
+    name: 'rocket',
+    visibility: 'public',
+    objectFormat: 'sha1',
+  })
+  const own = await namesOf(options)
+  t.match(own, [/^report_status_[0-9a-f]{16}$/, /^report_statuses_[0-9a-f]{16}$/])
+  const [one = '', several = ''] = own
+
+  // What a version with other texts left: only theirs, which would store nothing.
+  const other = 'report_status_0123456789abcdef'
+  await execute(
+    options.databaseUrl ?? '',
+    `drop function ${several}`,
+    `alter function ${one} rename to ${other}`,
+  )
+  const reading = openStore({ ...options, migrate: false })
+  await t.rejects(reading, {
+    name: 'UnknownSchema',
+    message: `the schema is that of an older version (${one} is missing). Run "migrate", or start this version of the server`,
+  })
+  const upgraded = await open(t, options)
+  t.same(await namesOf(options), [other, ...own].sort())
+  await open(t, { ...options, migrate: false })
+
+  await execute(options.databaseUrl ?? '', `drop function ${other}`)
+  const reports = ['ci/build', 'ci/lint'].map((context) =>
+    addReport({ store: upgraded, repositoryId, sha: SHA }, context),
+  )
+  t.match(await Promise.all(reports), [{ context: 'ci/build' }, { context: 'ci/lint' }])
+})
+
+test('functions of the version before stay, and those of earlier ones are dropped', async (t) => {
+  const folder = resolve(import.meta.dirname, '../fixtures/released')
+  const releases = readdirSync(folder)
+    .flatMap((file) => /^(.+)-postgres\.sql$/.exec(file)?.[1] ?? [])
+    .sort((one, other) => one.localeCompare(other, 'en', { numeric: true }))
+  const fresh = await openTestStore(t, postgres)
+  const own = await namesOf(fresh.options)
+  for (const release of releases) {
+    const url = await createPostgresDatabase(t)
+    await execute(url, readFileSync(resolve(folder, `${release}-postgres.sql`), 'utf8'))
+    const options = { dataDir: fresh.options.dataDir, databaseUrl: url, poolSize: 2 }
+    const theirs = await namesOf(options)
+    await open(t, options)
+    const kept = release === releases.at(-1) ? theirs : []
+    t.same(await namesOf(options), [...kept, ...own].sort(), release)
+  }
+})
+
+test('a role that cannot change the schema', async (t) => {
+  const { options } = await openTestStore(t, postgres)
+  const url = options.databaseUrl ?? ''
+  const role = `server_${randomBytes(6).toString('hex')}`
+  await execute(
+    url,
+    `create role ${role} login password 'secret'`,
+    `grant select, insert, update, delete on all tables in schema public to ${role}`,
+    `grant usage on all sequences in schema public to ${role}`,
+  )
+  t.teardown(() => execute(url, `drop owned by ${role}`, `drop role ${role}`))
+  const address = new URL(url)
+  address.username = role
+  address.password = 'secret'
+  const limited = { ...options, databaseUrl: address.href }
+  const store = await open(t, limited)
+  const { id: repositoryId } = await asAdministrator(store).repositories.create({
+    owner: 'acme',
+    name: 'rocket',
+    visibility: 'public',
+    objectFormat: 'sha1',
+  })
+  t.match(await addReport({ store, repositoryId, sha: SHA }, 'ci/build'), { context: 'ci/build' })
+
+  const [one = ''] = await namesOf(options)
+  await execute(url, `alter function ${one} rename to report_status_0123456789abcdef`)
+  await t.rejects(openStore(limited), {
+    name: 'UnknownSchema',
+    message: `the schema is that of an older version (${one} is missing), and only its owner can change it. Run "migrate" with the credentials of the owner`,
+  })
+})
