@@ -303,6 +303,18 @@ export const operations = {
             "maxLength": 255
           }
         },
+        "unless": {
+          "type": "string",
+          "description": "Name of one context. It is no pattern, so it does not contain `*`.",
+          "minLength": 1,
+          "pattern": "^[^\\x00*]*$",
+          "x-well-formed": true,
+          "x-rule": "must be the exact name of a context, without \"*\", U+0000 or a lone surrogate",
+          "examples": [
+            "deploy/prod"
+          ],
+          "maxLength": 255
+        },
         "after": {
           "type": "string",
           "description": "Full commit id.",

@@ -227,6 +227,19 @@ export const schemas = {
     ],
     "maxLength": 255
   },
+  "ExactContext": {
+    "$id": "ExactContext",
+    "type": "string",
+    "description": "Name of one context. It is no pattern, so it does not contain `*`.",
+    "minLength": 1,
+    "pattern": "^[^\\x00*]*$",
+    "x-well-formed": true,
+    "x-rule": "must be the exact name of a context, without \"*\", U+0000 or a lone surrogate",
+    "examples": [
+      "deploy/prod"
+    ],
+    "maxLength": 255
+  },
   "Branch": {
     "$id": "Branch",
     "type": "string",

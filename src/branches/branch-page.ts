@@ -24,7 +24,7 @@ export interface BranchQuery {
 }
 
 export interface BranchPage {
-  branches: (Decision & Tip)[]
+  branches: (Omit<Decision, 'isPassedOver'> & Tip)[]
   /** The name after which the next page begins; null on the last one. */
   next: string | null
   /** Number of branches without a name in the contract. */
@@ -70,7 +70,8 @@ export async function listBranchPage(
   const decisions = await decide(repository.id, candidates, { require: [], isLast }, client)
   const branches = decisions.flatMap((decision, index) => {
     const tip = matching[index]
-    return tip && isShown(decision) ? [{ ...tip, ...decision }] : []
+    const { state, counts, verdict } = decision
+    return tip && isShown(decision) ? [{ ...tip, state, counts, verdict }] : []
   })
   const last = matching[decisions.length - 1]
   const next = last && matching.length > decisions.length ? last.name : null

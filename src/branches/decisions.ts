@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import { type RefRule, refRuleMatcher, requiredBy } from '../domain/ref-rules.ts'
-import { type CombinedState, combinedState, type StatusCounts } from '../domain/states.ts'
+import { COMBINED, type CombinedState, combinedState, type StatusCounts } from '../domain/states.ts'
 import { type ReportedContext, type VerdictFinder, verdictFinder } from '../domain/verdict.ts'
 import type { GitClient } from '../git/history/cached-reads.ts'
 import { NO_STATUSES } from '../store/statuses/status-summaries.ts'
@@ -20,18 +20,29 @@ export interface Decision {
   /** The combined state of all contexts; null without any. */
   state: CombinedState | null
   counts: StatusCounts
-  /** null if no check is required. */
+  /** null if no check is required, or if nothing but patterns with `*` is, and by no rule. */
   verdict: CombinedState | null
+  /** Whether it failed the check `unless`. */
+  isPassedOver: boolean
 }
 
 /** How candidates are decided. */
 interface Deciding {
   /** Patterns that each candidate must meet, beside those of its branches. */
   require: readonly string[]
+  /** The exact name of a context. Commits that failed it are passed over. */
+  unless?: string | undefined
   /** Rules that count instead of those of the repository. */
   rules?: readonly RefRule[] | undefined
   /** Returns whether a decision is the last one that is wanted. */
   isLast?(decision: Decision): boolean
+}
+
+/** What a commit must meet. */
+interface Demands {
+  /** Without duplicates. */
+  patterns: readonly string[]
+  unless: string | undefined
 }
 
 /** Commits that are read at once while it is not known how large they are. */
@@ -39,8 +50,8 @@ const FIRST_READ = 10
 /** Contexts that are read at once, as far as the commits before tell, and commits. */
 const READ_CONTEXTS = 10_000
 const READ_COMMITS = 60
-/** Lists of patterns in memory, and those whose matches are. */
-const MAX_LISTS = 1_000
+/** Demands in memory, and those whose matches are. */
+const MAX_DEMANDS = 1_000
 const MAX_FINDERS = 10
 
 export type Decide = ReturnType<typeof createDecisions>
@@ -48,51 +59,57 @@ export type Decide = ReturnType<typeof createDecisions>
 /**
  * Returns a function that decides whether commits have passed the checks that branches require, by
  * the rule that decides about a push too. A decision is remembered with the statuses and the
- * patterns from which it follows.
+ * demands from which it follows.
  */
 export function createDecisions(store: Pick<Store, 'rules' | 'reportedContexts' | 'engine'>, turns: Turns) {
   const { rules, reportedContexts, engine } = store
   const matcherOf = memoizeByObject((all: readonly RefRule[]) => refRuleMatcher(all))
-  const lists = new LRUCache<string, readonly string[]>({ max: MAX_LISTS })
-  const finders = new LRUCache<readonly string[], VerdictFinder>({ max: MAX_FINDERS })
+  const demands = new LRUCache<string, Demands>({ max: MAX_DEMANDS })
+  const finders = new LRUCache<Demands, VerdictFinder>({ max: MAX_FINDERS })
 
-  /** Returns the patterns that a candidate must meet: the same list for equal ones. */
-  function patternsOf(require: readonly string[], matching: readonly RefRule[]): readonly string[] {
-    const patterns = [...new Set([...require, ...requiredBy(matching)])]
-    // No pattern contains it.
-    const key = patterns.join('\0')
-    const list = lists.get(key) ?? patterns
-    lists.set(key, list)
-    return list
+  /** Returns what a candidate must meet: the same object for equal demands. */
+  function demandsOf({ require, unless }: Deciding, matching: readonly RefRule[]): Demands {
+    const ruled = requiredBy(matching)
+    // The first report that matches one with `*` would meet it, and rules name a check exactly.
+    const isExact = ruled.length > 0 || require.some((pattern) => !pattern.includes('*'))
+    const patterns = isExact ? [...new Set([...require, ...ruled])] : []
+    // No name contains it.
+    const key = [unless ?? '', ...patterns].join('\0')
+    const equal = demands.get(key) ?? { patterns, unless }
+    demands.set(key, equal)
+    return equal
   }
 
-  /** Returns `patternsOf` for candidates one after the other: mostly the same rules match. */
-  function followPatterns(require: readonly string[]) {
-    let latest: { matching: readonly RefRule[]; patterns: readonly string[] } = {
+  /** Returns `demandsOf` for candidates one after the other: mostly the same rules match. */
+  function followDemands(deciding: Deciding) {
+    let latest: { matching: readonly RefRule[]; demands: Demands } = {
       matching: [],
-      patterns: patternsOf(require, []),
+      demands: demandsOf(deciding, []),
     }
     return (all: readonly RefRule[], refs: readonly string[]) => {
       const matching = refs.flatMap((ref) => matcherOf(all)(ref))
       const isSame = (rule: RefRule, index: number) => rule === latest.matching[index]
       if (matching.length !== latest.matching.length || !matching.every(isSame))
-        latest = { matching, patterns: patternsOf(require, matching) }
-      return latest.patterns
+        latest = { matching, demands: demandsOf(deciding, matching) }
+      return latest.demands
     }
   }
 
   function* decisionOf(
     reported: readonly ReportedContext[],
-    patterns: readonly string[],
+    demands: Demands,
   ): Generator<undefined, Decision, undefined> {
-    const byPatterns = known.get(reported) ?? new WeakMap<readonly string[], Decision>()
-    const earlier = byPatterns.get(patterns)
+    const byDemands = known.get(reported) ?? new WeakMap<Demands, Decision>()
+    const earlier = byDemands.get(demands)
     if (earlier) return earlier
-    const finder = finders.get(patterns) ?? verdictFinder(patterns)
-    finders.set(patterns, finder)
+    const { patterns, unless } = demands
+    const finder = finders.get(demands) ?? verdictFinder(patterns)
+    finders.set(demands, finder)
     const verdict = patterns.length === 0 ? null : yield* finder(reported)
-    const decision = { ...summaryOf(reported), verdict }
-    known.set(reported, byPatterns.set(patterns, decision))
+    const hasFailed = ({ context, state }: ReportedContext) =>
+      context === unless && COMBINED[state] === 'failure'
+    const decision = { ...summaryOf(reported), verdict, isPassedOver: reported.some(hasFailed) }
+    known.set(reported, byDemands.set(demands, decision))
     return decision
   }
 
@@ -125,9 +142,10 @@ export function createDecisions(store: Pick<Store, 'rules' | 'reportedContexts' 
   return async (
     repositoryId: number,
     candidates: readonly Candidate[],
-    { require, rules: given, isLast = () => false }: Deciding,
+    deciding: Deciding,
     client: GitClient,
   ): Promise<Decision[]> => {
+    const { rules: given, isLast = () => false } = deciding
     const decisions: Decision[] = []
     let together: Awaited<ReturnType<typeof readTogether>> = { rules: [], reported: [] }
     // Where a statement is a round trip, few have many commits, but not many large ones. Elsewhere
@@ -143,18 +161,18 @@ export function createDecisions(store: Pick<Store, 'rules' | 'reportedContexts' 
       const most = engine.remote ? READ_COMMITS : 2 * size
       size = Math.min(READ_COMMITS, most, Math.ceil((READ_CONTEXTS * shas.length) / contexts))
     }
-    const patternsFor = followPatterns(require)
-    let deciding: ReturnType<typeof decisionOf> | undefined
+    const demandsFor = followDemands(deciding)
+    let current: ReturnType<typeof decisionOf> | undefined
     const step = () => {
       if (decisions.length === candidates.length) return true
       if (decisions.length === end) return read
-      deciding ??= decisionOf(
+      current ??= decisionOf(
         together.reported[decisions.length - start] ?? [],
-        patternsFor(together.rules, candidates[decisions.length]?.refs ?? []),
+        demandsFor(together.rules, candidates[decisions.length]?.refs ?? []),
       )
-      const { done, value: decision } = deciding.next()
+      const { done, value: decision } = current.next()
       if (!done) return false
-      deciding = undefined
+      current = undefined
       decisions.push(decision)
       return isLast(decision)
     }
@@ -163,8 +181,8 @@ export function createDecisions(store: Pick<Store, 'rules' | 'reportedContexts' 
   }
 }
 
-/** Decisions by the contexts and the patterns from which they follow. */
-const known = new WeakMap<readonly ReportedContext[], WeakMap<readonly string[], Decision>>()
+/** Decisions by the contexts and the demands from which they follow. */
+const known = new WeakMap<readonly ReportedContext[], WeakMap<Demands, Decision>>()
 
 const summaryOf = memoizeByObject((reported: readonly ReportedContext[]) => {
   const counts = { ...NO_STATUSES.counts }

@@ -15,6 +15,8 @@ export interface LastPassedQuery {
   branch: string
   /** Patterns of checks that are required beside those of rules. */
   require?: readonly string[]
+  /** The exact name of a context. Commits that failed it are passed over. */
+  unless?: string
   /** Rules that count instead of those of the repository. */
   rules?: readonly RefRule[]
   /** The commit after which to begin, in the order of first parents. Default: at the newest one. */
@@ -42,7 +44,7 @@ export interface LastPassed {
 export async function findLastPassed(
   { lists, firstParents, decide }: { lists: BranchLists; firstParents: FirstParents; decide: Decide },
   repository: ReadableRepository,
-  { branch: sentName, require = [], rules, after }: LastPassedQuery,
+  { branch: sentName, require = [], unless, rules, after }: LastPassedQuery,
   client: GitClient,
 ): Promise<LastPassed> {
   const { branch, tip } = await findTip(lists, repository, sentName, client)
@@ -56,17 +58,21 @@ export async function findLastPassed(
 
   const refs = refsOfBranch(sentName)
   const candidates = history.ids.map((sha) => ({ sha, refs }))
-  const isLast = ({ verdict }: Decision) => verdict === 'success' || verdict === null
-  const decisions = await decide(repository.id, candidates, { require, rules, isLast }, client)
+  const hasPassed = ({ verdict, isPassedOver }: Decision) => verdict === 'success' && !isPassedOver
+  const isLast = (decision: Decision) => hasPassed(decision) || decision.verdict === null
+  const decisions = await decide(repository.id, candidates, { require, unless, rules, isLast }, client)
   const last = decisions.at(-1)
   const sha = candidates[decisions.length - 1]?.sha ?? null
   if (last?.verdict === null)
     throw new ServiceError(
       'field_invalid',
-      `branch: no checks are required for ${JSON.stringify(branch)}; ` +
-        'set a rule that matches it, or name checks with "require"',
+      require.length > 0
+        ? 'require: all patterns contain "*", so the first report would meet them; ' +
+            'name at least one check exactly, such as the one that reports last'
+        : `branch: no checks are required for ${JSON.stringify(branch)}; ` +
+            'set a rule that matches it, or name checks with "require"',
     )
-  const commit = last?.verdict === 'success' && sha !== null ? { sha, ...last } : null
+  const commit = last && sha !== null && hasPassed(last) ? { sha, ...last } : null
   return { branch, commit, lookedAt: decisions.length, next: commit === null && history.more ? sha : null }
 }
 

@@ -135,6 +135,76 @@ for (const database of databases) {
     t.equal((await ask('rocket/last-passed?branch=lost&require=x')).status, 503, 'unavailable, not missing')
   })
 
+  t.test(`${database.name}: patterns alone require nothing, unless a rule does`, async (t) => {
+    const { store, repository, lastPassed, report, commits } = await setUp(t, database, 2)
+    const [first = '', second = ''] = commits
+    await report(second, 'docs')
+    await report(first, 'ci')
+    const refused =
+      'require: all patterns contain "*", so the first report would meet them; ' +
+      'name at least one check exactly, such as the one that reports last'
+    for (const query of ['?branch=main&require=*', '?branch=main&require=d*&require=*']) {
+      const answer = await lastPassed(query)
+      t.same([answer.status, answer.json.error], [422, refused])
+    }
+    t.match((await lastPassed('?branch=main&require=*&require=ci')).json, { commit: { sha: first } })
+    // Stored by a version that did not check this.
+    const row = { repository_id: repository.id, branch_pattern: 'main', created_at: 0 }
+    await store.engine.kysely
+      .insertInto('branch_rules')
+      .values({ ...row, required: '["d*"]' })
+      .execute()
+    t.match((await lastPassed('?branch=main')).json, { commit: { sha: second } }, 'a rule that is older')
+    t.match((await lastPassed('?branch=main&require=*')).json, { commit: { sha: second } })
+  })
+
+  t.test(`${database.name}: commits on which a check failed are passed over`, async (t) => {
+    const { lastPassed, report, require, commits } = await setUp(t, database, 4)
+    const [first = '', second = '', third = '', newest = ''] = commits
+    for (const sha of commits) await report(sha, 'ci')
+    const ask = async (query: string) => (await lastPassed(`?branch=main${query}`)).json
+    await report(newest, 'deploy', 'failure')
+    await report(third, 'deploy', 'error')
+    await report(second, 'deploy', 'pending')
+    t.match(await ask('&require=ci'), { commit: { sha: newest }, looked_at: 1 })
+    const failed = { commit: { sha: second, state: 'pending' }, looked_at: 3, next: null }
+    t.match(await ask('&require=ci&unless=deploy'), failed, 'a deployment that runs has not failed')
+    t.match(await ask('&require=ci'), { commit: { sha: newest } }, 'the same commits without it')
+    t.match(await ask('&require=ci&unless=other'), { commit: { sha: newest } }, 'not reported')
+    t.match(await ask('&require=ci&unless=Deploy'), { commit: { sha: newest } }, 'another context')
+    t.match(await ask(`&require=ci&unless=deploy&after=${second}`), { commit: { sha: first }, looked_at: 1 })
+    await report(second, 'deploy', 'failure')
+    t.match(await ask('&require=ci&unless=deploy'), { commit: { sha: first }, looked_at: 4 })
+    await report(first, 'deploy', 'failure')
+    t.match(await ask('&require=ci&unless=deploy'), { commit: null, looked_at: 4, next: null })
+    await report(newest, 'deploy')
+    t.match(await ask('&require=ci&unless=deploy'), { commit: { sha: newest }, looked_at: 1 })
+    await report(newest, 'ci', 'failure')
+    t.match(
+      await ask('&require=ci&unless=deploy'),
+      { commit: null },
+      'it requires nothing, and replaces nothing',
+    )
+
+    t.match((await lastPassed('?branch=main&unless=deploy')).status, 422, 'alone it requires nothing')
+    t.match((await lastPassed('?branch=main&require=*&unless=deploy')).status, 422)
+    for (const name of ['', 'deploy/*', '%00'])
+      t.match((await lastPassed(`?branch=main&require=ci&unless=${name}`)).json.error, /^unless /)
+    await require('main', 'ci')
+    t.match(await ask('&unless=ci'), { commit: { sha: third } }, 'with a rule')
+  })
+
+  t.test(`${database.name}: each branch is found whose name git accepts`, async (t) => {
+    const { lastPassed, report, path, commits } = await setUp(t, database)
+    const [sha = ''] = commits
+    await report(sha, 'ci')
+    for (const name of ['-dash', '@', 'a@', '-', '--all', 'refs/heads/x', 'HEAD', 'ü', "it's", 'a"b', '#1']) {
+      git(path, 'update-ref', `refs/heads/${name}`, sha)
+      const found = await lastPassed(`?branch=${encodeURIComponent(name)}&require=ci`)
+      t.match(found.json, { branch: name, commit: { sha } }, name)
+    }
+  })
+
   t.test(`${database.name}: only first parents are looked at, 300 at a time`, async (t) => {
     const { lastPassed, report, require, path } = await setUp(t, database)
     await require('*', 'ci')

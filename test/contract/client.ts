@@ -146,7 +146,7 @@ export function queryOf(query: Query): string {
  * none that all have.
  */
 const GIVEN: Readonly<Record<string, Readonly<Record<string, string | null>>>> = {
-  getLastPassed: { branch: 'main', require: 'ci/build', after: null },
+  getLastPassed: { branch: 'main', require: 'ci/build', unless: 'deploy/prod', after: null },
 }
 
 /** Returns the given value of a query parameter; undefined if its schema alone says what is valid. */

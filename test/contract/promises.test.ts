@@ -80,7 +80,6 @@ const EXPLANATIONS: readonly string[] = [
   'A commit of a merged branch may have passed without what the branch has had since.',
   '5. A request reads a history for 3 seconds at most.',
   'Far down a long one, `after` may take more: the response is `503`, what was read is kept, and the same request goes on from there.',
-  'Name at least one context exactly.',
   'The commit, or null if none of those looked at has passed.',
   'The newest commit has not passed, the one before has',
   'No commit has passed',
@@ -875,6 +874,27 @@ t.test('so is what is said about branches', async (t) => {
       'Patterns of required contexts, beside those of rules: as for `getVerdict`.',
       [(await passed('branch=main&require=ci')).commit?.sha, (await passed('branch=main&require=no')).commit],
       [root, null],
+    ],
+    [
+      'Name at least one context exactly: where no rule matches the branch, and all patterns contain `*`, the response is `422`.',
+      await statusesOf(ask('last-passed?branch=docs&require=*'), ask('last-passed?branch=main&require=*')),
+      [422, 200],
+    ],
+    [
+      [
+        'Commits on which it is `failure` or `error` are passed over.',
+        'It is not required: a commit on which it has not reported can pass, and alone it gets `422`.',
+        'It is no pattern, so it does not contain `*`.',
+        'must be the exact name of a context, without "*", U+0000 or a lone surrogate',
+      ],
+      [
+        (await passed('branch=docs&require=ci&unless=extra')).commit?.sha,
+        ...(await statusesOf(
+          ask('last-passed?branch=docs&unless=extra'),
+          ask('last-passed?branch=docs&require=ci&unless=ex*'),
+        )),
+      ],
+      [root, 422, 422],
     ],
     [
       'After a forced push the branch may no longer contain it among its first parents: then the response is `404`, and the search begins again without `after`.',

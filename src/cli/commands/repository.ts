@@ -5,7 +5,7 @@ import { OBJECT_FORMATS, type ObjectFormat } from '../../domain/commit-id.ts'
 import { Refusal } from '../../domain/refusal.ts'
 import { checkGit } from '../../git/git-version.ts'
 import { chooseDefaultBranch, createRepositories, deleteRepository } from '../../git/manage.ts'
-import { isRefName } from '../../git/refs/read-refs.ts'
+import { isBranchName } from '../../git/refs/read-refs.ts'
 import { inspectRepository } from '../../git/repository.ts'
 import { isShallowClone } from '../../git/repository-health.ts'
 import { explainOwnerProblem, findOwnerProblem } from '../../git/repository-owner.ts'
@@ -141,7 +141,7 @@ export function addRepositoryCommands(program: Command, settings: Settings): voi
     .description('set the branch that clones check out and pages show first')
     .action((fullName: string, branch: string) =>
       withStore(settings, async (store) => {
-        if (!isRefName(branch)) throw new UsageError(`"${branch}" is not a valid name of a branch`)
+        if (!isBranchName(branch)) throw new UsageError(`"${branch}" is not a valid name of a branch`)
         const repository = await findRepository(store, fullName)
         await chooseDefaultBranch(asAdministrator(store), store, repository, branch)
       }),

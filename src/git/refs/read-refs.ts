@@ -88,16 +88,19 @@ export async function readRef(
   return null
 }
 
-/** Returns whether a branch or tag may have this name: git-check-ref-format(1). */
+/** Returns whether a branch or tag can have this name: git-check-ref-format(1). */
 export function isRefName(name: string): boolean {
   return (
     name !== '' &&
-    name !== '@' &&
     Buffer.byteLength(name) < NAME_LENGTH - TAGS.length &&
-    !name.startsWith('-') &&
     !name.includes('*') &&
     flawOfRefName(name) === null
   )
+}
+
+/** Returns whether git's commands create a branch of this name; a push may create others. */
+export function isBranchName(name: string): boolean {
+  return isRefName(name) && name !== '@' && !name.startsWith('-')
 }
 
 /** Returns git's records of refs. @throws RepositoryUnavailable */

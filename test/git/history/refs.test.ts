@@ -7,7 +7,7 @@ import { CommitLog } from '../../../src/git/history/log.ts'
 import { RefLists } from '../../../src/git/history/ref-lists.ts'
 import type { RepositoryFiles } from '../../../src/git/opened-repository.ts'
 import { readRefsState } from '../../../src/git/refs/head.ts'
-import { isRefName } from '../../../src/git/refs/read-refs.ts'
+import { isBranchName, isRefName } from '../../../src/git/refs/read-refs.ts'
 import { createBareRepository } from '../../../src/git/repository.ts'
 import { temporaryFolder } from '../../helpers/databases.ts'
 import { git, importCommits, replaceGit } from '../../helpers/git.ts'
@@ -157,6 +157,8 @@ t.test('names match exactly and are never revision syntax', async (t) => {
     'a/.b',
   ])
     t.equal(isRefName(name), gitAccepts(name), name)
+  // A push may create them, but no command of git does.
+  for (const name of ['@', '-dash']) t.same([isRefName(name), isBranchName(name)], [gitAccepts(name), false])
 
   function gitAccepts(name: string): boolean {
     try {

@@ -243,6 +243,11 @@ export interface components {
          */
         ContextPattern: string;
         /**
+         * @description Name of one context. It is no pattern, so it does not contain `*`.
+         * @example deploy/prod
+         */
+        ExactContext: string;
+        /**
          * @description Name of a branch, or full name of a tag.
          * @example main
          */
@@ -756,12 +761,19 @@ export interface operations {
                  */
                 branch: components["schemas"]["Branch"];
                 /**
-                 * @description Patterns of required contexts, beside those of rules: as for `getVerdict`. Name at least one context exactly.
+                 * @description Patterns of required contexts, beside those of rules: as for `getVerdict`. Name at least one context exactly:
+                 *     where no rule matches the branch, and all patterns contain `*`, the response is `422`.
                  * @example [
                  *       "ci/build"
                  *     ]
                  */
                 require?: components["schemas"]["ContextPattern"][];
+                /**
+                 * @description Exact name of a context that a deployment reports, for example. Commits on which it is `failure` or `error` are
+                 *     passed over. It is not required: a commit on which it has not reported can pass, and alone it gets `422`.
+                 * @example deploy/prod
+                 */
+                unless?: components["schemas"]["ExactContext"];
                 /**
                  * @description Begins after this commit, the `next` of an earlier response. After a forced push the branch may no longer
                  *     contain it among its first parents: then the response is `404`, and the search begins again without `after`.

@@ -2,7 +2,7 @@ import type { FastifyRequest } from 'fastify'
 import { Refusal } from '../../../domain/refusal.ts'
 import { insteadOf, Unavailable } from '../../../errors.ts'
 import { chooseDefaultBranch, deleteRepository } from '../../../git/manage.ts'
-import { isRefName } from '../../../git/refs/read-refs.ts'
+import { isBranchName } from '../../../git/refs/read-refs.ts'
 import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
 import type { Transact } from '../../../store/audit/change.ts'
 import { VISIBILITIES } from '../../../store/tables.ts'
@@ -69,7 +69,7 @@ export async function settingsPage(pages: Pages, context: PageContext): Promise<
       }
       case 'branch': {
         const branch = form.get('branch') ?? ''
-        if (!isRefName(branch)) throw new Refusal('choose a branch')
+        if (!isBranchName(branch)) throw new Refusal('choose a branch')
         await chooseDefaultBranch(transact, store, repository, branch, expected)
         return { path, text: `${branch} is the default branch of ${fullName} now.` }
       }
