@@ -21,7 +21,7 @@ export function createBranches(store: Pick<Store, 'rules' | 'reportedContexts' |
     waitingPerClient: 100,
     timeout: 10_000,
   })
-  const lists = new BranchLists(queue)
+  const lists = new BranchLists(queue, {}, store.engine.remote ? 'shared' : 'own')
   const firstParents = new FirstParents(queue)
   const turns = new Turns(store.engine.remote)
   const decide = createDecisions(store, turns)

@@ -13,21 +13,57 @@ export interface FilesState {
   readonly settled: boolean
 }
 
-/** Milliseconds. Longer than the resolution of timestamps on any file system. */
-const TIMESTAMP_RESOLUTION = 2_000
+/**
+ * Who changes files: the processes of this machine, whose clock then gives the times of changes, or
+ * those of other machines too.
+ */
+export type Disk = 'own' | 'shared'
 
-/** Returns whether a change, in nanoseconds since 1970, is so old that the next differs in time. */
-export function isSettled(changedAt: bigint): boolean {
-  return changedAt < BigInt(Date.now() - TIMESTAMP_RESOLUTION) * 1_000_000n
+/*
+ * What was read is kept only if the last change before it was so old that the next one has another
+ * time, whenever it comes:
+ *
+ *   last change ──── at least the resolution ────▶ now ─▶ paths are found ─▶ their times ─▶ values
+ *                                                   └──────── the next change, from here on ──────▶
+ *
+ * A kernel gives a change the time of its clock at the last tick, and ticks every 10 ms or more
+ * often (every 16 ms on Windows). Its file systems keep fractions of seconds, at least hundredths,
+ * or whole seconds (ext3) or even ones (FAT), so that a time without a fraction may be one of these.
+ * A file server has a clock of its own, which may be some time behind: a change then looks older
+ * than it is. One that is ahead does no harm: what lies in the future is not settled.
+ */
+/** Milliseconds. Several ticks of the clock. */
+const FINE_RESOLUTION = 50
+/** Milliseconds. Longer than the resolution of any file system, or the difference of clocks. */
+const COARSE_RESOLUTION = 2_000
+const SECOND = 1_000_000_000n
+
+/**
+ * Returns whether a change is so old that the next one has another time.
+ *
+ * @param changedAt nanoseconds since 1970
+ * @param now milliseconds since 1970, from before the time of the change was read
+ */
+export function isSettled(changedAt: bigint, now: number, disk: Disk): boolean {
+  const isFine = disk === 'own' && changedAt % SECOND !== 0n
+  return changedAt < BigInt(now - (isFine ? FINE_RESOLUTION : COARSE_RESOLUTION)) * 1_000_000n
 }
 
-/** Returns the state of files. One that cannot be read has the state of a missing one. */
-export async function filesState(paths: readonly string[]): Promise<FilesState> {
+/**
+ * Returns the state of files. One that cannot be read has the state of a missing one.
+ *
+ * @param now milliseconds since 1970, from before the paths were found
+ */
+export async function filesState(
+  paths: readonly string[],
+  disk: Disk = 'shared',
+  now: number = Date.now(),
+): Promise<FilesState> {
   const entries = await Promise.all(paths.map(statsOf))
   return {
     paths,
     stamps: entries.map((stats) => stats.map(stampOf).join(' ')).join(),
-    settled: entries.flat().every(({ ctimeNs }) => isSettled(ctimeNs)),
+    settled: entries.flat().every(({ ctimeNs }) => isSettled(ctimeNs, now, disk)),
   }
 }
 

@@ -40,7 +40,7 @@ export async function web(app: FastifyInstance, options: WebOptions): Promise<vo
     pageQueue,
     headLog: new CommitLog(gitQueue, { count: 1 }),
     commitLog: new CommitLog(gitQueue),
-    refs: new RefLists(gitQueue),
+    refs: new RefLists(gitQueue, {}, options.store.engine.remote ? 'shared' : 'own'),
     revisions: new Revisions(gitQueue, options.lookup),
     findUser: createUserFinder(options.store),
   }

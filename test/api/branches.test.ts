@@ -349,8 +349,8 @@ t.test('what did not change starts no process', async (t) => {
   if (!database) return
   const { branches, lastPassed, require, path } = await setUp(t, database, 400)
   await require('main', 'ci')
-  // For two seconds after a change, the next one could have the same time.
-  await setTimeout(2_100)
+  // For 50 ms after a change, the next one could have the same time.
+  await setTimeout(100)
   const [page, passed] = [await branches(), await lastPassed('?branch=main')]
   const runs = `${path}/runs`
   replaceGit(t, `echo "$*" >>${runs}; exec $git "$@"`)

@@ -263,7 +263,7 @@ t.test('a client may be silent for longer until its pack begins, and then not', 
 
   const late = beginRpc(url, 'git-receive-pack', authorization)
   late.request.write(commands)
-  // Between two looks of the server: what has arrived in part when it looks counts as too little.
+  // Between two checks of the pace: a pack of which some has arrived at one of them is too slow.
   await setTimeout(2.5 * pace.window)
   late.request.end(EMPTY_PACK)
   t.equal((await late.answer).status, 200)

@@ -60,11 +60,12 @@ async function* foldersIn(folder: string): AsyncGenerator<string> {
 }
 
 async function syncWhenChanged(folder: string): Promise<void> {
+  const now = Date.now()
   const { ino, ctimeNs } = await stat(folder, { bigint: true })
   const state = `${ino}:${ctimeNs}`
   if (syncedStates.get(folder) === state) return
   // A later change may get the same timestamp. Compare before the sync, which can take seconds.
-  const isOld = isSettled(ctimeNs)
+  const isOld = isSettled(ctimeNs, now, 'shared')
   await syncPath(folder)
   if (!isOld) return
   if (syncedStates.size >= LIMIT) syncedStates.clear()

@@ -4,6 +4,7 @@ import { schemas } from '../../../generated/schemas.ts'
 import { BRANCHES } from '../../domain/ref-names.ts'
 import type { FairQueue } from '../../util/fair-queue.ts'
 import { unavailable } from '../errors.ts'
+import type { Disk } from '../file-state.ts'
 import { type OpenedRepository, openRepository, type RepositoryFiles } from '../opened-repository.ts'
 import type { ListLimits } from '../record-parser.ts'
 import { BranchFiles } from '../refs/branch-files.ts'
@@ -48,12 +49,15 @@ export interface BranchList {
 export class BranchLists {
   readonly #limits: ListLimits
   readonly #lists: CachedReads<BranchList>
-  readonly #files = new BranchFiles()
+  readonly #disk: Disk
+  readonly #files: BranchFiles
   /** What git was asked about single branches. */
   readonly #tips: CachedReads<RefIds>
 
-  constructor(queue: FairQueue, limits: Partial<ListLimits> = {}) {
+  constructor(queue: FairQueue, limits: Partial<ListLimits> = {}, disk: Disk = 'shared') {
     this.#limits = { ...LIMITS, ...limits }
+    this.#disk = disk
+    this.#files = new BranchFiles(disk)
     this.#lists = new CachedReads(queue, MAX_BRANCHES, ({ tips }) => tips.length)
     this.#tips = new CachedReads(queue, MAX_TIPS, ({ size }) => size)
   }
@@ -62,7 +66,7 @@ export class BranchLists {
   list(repository: RepositoryFiles, client: GitClient): Promise<BranchList> {
     const { path } = repository
     return this.#lists.get(repository, path, client, {
-      state: () => readRefsState(path),
+      state: () => readRefsState(path, this.#disk),
       read: (opened, signal) => this.#read(opened, signal),
     })
   }
@@ -86,7 +90,7 @@ export class BranchLists {
     const known =
       ids ??
       (await this.#tips.get(repository, `${path}\0${ref}`, client, {
-        state: () => readRefsState(path),
+        state: () => readRefsState(path, this.#disk),
         read,
       }))
     return known.get(ref) ?? null

@@ -3,6 +3,7 @@ import { LRUCache } from 'lru-cache'
 import { BRANCHES, TAGS } from '../../domain/ref-names.ts'
 import type { FairQueue } from '../../util/fair-queue.ts'
 import { memoizeByObject } from '../../util/memoize.ts'
+import type { Disk } from '../file-state.ts'
 import type { RepositoryFiles } from '../opened-repository.ts'
 import type { ListLimits } from '../record-parser.ts'
 import { readRefsState } from '../refs/head.ts'
@@ -18,6 +19,7 @@ const MAX_REFS = 200_000
 export class RefLists {
   readonly #limits: ListLimits
   readonly #queue: FairQueue
+  readonly #disk: Disk
   readonly #reads: CachedReads<Refs>
   readonly #containing: CachedReads<readonly Ref[]>
   /** The latest answer about a commit, whatever has been pushed since. */
@@ -28,8 +30,9 @@ export class RefLists {
   /** The same list is returned until a ref changes. */
   readonly #idOf = memoizeByObject((_refs: Refs) => randomUUID())
 
-  constructor(queue: FairQueue, limits: Partial<ListLimits> = {}) {
+  constructor(queue: FairQueue, limits: Partial<ListLimits> = {}, disk: Disk = 'shared') {
     this.#queue = queue
+    this.#disk = disk
     this.#limits = { ...LIMITS, ...limits }
     this.#reads = new CachedReads(queue, MAX_REFS, ({ branches, tags }) => branches.length + tags.length)
     // It takes git seconds where there are many branches. Nothing waits for it: pages do without.
@@ -42,7 +45,7 @@ export class RefLists {
   list(repository: RepositoryFiles, client: GitClient): Promise<Refs> {
     const { path } = repository
     return this.#reads.get(repository, path, client, {
-      state: () => readRefsState(path),
+      state: () => readRefsState(path, this.#disk),
       read: (opened, signal) => readRefs(opened, this.#limits, signal),
     })
   }

@@ -5,7 +5,7 @@ import { BRANCHES } from '../../domain/ref-names.ts'
 import { isMissing } from '../../errors.ts'
 import { sortedIndex } from '../../util/lists.ts'
 import { walk } from '../../util/walk.ts'
-import { type FilesState, filesState, isCurrent, statIfExists } from '../file-state.ts'
+import { type Disk, type FilesState, filesState, isCurrent, statIfExists } from '../file-state.ts'
 import { SORTED_HEADER } from './packed-refs.ts'
 import { type RefIds, readRefFiles } from './ref-ids.ts'
 
@@ -25,10 +25,15 @@ export type NamedId = readonly [name: string, id: string]
  * seldom, so that after a push little more than its branches is read.
  */
 export class BranchFiles {
+  readonly #disk: Disk
   readonly #packed = new LRUCache<string, { state: FilesState; refs: readonly NamedId[] }>({
     maxSize: MAX_PACKED,
     sizeCalculation: ({ refs }) => 10 + refs.length,
   })
+
+  constructor(disk: Disk) {
+    this.#disk = disk
+  }
 
   /**
    * Returns branches as `git for-each-ref` lists them: ordered by the bytes of their names.
@@ -51,7 +56,7 @@ export class BranchFiles {
     const file = join(path, 'packed-refs')
     const known = this.#packed.get(path)
     if (known && (await isCurrent(known.state))) return known.refs
-    const state = await filesState([file])
+    const state = await filesState([file], this.#disk)
     const refs = await readPacked(file, count, signal)
     if (refs) this.#packed.set(path, { state, refs })
     return refs

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { BRANCHES } from '../../domain/ref-names.ts'
 import { nullOnSystemError } from '../../errors.ts'
 import { GitFailed } from '../errors.ts'
-import { type FilesState, filesState } from '../file-state.ts'
+import { type Disk, type FilesState, filesState } from '../file-state.ts'
 import type { OpenedRepository } from '../opened-repository.ts'
 import { decodeLatin1, readGit } from '../run-git.ts'
 import type { RunLimits } from './list-refs.ts'
@@ -35,10 +35,11 @@ export async function readHeadState(path: string): Promise<FilesState> {
  * Returns the state of everything in which git looks for branches, tags and HEAD. git replaces the
  * file of a ref by a rename, which changes its folder, so that no file of a ref has to be read.
  */
-export async function readRefsState(path: string): Promise<FilesState> {
+export async function readRefsState(path: string, disk: Disk = 'shared'): Promise<FilesState> {
+  const now = Date.now()
   const folders: string[] = []
   for (const name of ['heads', 'tags']) await addFolders(join(path, 'refs', name), folders)
-  return filesState([...(await headPaths(path)), ...folders])
+  return filesState([...(await headPaths(path)), ...folders], disk, now)
 }
 
 async function addFolders(folder: string, folders: string[]): Promise<void> {

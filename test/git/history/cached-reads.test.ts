@@ -7,7 +7,7 @@ import { CachedReads, createGitQueue } from '../../../src/git/history/cached-rea
 import { createSample } from '../sample-repository.ts'
 
 /** Milliseconds after which a change is no longer too recent to be told from the next one. */
-const SETTLED = 2_100
+const SETTLED = 100
 
 t.test('a value is not kept if its files changed while it was read', async (t) => {
   const sample = await createSample(t)
@@ -21,7 +21,7 @@ t.test('a value is not kept if its files changed while it was read', async (t) =
       'text',
       { address: '192.0.2.1' },
       {
-        state: () => filesState([file]),
+        state: () => filesState([file], 'own'),
         async read() {
           const text = readFileSync(file, 'utf8')
           if (!isPushed) {
