@@ -74,6 +74,17 @@ export interface ListBranchesRequest {
 export type ListBranchesReply =
   | Reply<200, components['schemas']['BranchPage'], { headers?: Required<Pick<paths['/api/v1/repos/{owner}/{repo}/branches']['get']['responses'][200]['headers'], never>> & Partial<Pick<paths['/api/v1/repos/{owner}/{repo}/branches']['get']['responses'][200]['headers'], 'Link'>> }>
 
+export interface ListAwaitingRequest {
+  params: {
+    owner: components['schemas']['Name']
+    repo: components['schemas']['Name']
+  }
+  query: NonNullable<paths['/api/v1/repos/{owner}/{repo}/awaiting']['get']['parameters']['query']> & Required<Pick<NonNullable<paths['/api/v1/repos/{owner}/{repo}/awaiting']['get']['parameters']['query']>, 'limit'>>
+}
+
+export type ListAwaitingReply =
+  | Reply<200, components['schemas']['AwaitingPage'], { headers?: Required<Pick<paths['/api/v1/repos/{owner}/{repo}/awaiting']['get']['responses'][200]['headers'], never>> & Partial<Pick<paths['/api/v1/repos/{owner}/{repo}/awaiting']['get']['responses'][200]['headers'], 'Link'>> }>
+
 /**
  * All operations of the contract. A handler returns a success and throws every error. `Context`
  * describes the caller.
@@ -93,6 +104,9 @@ export interface Handlers<Context> {
 
   /** List branches and what their newest commits have passed: `GET /api/v1/repos/{owner}/{repo}/branches` */
   listBranches(request: ListBranchesRequest, context: Context): Promise<ListBranchesReply>
+
+  /** List branches that wait for a check: `GET /api/v1/repos/{owner}/{repo}/awaiting` */
+  listAwaiting(request: ListAwaitingRequest, context: Context): Promise<ListAwaitingReply>
 }
 
 /** The parts of a request, validated by the operation's schemas. */

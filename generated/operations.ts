@@ -477,5 +477,119 @@ export const operations = {
         "additionalProperties": false
       }
     }
+  },
+  "listAwaiting": {
+    "method": "GET",
+    "path": "/api/v1/repos/{owner}/{repo}/awaiting",
+    "url": "/api/v1/repos/:owner/:repo/awaiting",
+    "access": "read",
+    "anonymous": true,
+    "schemes": [
+      "bearerToken",
+      "accessToken"
+    ],
+    "scopes": [
+      "repo"
+    ],
+    "params": {
+      "type": "object",
+      "required": [
+        "owner",
+        "repo"
+      ],
+      "properties": {
+        "owner": {
+          "$ref": "Name#"
+        },
+        "repo": {
+          "$ref": "Name#"
+        }
+      }
+    },
+    "query": {
+      "type": "object",
+      "required": [
+        "context"
+      ],
+      "properties": {
+        "context": {
+          "type": "string",
+          "minLength": 1,
+          "pattern": "^[^\\x00]*$",
+          "x-well-formed": true,
+          "x-rule": "must not contain U+0000 or a lone surrogate",
+          "maxLength": 255
+        },
+        "match": {
+          "type": "string",
+          "description": "Name of a branch, or full name of a tag.",
+          "minLength": 1,
+          "pattern": "^[^\\x00]*$",
+          "x-well-formed": true,
+          "x-rule": "must not contain U+0000 or a lone surrogate",
+          "examples": [
+            "main"
+          ],
+          "maxLength": 255
+        },
+        "limit": {
+          "type": "integer",
+          "minimum": 1,
+          "maximum": 30,
+          "default": 30
+        },
+        "after": {
+          "type": "string",
+          "description": "Name of a branch, or full name of a tag.",
+          "minLength": 1,
+          "pattern": "^[^\\x00]*$",
+          "x-well-formed": true,
+          "x-rule": "must not contain U+0000 or a lone surrogate",
+          "examples": [
+            "main"
+          ],
+          "maxLength": 255
+        }
+      }
+    },
+    "body": null,
+    "bodyLimit": 0,
+    "replies": {
+      "200": {
+        "$ref": "AwaitingPage#"
+      },
+      "304": null,
+      "401": {
+        "$ref": "Error#"
+      },
+      "403": {
+        "$ref": "Error#"
+      },
+      "404": {
+        "$ref": "Error#"
+      },
+      "422": {
+        "$ref": "Error#"
+      },
+      "429": {
+        "$ref": "Error#"
+      },
+      "503": {
+        "$ref": "Error#"
+      }
+    },
+    "headers": {
+      "200": {
+        "type": "object",
+        "required": [],
+        "properties": {
+          "Link": {
+            "type": "string",
+            "pattern": "^<[^<>]+>; rel=\"next\"$"
+          }
+        },
+        "additionalProperties": false
+      }
+    }
   }
 } as const

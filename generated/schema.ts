@@ -26,9 +26,26 @@ export interface paths {
          *     In all other cases it replaces the stored status. A report without `run` always does, and the status then belongs
          *     to no run. A run that is reported as begun at different times began at the earliest of them.
          *
+         *     A report with `claim` lets one of several workers run a check: it is stored only where it takes the check from no
+         *     other. That is so if
+         *
+         *     - the context has no status;
+         *     - the stored status is of the same run: then it is decided as without `claim`, so a claim whose response was lost can
+         *       be sent again;
+         *     - both are `pending`, the stored one of another run, this run is not superseded, and the greater of the two `claim`
+         *       has passed since the stored one was reported: what was reported without `claim` counts as 0 from the end of its
+         *       second on;
+         *     - both are `pending`, the stored one without `run`, which asks for another run: this run began after the second of
+         *       that report, and is not the last one that claimed the context.
+         *
+         *     In all other cases it gets `409`, which says what is stored. So a result with `claim` is stored only over nothing or
+         *     over its own run, and a worker that gets `409` has lost the check. The time of a claim is that of the database, in
+         *     milliseconds. Every `409` over a `pending` carries `Retry-After`: the seconds until a claim ends, otherwise 1.
+         *
          *     What remains: the server knows only the run whose report is stored, so a report that is delivered late can replace
          *     that of another run if these runs began within 5 seconds of each other, or if its delivery took longer than the
-         *     time between them, which makes its run look younger than it is.
+         *     time between them, which makes its run look younger than it is. So can a request for another run be lost to a claim
+         *     and a result of a finished run that are both delivered twice, and minutes late.
          */
         post: operations["reportStatus"];
         delete?: never;
@@ -153,6 +170,31 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/repos/{owner}/{repo}/awaiting": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List branches that wait for a check
+         * @description Returns branches whose newest commit has no result of one context, in the order of the code points of their names: the
+         *     context has not been reported on that commit, or is `pending`. Neither rules nor other contexts count, so the `ETag`
+         *     stays the same while no branch moves and only these are reported.
+         *
+         *     A request looks at 300 branches at most, so a page may be short or empty and still have a next one: go on while there
+         *     is one. A branch that is there and waits during all requests is on exactly one page, whatever is pushed meanwhile.
+         */
+        get: operations["listAwaiting"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -207,6 +249,12 @@ export interface components {
              * @example 240000
              */
             elapsed?: number;
+            /**
+             * @description Seconds for which the run claims the check, unless it reports again: the report is stored only where it takes the
+             *     check from no other run. Requires `run`.
+             * @example 300
+             */
+            claim?: number;
         };
         /** @description The result of one check on one commit. */
         Status: {
@@ -225,6 +273,11 @@ export interface components {
             target_url: string | null;
             created_at: components["schemas"]["Timestamp"];
             updated_at: components["schemas"]["Timestamp"];
+            /**
+             * @description Until when no other run can take the check, as far as the report says: only in the response to a report with
+             *     `claim`.
+             */
+            claimed_until?: components["schemas"]["Timestamp"];
         };
         /** @description All statuses of one commit and the state computed from them. */
         CommitStatuses: {
@@ -309,6 +362,25 @@ export interface components {
             /** @description Whether the repository has more branches than the server lists, which are the first 20,000. */
             truncated: boolean;
         };
+        /** @description A page of branches that wait for a check. */
+        AwaitingPage: {
+            /** @description Ordered by the code points of `name`. */
+            branches: components["schemas"]["AwaitingBranch"][];
+            /** @description The name after which the next page begins; `null` on the last page. */
+            next: components["schemas"]["Branch"] | null;
+            /** @description Number of branches on no page: names that are not UTF-8, or longer than `name` may be, cannot be sent. */
+            left_out: number;
+            /** @description Whether the repository has more branches than the server lists, which are the first 20,000. */
+            truncated: boolean;
+        };
+        /** @description A branch whose newest commit has no result of the check. */
+        AwaitingBranch: {
+            name: components["schemas"]["Branch"];
+            /** @description Full id of the newest commit, in lower case. */
+            sha: string;
+            /** @description The state of the check, which is `pending`; `null` if nothing has reported it. */
+            state: "pending" | null;
+        };
         /** @description A branch, and what its newest commit has passed. */
         BranchSummary: {
             name: components["schemas"]["Branch"];
@@ -389,14 +461,20 @@ export interface components {
             };
         };
         /**
-         * @description The report changed nothing: a newer run has reported the context, or the report is a `pending` of a run whose result
-         *     is stored. Do not repeat it. Only a report with `run` gets this.
+         * @description The report changed nothing: a newer run has reported the context, the report is a `pending` of a run whose result
+         *     is stored, or its `claim` is excluded by what is stored. Only a report with `run` gets this. Do not repeat it, unless
+         *     it is a claim: then ask again after `Retry-After`.
          */
         Conflict: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
                 "Cache-Control": components["headers"]["No-Store"];
                 Vary: components["headers"]["Vary"];
+                /**
+                 * @description Seconds until a claim ends, otherwise 1; only if the stored status is `pending`.
+                 * @example 42
+                 */
+                "Retry-After"?: string;
                 [name: string]: unknown;
             };
             content: {
@@ -892,6 +970,84 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["BranchPage"];
+                };
+            };
+            /** @description The page has not changed since the response whose `ETag` is in `If-None-Match`. No body. */
+            304: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    Link: components["headers"]["Link"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    Vary: components["headers"]["Vary"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["UnprocessableContent"];
+            429: components["responses"]["TooManyRequests"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    listAwaiting: {
+        parameters: {
+            query: {
+                /**
+                 * @description The check.
+                 * @example ci
+                 */
+                context: string;
+                /**
+                 * @description Only branches whose whole name matches this pattern, as in rules: `*` stands for any characters, `/` included;
+                 *     everything else matches exactly.
+                 * @example release/*
+                 */
+                match?: components["schemas"]["Branch"];
+                /** @description Maximum number of branches of the page. */
+                limit?: number;
+                /** @description Begins after this name, the `next` of an earlier response. It need not be that of a branch any more. */
+                after?: components["schemas"]["Branch"];
+            };
+            header?: {
+                /**
+                 * @description The `ETag` of an earlier response, a list of them, or `*`. If one of them is current, the response is `304`.
+                 * @example W/"3xWn1Qm0uYk5c1c3Jb2k0gT7hZe"
+                 */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
+            };
+            path: {
+                /**
+                 * @description Owner of the repository, matched without regard to ASCII case. An invalid name gets the same response as
+                 *     a missing repository.
+                 * @example acme
+                 */
+                owner: components["parameters"]["Owner"];
+                /**
+                 * @description Name of the repository, matched without regard to ASCII case. An invalid name gets the same response as
+                 *     a missing repository.
+                 * @example rocket
+                 */
+                repo: components["parameters"]["Repo"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description One page. */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    Link: components["headers"]["Link"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    Vary: components["headers"]["Vary"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AwaitingPage"];
                 };
             };
             /** @description The page has not changed since the response whose `ETag` is in `If-None-Match`. No body. */

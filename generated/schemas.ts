@@ -67,6 +67,9 @@ export const schemas = {
     "dependentRequired": {
       "elapsed": [
         "run"
+      ],
+      "claim": [
+        "run"
       ]
     },
     "properties": {
@@ -119,6 +122,15 @@ export const schemas = {
         "maximum": 2592000000,
         "examples": [
           240000
+        ]
+      },
+      "claim": {
+        "type": "integer",
+        "description": "Seconds for which the run claims the check, unless it reports again: the report is stored only where it takes the\ncheck from no other run. Requires `run`.\n",
+        "minimum": 10,
+        "maximum": 3600,
+        "examples": [
+          300
         ]
       }
     }
@@ -176,6 +188,9 @@ export const schemas = {
         "$ref": "Timestamp#"
       },
       "updated_at": {
+        "$ref": "Timestamp#"
+      },
+      "claimed_until": {
         "$ref": "Timestamp#"
       }
     },
@@ -506,6 +521,84 @@ export const schemas = {
       "truncated": {
         "type": "boolean",
         "description": "Whether the repository has more branches than the server lists, which are the first 20,000."
+      }
+    },
+    "additionalProperties": false
+  },
+  "AwaitingPage": {
+    "$id": "AwaitingPage",
+    "type": "object",
+    "description": "A page of branches that wait for a check.",
+    "required": [
+      "branches",
+      "next",
+      "left_out",
+      "truncated"
+    ],
+    "properties": {
+      "branches": {
+        "type": "array",
+        "description": "Ordered by the code points of `name`.",
+        "items": {
+          "$ref": "AwaitingBranch#"
+        }
+      },
+      "next": {
+        "type": [
+          "string",
+          "null"
+        ],
+        "description": "The name after which the next page begins; `null` on the last page.",
+        "minLength": 1,
+        "pattern": "^[^\\x00]*$",
+        "x-well-formed": true,
+        "x-rule": "must not contain U+0000 or a lone surrogate",
+        "examples": [
+          "main"
+        ],
+        "maxLength": 255
+      },
+      "left_out": {
+        "type": "integer",
+        "description": "Number of branches on no page: names that are not UTF-8, or longer than `name` may be, cannot be sent.\n",
+        "minimum": 0
+      },
+      "truncated": {
+        "type": "boolean",
+        "description": "Whether the repository has more branches than the server lists, which are the first 20,000."
+      }
+    },
+    "additionalProperties": false
+  },
+  "AwaitingBranch": {
+    "$id": "AwaitingBranch",
+    "type": "object",
+    "description": "A branch whose newest commit has no result of the check.",
+    "required": [
+      "name",
+      "sha",
+      "state"
+    ],
+    "properties": {
+      "name": {
+        "$ref": "Branch#"
+      },
+      "sha": {
+        "type": "string",
+        "description": "Full id of the newest commit, in lower case.",
+        "pattern": "^(?:[0-9a-f]{40}|[0-9a-f]{64})$"
+      },
+      "state": {
+        "type": [
+          "string",
+          "null"
+        ],
+        "title": "AwaitedState",
+        "enum": [
+          "pending",
+          null
+        ],
+        "description": "The state of the check, which is `pending`; `null` if nothing has reported it."
       }
     },
     "additionalProperties": false

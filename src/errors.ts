@@ -56,6 +56,7 @@ const table = {
   branch_unknown: [404, 'The branch does not exist in this repository.'],
   method_wrong: [405, 'This path does not support the method. The Allow header lists the supported methods.'],
   run_superseded: [409, 'A newer run has reported this context. Nothing was changed.'],
+  claim_refused: [409, 'What is stored excludes this claim. Nothing was changed.'],
   report_late: [
     409,
     'The result of this run is already stored, so its "pending" came too late. Nothing was changed.',
@@ -147,6 +148,17 @@ export class ServiceError extends ExpectedError {
   constructor(code: ErrorCode, message: string = table[code][1], options?: ErrorOptions) {
     super(message, options)
     this.code = code
+  }
+}
+
+/** An error with the time after which a client may try again. */
+export class TryLater extends ServiceError {
+  /** Whole seconds, at least 1. */
+  readonly retryAfter: number
+
+  constructor(code: ErrorCode, retryAfter: number, message?: string) {
+    super(code, message)
+    this.retryAfter = retryAfter
   }
 }
 

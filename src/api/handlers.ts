@@ -12,6 +12,7 @@ import type { GitClient } from '../git/history/cached-reads.ts'
 import { type CommitLookup, commitExists } from '../git/objects/commit-lookup.ts'
 import type { ReadableRepository } from '../store/access/readable-repositories.ts'
 import type { StatusRow } from '../store/statuses/columns.ts'
+import type { StoredReport } from '../store/statuses/statuses.ts'
 import type { Store } from '../store/store.ts'
 import { formatTime } from '../store/time.ts'
 import { derive } from './answers.ts'
@@ -77,7 +78,7 @@ export function createHandlers({ store, lookup, branches, onReported }: HandlerP
       })
       if (!row) throw new ServiceError('repository_unknown')
       onReported(row.state)
-      return { status: 201, body: toStatus(row) }
+      return { status: 201, body: toReportedStatus(row) }
     },
 
     async listStatuses({ params }, { repository }) {
@@ -105,6 +106,11 @@ export function createHandlers({ store, lookup, branches, onReported }: HandlerP
       const { lookedAt, commit, ...answer } = await branches.lastPassed(repository, query, client)
       const body = { ...answer, commit: commit && withoutVerdict(commit), looked_at: lookedAt }
       return { status: 200, body, headers: linkTo(query, body.next) }
+    },
+
+    async listAwaiting({ query }, { repository, client }) {
+      const { unnamed, ...page } = await branches.awaiting(repository, query, client)
+      return { status: 200, body: { ...page, left_out: unnamed }, headers: linkTo(query, page.next) }
     },
 
     async listBranches({ query }, { repository, client }) {
@@ -153,6 +159,13 @@ function checkContext(patterns: readonly string[], context: string): void {
  */
 export function toCommitStatuses(rows: readonly StatusRow[]): components['schemas']['CommitStatuses'] {
   return { state: combinedState(rows.map(({ state }) => state)), statuses: rows.map(toStatus) }
+}
+
+/** Returns what was just reported as its answer shows it. */
+function toReportedStatus({ claimed_until, ...row }: StoredReport): components['schemas']['Status'] {
+  return claimed_until === undefined
+    ? toStatus(row)
+    : { ...toStatus(row), claimed_until: formatTime(claimed_until) }
 }
 
 /** Returns a row as an answer shows it. */

@@ -1,5 +1,5 @@
 import { setTimeout } from 'node:timers/promises'
-import { insteadOf, ServiceError, Unavailable } from '../errors.ts'
+import { insteadOf, ServiceError, TryLater, Unavailable } from '../errors.ts'
 import {
   type FailedAttempt,
   type FailureLimits,
@@ -11,18 +11,15 @@ import { FairQueue, QueueFull } from '../util/fair-queue.ts'
 import { persist } from '../util/persist.ts'
 
 /** The budget of an address is spent. */
-export class Blocked extends ServiceError {
-  /** Whole seconds until attempts are accepted again, at least 1. */
-  readonly retryAfter: number
-
-  /** @param endsIn milliseconds */
+export class Blocked extends TryLater {
+  /** @param endsIn milliseconds until attempts are accepted again */
   constructor(endsIn: number) {
     const seconds = Math.max(1, Math.ceil(endsIn / 1000))
     super(
       'blocked',
+      seconds,
       `Too many failed authentication attempts from this address. Try again in ${seconds} seconds.`,
     )
-    this.retryAfter = seconds
   }
 }
 

@@ -1,26 +1,19 @@
-import { patternMatcher } from '../domain/patterns.ts'
 import { BRANCHES } from '../domain/ref-names.ts'
 import type { CombinedState } from '../domain/states.ts'
 import type { BranchLists, Tip } from '../git/history/branch-lists.ts'
 import type { GitClient } from '../git/history/cached-reads.ts'
 import type { ReadableRepository } from '../store/access/readable-repositories.ts'
-import { sortedIndex } from '../util/lists.ts'
 import type { Decide, Decision } from './decisions.ts'
+import { findMatching, type TipQuery } from './matching-tips.ts'
 import type { Turns } from './turns.ts'
 
 /** Branches that are decided for one page. */
 export const MAX_BRANCHES = 300
-/** Names that are compared in one step of a turn. */
-const COMPARED_AT_ONCE = 50
 
-export interface BranchQuery {
-  /** Pattern of names. Default: all. */
-  match?: string
+export interface BranchQuery extends TipQuery {
   /** Default: branches with any verdict, and those without one. */
   verdict?: CombinedState
   limit: number
-  /** The name after which to begin, by code points. */
-  after?: string
 }
 
 export interface BranchPage {
@@ -42,23 +35,12 @@ export interface BranchPage {
 export async function listBranchPage(
   { lists, turns, decide }: { lists: BranchLists; turns: Turns; decide: Decide },
   repository: ReadableRepository,
-  { match = '*', verdict, limit, after }: BranchQuery,
+  { verdict, limit, ...query }: BranchQuery,
   client: GitClient,
 ): Promise<BranchPage> {
   const { tips, unnamed, more: truncated } = await lists.list(repository, client)
   const count = verdict === undefined ? limit : MAX_BRANCHES
-  const matches = patternMatcher(match)
-  const matching: Tip[] = []
-  let position = after === undefined ? 0 : indexAfter(tips, after)
-  await turns.run(client, () => {
-    const end = Math.min(position + COMPARED_AT_ONCE, tips.length)
-    // One more, which tells that there is another page.
-    for (; position < end && matching.length <= count; position++) {
-      const tip = tips[position]
-      if (tip && matches(tip.name)) matching.push(tip)
-    }
-    return position >= tips.length || matching.length > count
-  })
+  const matching = await findMatching(turns, tips, query, count, client)
 
   let shown = 0
   const isShown = (decision: Decision) => verdict === undefined || decision.verdict === verdict
@@ -76,10 +58,4 @@ export async function listBranchPage(
   const last = matching[decisions.length - 1]
   const next = last && matching.length > decisions.length ? last.name : null
   return { branches, next, unnamed, truncated }
-}
-
-/** Returns the index of the first branch whose name comes after another one, by code points. */
-function indexAfter(tips: readonly Tip[], name: string): number {
-  const bytes = Buffer.from(name)
-  return sortedIndex(tips, (tip) => Buffer.compare(Buffer.from(tip.name), bytes) <= 0)
 }

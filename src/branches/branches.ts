@@ -4,6 +4,7 @@ import { FirstParents } from '../git/history/first-parents.ts'
 import type { ReadableRepository } from '../store/access/readable-repositories.ts'
 import type { Store } from '../store/store.ts'
 import { FairQueue } from '../util/fair-queue.ts'
+import { type AwaitingQuery, listAwaitingPage } from './awaiting-page.ts'
 import { type BranchQuery, listBranchPage } from './branch-page.ts'
 import { createDecisions } from './decisions.ts'
 import { findLastPassed, type LastPassedQuery } from './last-passed.ts'
@@ -12,7 +13,7 @@ import { Turns } from './turns.ts'
 export type Branches = ReturnType<typeof createBranches>
 
 /** Returns functions that answer questions about branches: for the API and for pages. */
-export function createBranches(store: Pick<Store, 'rules' | 'reportedContexts' | 'engine'>) {
+export function createBranches(store: Pick<Store, 'rules' | 'reportedContexts' | 'awaited' | 'engine'>) {
   // git has slots of its own here, so that programs that ask about branches keep no page waiting.
   const queue = new FairQueue({
     slots: 2,
@@ -34,5 +35,9 @@ export function createBranches(store: Pick<Store, 'rules' | 'reportedContexts' |
     /** See `listBranchPage`. */
     list: (repository: ReadableRepository, query: BranchQuery, client: GitClient) =>
       listBranchPage({ lists, turns, decide }, repository, query, client),
+
+    /** See `listAwaitingPage`. */
+    awaiting: (repository: ReadableRepository, query: AwaitingQuery, client: GitClient) =>
+      listAwaitingPage({ lists, turns, awaited: store.awaited }, repository, query, client),
   }
 }

@@ -1,7 +1,6 @@
 import { randomInt } from 'node:crypto'
 import type { FastifyReply } from 'fastify'
-import { Blocked } from '../auth/budget.ts'
-import { hasCode, ServiceError, statusOf, Unavailable } from '../errors.ts'
+import { hasCode, ServiceError, statusOf, TryLater, Unavailable } from '../errors.ts'
 
 /** Seconds after which a client may retry while the database or a repository is unavailable. */
 const RETRY_AFTER = 2
@@ -30,7 +29,7 @@ export function applyErrorHeaders(reply: FastifyReply, error: ServiceError): voi
   reply.code(status).removeHeader('etag').header('cache-control', 'no-store')
   if (status === 503)
     reply.header('retry-after', error.code === 'no_room' ? randomInt(...RETRY_WITH_ROOM) : RETRY_AFTER)
-  if (error instanceof Blocked) reply.header('retry-after', error.retryAfter)
+  if (error instanceof TryLater) reply.header('retry-after', error.retryAfter)
 }
 
 /** Sends an error as `{"error": message}`. @param challenge value of `WWW-Authenticate` in a 401 */

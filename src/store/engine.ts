@@ -102,6 +102,8 @@ export interface DialectSql extends RunSql {
   now: string
   /** Follows a text: whether it is one of a JSON array. Searches an index for each of them. */
   isOneOf(texts: string): RawBuilder<boolean>
+  /** A table of the texts of a JSON array, each with its index. */
+  elements(texts: string): RawBuilder<{ position: number; value: string }>
   /** The functions that statements call, each after those that it calls. */
   functions: readonly SchemaFunction[]
   /**

@@ -259,6 +259,12 @@ const migrations: Record<string, (dialect: DialectSql) => string[]> = {
           `drop function if exists report_status(bigint, text, text, text, text, text, text, bigint, bigint, bigint,
             bigint)`,
         ],
+  '018-claims': ({ integer, text }) => [
+    `alter table statuses add column claim_seconds ${integer}`,
+    `alter table statuses add column claim_run ${text}`,
+    `alter table statuses add column claimed_at ${integer}`,
+    `alter table statuses add column claim_report ${text}`,
+  ],
 }
 
 /** The database has a schema that this version cannot use. The message says why, and what to do. */

@@ -24,6 +24,7 @@ import { createPushStore } from './repositories/pushes.ts'
 import { createRepositoryStore } from './repositories/repositories.ts'
 import { createReservedNames } from './repositories/reserved-names.ts'
 import { createRuleStore } from './repositories/rules.ts'
+import { createAwaited } from './statuses/awaited.ts'
 import { createCheckMatrix } from './statuses/check-matrix.ts'
 import { createReportedContexts } from './statuses/reported-contexts.ts'
 import { createStatusSummaries } from './statuses/status-summaries.ts'
@@ -197,6 +198,7 @@ export function createStore(
     statuses: createStatusStore(engine, Math.min(maxContexts, MAX_CONTEXTS)),
     summaries,
     matrix: createCheckMatrix(engine, summaries),
+    awaited: createAwaited(engine),
     reportedContexts: createReportedContexts(engine, summaries),
     sessions: createSessionStore(engine, audit),
     failures: createFailureStore(engine, audit),

@@ -138,6 +138,14 @@ export interface Tables {
     run: string | null
     run_began_at: number | null
     run_report: string | null
+    /**
+     * The last report with a claim: its seconds, its run, when it was stored in milliseconds since
+     * the epoch by the database's clock, and what it has reported; null without one. See `claims.ts`.
+     */
+    claim_seconds: number | null
+    claim_run: string | null
+    claimed_at: number | null
+    claim_report: string | null
   }
   sessions: {
     /** SHA-256 of the session's cookie in hex. */

@@ -94,6 +94,9 @@ const ROUTES: Record<string, Sample[]> = {
   'GET /api/v1/repos/:owner/:repo/last-passed': [
     { path: `${API}/last-passed?branch=main&require=*`, expected: contractRules('api', 'read', 200) },
   ],
+  'GET /api/v1/repos/:owner/:repo/awaiting': [
+    { path: `${API}/awaiting?context=ci`, expected: contractRules('api', 'read', 200) },
+  ],
   'GET /api/v1/repos/:owner/:repo/branches': [
     { path: `${API}/branches`, expected: contractRules('api', 'read', 200) },
   ],

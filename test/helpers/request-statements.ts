@@ -117,6 +117,21 @@ export const requests: Record<string, (store: Store) => Promise<unknown>> = {
   'a first report of a run': (store) =>
     store.statuses.report({ ...report, context: 'run', sha: NEW_SHA, run: 'a' }),
   'another report of a run': (store) => store.statuses.report({ ...report, sha: SHA, run: 'a' }),
+  'a claim': (store) =>
+    store.statuses.report({
+      ...report,
+      context: 'claim',
+      sha: NEW_SHA,
+      state: 'pending',
+      run: 'a',
+      claim: 300,
+    }),
+  'commits that wait for a check': (store) =>
+    store.awaited({
+      repositoryId: 500,
+      context: 'context 3',
+      shas: JSON.stringify([SHA, NEW_SHA]),
+    }),
   'whether a commit has statuses': (store) => store.statuses.hasAny(500, SHA),
   'whether a new commit has statuses': (store) => store.statuses.hasAny(500, 'f'.repeat(40)),
   'all statuses of a commit': (store) => store.statuses.list(500, SHA),

@@ -6,7 +6,7 @@ import type { Tables } from '../tables.ts'
 import { type CallOptions, StatementCalls } from './calls.ts'
 import { Connections } from './connections.ts'
 import { isDiskError, retry } from './driver-errors.ts'
-import { isOneOf, ofCommits, reportFunctions, reporting } from './statuses.ts'
+import { elements, isOneOf, ofCommits, reportFunctions, reporting } from './statuses.ts'
 
 const runSql: RunSql = {
   greatest: 'greatest',
@@ -26,6 +26,7 @@ const dialect: DialectSql = {
   // An index can only be searched for a value that does not change during a statement.
   now: 'floor(extract(epoch from statement_timestamp()) * 1000)::bigint',
   isOneOf,
+  elements,
   functions: [functions.one, functions.several],
   reporting: (kysely, maxContexts) => reporting(functions, kysely, maxContexts),
   ofCommits,

@@ -4,6 +4,7 @@ import type { StatusState } from '../../domain/states.ts'
 import type { ReportedContext } from '../../domain/verdict.ts'
 import type { DialectSql, SchemaFunction } from '../engine.ts'
 import { type Prepared, prepare } from '../prepared.ts'
+import { claimLeft } from '../statuses/claims.ts'
 import {
   type DecidedFields,
   type DecidedOfRun,
@@ -11,11 +12,9 @@ import {
   type GivenFields,
   givenColumns,
   insertions,
-  isOfAnyReport,
   type Reported,
+  type ReportKind,
   replacements,
-  replacementsWithoutRun,
-  type StoredValues,
   typeOf,
 } from '../statuses/columns.ts'
 import type { RunSql } from '../statuses/runs.ts'
@@ -31,6 +30,14 @@ const reportParameters = [
   ...givenColumns.map((name) => ({ name, type: typeOf(name) })),
   { name: 'elapsed', type: 'bigint' },
 ] as const
+
+/** What the functions return of a report. */
+const reportResults = [
+  ...decidedOfRun.map((name) => ({ name, type: typeOf(name) })),
+  { name: 'claim_left', type: 'bigint' },
+] as const
+const resultNames = reportResults.map(({ name }) => name)
+const resultColumns = reportResults.map(({ name, type }) => `${name} ${type}`).join(', ')
 
 /** The functions that store a report, and several. */
 interface ReportFunctions {
@@ -64,19 +71,22 @@ function namedByText(name: string, definition: string): SchemaFunction {
  * for each other.
  *
  * The statements that compare runs take half as long again as those for a report that names none, so
- * each has its own.
+ * each kind has its own.
  *
  * The names of columns are qualified where they are also columns of the result.
  */
 function reportFunction(dialect: RunSql): SchemaFunction {
   const parameters = reportParameters.map(({ name, type }) => `new_${name} ${type}`)
-  const results = decidedOfRun.map((name) => `${name} ${typeOf(name)}`)
   const decided = decidedOfRun.map((name) => `statuses.${name}`).join(', ')
   const same = 'repository_id = new_repository_id and sha = new_sha and context = new_context'
   const reported: Reported = (name) => `new_${name}`
-  const store = (inserted: StoredValues, replaced: StoredValues) => {
-    const set = replaced.map(([name, value]) => `${name} = ${value}`).join(', ')
-    return `return query update statuses set ${set} where ${same} returning ${decided};
+  const store = (kind: ReportKind, claimLeft: string) => {
+    const inserted = insertions(reported, kind)
+    const set = replacements(reported, dialect, kind)
+      .map(([name, value]) => `${name} = ${value}`)
+      .join(', ')
+    const returning = `returning ${decided}, ${claimLeft}`
+    return `return query update statuses set ${set} where ${same} ${returning};
       if found then
         return;
       end if;
@@ -87,22 +97,25 @@ function reportFunction(dialect: RunSql): SchemaFunction {
           or not exists (
             select from statuses where repository_id = new_repository_id and sha = new_sha offset max_contexts - 1)
         on conflict (repository_id, sha, context) do update set ${set}
-        returning ${decided};`
+        ${returning};`
   }
-  const inserted = insertions(reported)
-  const insertedWithoutRun = inserted.filter(([name]) => isOfAnyReport(name))
   return namedByText(
     'report_status',
     `(${parameters.join(', ')}, max_contexts bigint)
-  returns table (${results.join(', ')}) language plpgsql as $$
+  returns table (${resultColumns}) language plpgsql as $$
   declare
     new_run_began_at bigint;
+    new_claimed_at bigint;
   begin
     if new_run is null then
-      ${store(insertedWithoutRun, replacementsWithoutRun(reported, dialect))}
-    else
+      ${store('plain', 'null::bigint')}
+    elsif new_claim_seconds is null then
       new_run_began_at := ${dialect.clock} - new_elapsed;
-      ${store(inserted, replacements(reported, dialect))}
+      ${store('run', claimLeft(dialect, dialect.clock))}
+    else
+      new_claimed_at := ${dialect.clock};
+      new_run_began_at := new_claimed_at - new_elapsed;
+      ${store('claim', claimLeft(dialect, 'new_claimed_at', 'new_claim_seconds'))}
     end if;
   end $$`,
   )
@@ -121,14 +134,13 @@ function reportFunction(dialect: RunSql): SchemaFunction {
 function reportsFunction(one: SchemaFunction): SchemaFunction {
   const names = reportParameters.map(({ name }) => name)
   const parameters = reportParameters.map(({ name, type }) => `new_${name} ${type}[]`)
-  const results = decidedOfRun.map((name) => `${name} ${typeOf(name)}`)
   const reports = `unnest(${names.map((name) => `new_${name}`).join(', ')}) with ordinality
     as report (${names.join(', ')}, number)`
   const values = names.map((name) => `new_${name} => ordered.${name}`).join(', ')
   return namedByText(
     'report_statuses',
     `(${parameters.join(', ')}, max_contexts bigint)
-  returns table (report_number bigint, ${results.join(', ')}) language plpgsql as $$
+  returns table (report_number bigint, ${resultColumns}) language plpgsql as $$
   begin
     perform ${LIMIT_WAITS};
     perform pg_advisory_xact_lock(commits.lock) from (
@@ -158,7 +170,7 @@ export function reporting(
     prepare<GivenFields>()((p) => {
       const values = reportParameters.map(({ name }) => sql`${sql.raw(`new_${name}`)} => ${p[name]}`)
       const call = sql<DecidedOfRun>`${sql.raw(one.name)}(${sql.join(values)}, max_contexts => ${contexts})`
-      return kysely.selectFrom(call.as('reported')).select(decidedOfRun)
+      return kysely.selectFrom(call.as('reported')).select(resultNames)
     })
   const most = sql.lit(maxContexts)
   // A function's arguments are evaluated before it begins.
@@ -168,7 +180,7 @@ export function reporting(
     ...reportCall(most),
     batch: {
       single: reportCall(limited),
-      sql: `select report_number, ${decidedOfRun.join(', ')}
+      sql: `select report_number, ${resultNames.join(', ')}
         from ${several.name}(${arrays.join(', ')}, max_contexts => ${maxContexts})`,
       bind: (reports) => reportParameters.map(({ name }) => reports.map((report) => report[name])),
       rowOf: ({ repository_id, sha, context }) => `${repository_id} ${sha} ${context}`,
@@ -255,3 +267,7 @@ export function ofCommits(kysely: Kysely<Tables>): ReturnType<NonNullable<Dialec
  */
 export const isOneOf: DialectSql['isOneOf'] = (texts) =>
   sql`= any(array(select value from json_array_elements_text(${texts})))`
+
+/** The table of the texts of a JSON array. */
+export const elements: DialectSql['elements'] = (texts) =>
+  sql`(select ordinality - 1 as position, value from json_array_elements_text(cast(${texts} as json)) with ordinality)`

@@ -26,6 +26,7 @@ const dialect: DialectSql = {
   now: NOW,
   clock: NOW,
   isOneOf: (texts) => sql`in (select value from json_each(${texts}))`,
+  elements: (texts) => sql`(select key as position, value from json_each(${texts}))`,
   functions: [],
   reporting: (kysely, maxContexts) => reporting(dialect, kysely, maxContexts),
 }

@@ -1,22 +1,23 @@
 import { type Kysely, sql } from 'kysely'
 import type { DialectSql } from '../engine.ts'
 import { type Prepared, prepare } from '../prepared.ts'
+import { claimLeft } from '../statuses/claims.ts'
 import {
   type DecidedFields,
   decidedColumns,
   decidedOfRun,
   type GivenFields,
   givenColumns,
+  hasColumn,
   insertions,
-  isOfAnyReport,
+  type ReportKind,
   replacements,
-  replacementsWithoutRun,
 } from '../statuses/columns.ts'
 import type { RunSql } from '../statuses/runs.ts'
 import type { Tables } from '../tables.ts'
 
 /**
- * Returns the statement for a report. Only for one of a run, it is the one that compares runs, which
+ * Returns the statement for a report. Only for one of a run, it is one that compares runs, which
  * takes time.
  */
 export const reporting = (
@@ -24,9 +25,9 @@ export const reporting = (
   kysely: Kysely<Tables>,
   maxContexts: number,
 ): ReturnType<DialectSql['reporting']> => {
-  const ofRun = storing(dialect, kysely, maxContexts, true)
-  const withoutRun = storing(dialect, kysely, maxContexts, false)
-  return ({ run }) => (run === null ? withoutRun : ofRun)
+  const statementOf = (kind: ReportKind) => storing(dialect, kysely, maxContexts, kind)
+  const [plain, ofRun, ofClaim] = [statementOf('plain'), statementOf('run'), statementOf('claim')]
+  return ({ run, claim_seconds }) => (run === null ? plain : claim_seconds === null ? ofRun : ofClaim)
 }
 
 /**
@@ -38,13 +39,14 @@ const storing = (
   dialect: RunSql,
   kysely: Kysely<Tables>,
   maxContexts: number,
-  isOfRun: boolean,
+  kind: ReportKind,
 ): Prepared<GivenFields, DecidedFields> =>
   prepare<GivenFields>()((p) => {
-    const isStored = isOfRun ? () => true : isOfAnyReport
+    const clock = sql<number>`${sql.raw(dialect.clock)}`
     const reportedRow = kysely.selectNoFrom(({ val }) => [
-      ...givenColumns.filter(isStored).map((name) => val(p[name]).as(name)),
-      ...(isOfRun ? [sql<number>`${sql.raw(dialect.clock)} - ${p.elapsed}`.as('run_began_at')] : []),
+      ...givenColumns.filter((name) => hasColumn(kind, name)).map((name) => val(p[name]).as(name)),
+      ...(kind === 'plain' ? [] : [sql<number>`${clock} - ${p.elapsed}`.as('run_began_at')]),
+      ...(kind === 'claim' ? [clock.as('claimed_at')] : []),
     ])
     const contexts = kysely
       .selectFrom('statuses')
@@ -53,8 +55,14 @@ const storing = (
       .where('sha', '=', sql.ref<string>('reported.sha'))
     const same = contexts.where('context', '=', sql.ref<string>('reported.context'))
     const last = contexts.limit(sql.lit(1)).offset(sql.lit(maxContexts - 1))
-    const inserted = insertions((name) => `reported.${name}`).filter(([name]) => isStored(name))
-    const replaced = (isOfRun ? replacements : replacementsWithoutRun)((name) => `excluded.${name}`, dialect)
+    // Text has no parameters.
+    const [before = '', after = ''] = claimLeft(dialect, dialect.clock, '?').split('?')
+    const left =
+      kind === 'claim'
+        ? sql<number | null>`${sql.raw(before)}${p.claim_seconds}${sql.raw(after)}`
+        : sql<number | null>`${sql.raw(claimLeft(dialect, dialect.clock))}`
+    const inserted = insertions((name) => `reported.${name}`, kind)
+    const replaced = replacements((name) => `excluded.${name}`, dialect, kind)
     return kysely
       .insertInto('statuses')
       .columns(inserted.map(([name]) => name))
@@ -69,5 +77,5 @@ const storing = (
           .columns(['repository_id', 'sha', 'context'])
           .doUpdateSet(Object.fromEntries(replaced.map(([name, value]) => [name, sql.raw<never>(value)]))),
       )
-      .returning(isOfRun ? decidedOfRun : decidedColumns)
+      .returning(kind === 'plain' ? decidedColumns : [...decidedOfRun, left.as('claim_left')])
   })

@@ -1,5 +1,6 @@
 import type { components } from '../../../generated/schema.ts'
-import { type Claim, type RunSql, refusesReport, runBeginning, runReport } from './runs.ts'
+import { type ClaimAnswer, refusesClaim } from './claims.ts'
+import { type RunSql, type RunState, refusesReport, runBeginning, runPendingTime, runReport } from './runs.ts'
 
 /**
  * What becomes of a column when its context is reported again. `latest`: a time that never goes
@@ -45,6 +46,13 @@ const columns = {
   run_began_at: { ...computed, type: 'integer' },
   /** What that run has reported, by which a replacement that does not know runs is found. */
   run_report: { ...computed, type: 'text' },
+  /** Seconds of the last report with a claim, as the three that follow. See `claims.ts`. */
+  claim_seconds: { type: 'integer', onReplace: 'replaced', isReported: false, isAnswered: false },
+  claim_run: { ...computed, type: 'text' },
+  /** When it was stored, in milliseconds since the epoch, by the database's clock. */
+  claimed_at: { ...computed, type: 'integer' },
+  /** As `run_report`. */
+  claim_report: { ...computed, type: 'text' },
 } as const satisfies Record<string, Column>
 
 type Columns = typeof columns
@@ -80,10 +88,21 @@ export const replacedColumns = namesWith({ onReplace: 'replaced' })
 export const decidedColumns = [...namesWith({ onReplace: 'kept' }), ...namesWith({ onReplace: 'latest' })]
 /** The same of a report of a run, and whose report the row holds. */
 export const decidedOfRun = [...decidedColumns, 'run', 'state'] as const
+
+/** What a report says of its run, each of which has statements of its own: those for less cost less. */
+export type ReportKind = 'plain' | 'run' | 'claim'
 /** Columns that are null without a run. */
 const runColumns: ReadonlySet<StoredColumn> = new Set(['run', 'run_began_at', 'run_report'])
-/** Returns whether a report that names no run has a column. */
-export const isOfAnyReport = (name: StoredColumn) => !runColumns.has(name)
+/** Columns that stay as they are without a claim. */
+const claimColumns: ReadonlySet<StoredColumn> = new Set([
+  'claim_seconds',
+  'claim_run',
+  'claimed_at',
+  'claim_report',
+])
+/** Returns whether a report of a kind has a value of a column. */
+export const hasColumn = (kind: ReportKind, name: StoredColumn) =>
+  kind === 'claim' || !(claimColumns.has(name) || (kind === 'plain' && runColumns.has(name)))
 
 type Status = components['schemas']['Status']
 /** A status as stored; times in seconds since the epoch. */
@@ -98,9 +117,12 @@ export type GivenFields = StatusRow & {
   run: string | null
   /** Milliseconds since the run began; null without a run. */
   elapsed: number | null
+  /** null without a claim. */
+  claim_seconds: number | null
 }
-export type DecidedOfRun = Pick<GivenFields, (typeof decidedOfRun)[number]>
-export type DecidedFields = Pick<GivenFields, (typeof decidedColumns)[number]> & Partial<Claim>
+export type DecidedOfRun = Pick<GivenFields, (typeof decidedOfRun)[number]> & ClaimAnswer
+export type DecidedFields = Pick<GivenFields, (typeof decidedColumns)[number]> &
+  Partial<RunState & ClaimAnswer>
 /** What a report says. A field that may be null may also be missing. */
 export type ReportedFields = Partial<StoredFields> & Pick<StoredFields, 'context' | 'state'>
 
@@ -113,33 +135,44 @@ export function fieldsOf(report: ReportedFields): StoredFields {
 }
 
 /** Returns the SQL of a column of the report. */
-export type Reported = (name: GivenColumn | 'run_began_at') => string
+export type Reported = (name: GivenColumn | 'run_began_at' | 'claimed_at') => string
 export type StoredValues = (readonly [column: StoredColumn, value: string])[]
 
 const pendingTime = (reported: Reported) =>
   `case when ${reported('state')} = 'pending' then ${reported('updated_at')} end`
 
 /** Returns what is stored of a new context, in SQL. */
-export function insertions(reported: Reported): StoredValues {
+export function insertions(reported: Reported, kind: ReportKind): StoredValues {
   const computed: Record<ComputedColumn, string> = {
     pending_at: pendingTime(reported),
     run_began_at: reported('run_began_at'),
     run_report: runReport(reported, reported('updated_at')),
+    ...claimValues(reported, reported('updated_at')),
   }
-  return storedColumns.map((name) => [name, isGiven(name) ? reported(name) : computed[name]])
+  return storedColumns
+    .filter((name) => hasColumn(kind, name))
+    .map((name) => [name, isGiven(name) ? reported(name) : computed[name]])
 }
+
+const claimValues = (reported: Reported, updatedAt: string) => ({
+  claim_run: reported('run'),
+  claimed_at: reported('claimed_at'),
+  claim_report: runReport(reported, updatedAt),
+})
 
 /**
  * Returns what becomes of the columns of a status that is reported again, in SQL. A `pending` counts
  * for one result: what is reported after that without another `pending` has an unknown start.
  */
-function replaced(reported: Reported, dialect: RunSql): StoredValues {
+function replaced(reported: Reported, dialect: RunSql, kind: ReportKind): StoredValues {
   const { greatest } = dialect
   const updatedAt = `${greatest}(${reported('updated_at')}, statuses.updated_at)`
+  const pendingAt = kind === 'plain' ? pendingTime(reported) : runPendingTime(reported)
   const computed: Record<ComputedColumn, string> = {
-    pending_at: `coalesce(${pendingTime(reported)}, case when statuses.state = 'pending' then statuses.pending_at end)`,
+    pending_at: `coalesce(${pendingAt}, case when statuses.state = 'pending' then statuses.pending_at end)`,
     run_began_at: runBeginning(reported, dialect),
     run_report: runReport(reported, updatedAt),
+    ...claimValues(reported, updatedAt),
   }
   return [
     ...replacedColumns.map((name) => [name, reported(name)] as const),
@@ -148,18 +181,20 @@ function replaced(reported: Reported, dialect: RunSql): StoredValues {
   ]
 }
 
-/** Returns what becomes of these columns: all stay as they are if the report is refused. */
-export function replacements(reported: Reported, dialect: RunSql): StoredValues {
-  const isRefused = refusesReport(reported, dialect)
-  return replaced(reported, dialect).map(([name, value]) => [
-    name,
-    `case when ${isRefused} then statuses.${name} else ${value} end`,
-  ])
-}
-
-/** Returns the same for a report that names no run: it is never refused, and leaves no run stored. */
-export function replacementsWithoutRun(reported: Reported, dialect: RunSql): StoredValues {
-  return replaced(reported, dialect).map(([name, value]) => [name, isOfAnyReport(name) ? value : 'null'])
+/**
+ * Returns what becomes of these columns: all stay as they are if the report is refused. One that
+ * names no run never is, and leaves no run stored.
+ */
+export function replacements(reported: Reported, dialect: RunSql, kind: ReportKind): StoredValues {
+  const values = replaced(reported, dialect, kind)
+  if (kind === 'plain')
+    return values
+      .filter(([name]) => !claimColumns.has(name))
+      .map(([name, value]) => [name, runColumns.has(name) ? 'null' : value])
+  const isRefused = (kind === 'claim' ? refusesClaim : refusesReport)(reported, dialect)
+  return values
+    .filter(([name]) => hasColumn(kind, name))
+    .map(([name, value]) => [name, `case when ${isRefused} then statuses.${name} else ${value} end`])
 }
 
 /** Returns the type of a column in PostgreSQL's functions. */

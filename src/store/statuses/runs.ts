@@ -1,5 +1,4 @@
 import type { StatusState } from '../../domain/states.ts'
-import type { ErrorCode } from '../../errors.ts'
 
 /*
  * Which report of a run replaces the stored one, as the contract says of `reportStatus`:
@@ -22,11 +21,8 @@ import type { ErrorCode } from '../../errors.ts'
  * a status. So a stored run counts only while `run_report` is what the row says.
  */
 
-/** Why a report of a run is refused. */
-export type RunRefusal = Extract<ErrorCode, 'run_superseded' | 'report_late'>
-
 /** The run and the state of a report, or of a stored status. */
-export interface Claim {
+export interface RunState {
   run: string | null
   state: StatusState
 }
@@ -44,7 +40,7 @@ export interface RunSql {
 }
 
 /** Returns the SQL of what a report says of its run. */
-type ReportedRun = (name: 'run' | 'run_began_at' | 'state') => string
+export type ReportedRun = (name: 'run' | 'run_began_at' | 'state') => string
 
 /**
  * Milliseconds by which a run may have begun before the stored one and still replace it, because
@@ -67,20 +63,35 @@ export function runBeginning(reported: ReportedRun, { least }: RunSql): string {
 }
 
 /**
- * Returns the condition that a report changes nothing, in SQL. No run began later than now: if one
- * did, the clock was set back since.
+ * Returns when a report of a run that is `pending` was first reported so, in SQL; null unless it is: a
+ * `pending` after a `pending` of the same run keeps the time of the first one.
  */
-export function refusesReport(reported: ReportedRun, { least, clock }: RunSql): string {
-  const isLate = `${reported('state')} = 'pending' and statuses.state <> 'pending'`
-  const isSuperseded = `${reported('run_began_at')} < ${least}(statuses.run_began_at, ${clock}) - ${TOLERANCE}`
-  return `${reported('run')} is not null
-    and case when statuses.run = ${reported('run')} then ${isLate} else ${isSuperseded} end
-    and statuses.run_report = statuses.updated_at || statuses.state`
+export function runPendingTime(reported: (name: 'run' | 'state' | 'updated_at') => string): string {
+  return `case when ${reported('state')} = 'pending' then coalesce(
+    case when statuses.run = ${reported('run')} and statuses.state = 'pending' then statuses.pending_at end,
+    ${reported('updated_at')}) end`
 }
 
-/** Returns why a report is refused, by what its row says then; null if it is stored. */
-export function refusalOf(report: Claim, row: Partial<Claim>): RunRefusal | null {
-  if (report.run === null) return null
-  if (report.run !== row.run) return 'run_superseded'
-  return report.state === row.state ? null : 'report_late'
+/** The condition that the stored run is that of the stored report, in SQL. */
+export const IS_RUN_STORED = 'statuses.run_report = statuses.updated_at || statuses.state'
+
+/** Returns the condition that a report is the `pending` of a run whose result is stored, in SQL. */
+export function isLate(reported: ReportedRun): string {
+  return `${reported('state')} = 'pending' and statuses.state <> 'pending' and ${IS_RUN_STORED}`
+}
+
+/**
+ * Returns the condition that a run began too long before the stored one, in SQL. No run began later
+ * than now: if one did, the clock was set back since.
+ */
+export function isSuperseded(
+  reported: ReportedRun,
+  { least, clock }: Pick<RunSql, 'least' | 'clock'>,
+): string {
+  return `${reported('run_began_at')} < ${least}(statuses.run_began_at, ${clock}) - ${TOLERANCE} and ${IS_RUN_STORED}`
+}
+
+/** Returns the condition that a report of a run changes nothing, in SQL. */
+export function refusesReport(reported: ReportedRun, dialect: RunSql): string {
+  return `case when statuses.run = ${reported('run')} then ${isLate(reported)} else ${isSuperseded(reported, dialect)} end`
 }

@@ -6,6 +6,7 @@ import { type Engine, ForeignKeyViolation } from '../engine.ts'
 import { prepare } from '../prepared.ts'
 import type { Queries } from '../tables.ts'
 import { newId, nowInSeconds } from '../time.ts'
+import { refusalOf } from './claims.ts'
 import {
   answeredColumns,
   fieldsOf,
@@ -13,7 +14,6 @@ import {
   type ReportedFields,
   type StatusRow,
 } from './columns.ts'
-import { refusalOf } from './runs.ts'
 
 /**
  * A status with the names of the user and the token of its latest report; null if it is older than
@@ -35,6 +35,14 @@ export type Report = ReportedFields & {
   run?: string
   /** Milliseconds since that run began; 0 unless given. */
   elapsed?: number
+  /** Seconds for which that run claims the check. */
+  claim?: number
+}
+
+/** A status that was just reported. */
+export interface StoredReport extends StatusRow {
+  /** Until when the claim holds, in seconds since the epoch; missing without one. */
+  claimed_until?: number
 }
 
 /** A commit of a repository. */
@@ -91,9 +99,9 @@ export function createStatusStore(engine: Engine, maxContexts: number) {
      *
      * @returns the status as it now reads, or undefined when the repository is gone
      * @throws ServiceError `field_invalid` for a new context of a commit that has as many as it
-     * may; a `RunRefusal` for a report of a run that changes nothing; StoreUnavailable
+     * may; as `refusalOf` returns it for a report of a run that changes nothing; StoreUnavailable
      */
-    async report(report: Report): Promise<StatusRow | undefined> {
+    async report(report: Report): Promise<StoredReport | undefined> {
       const fields = { sha: report.sha, ...fieldsOf(report) }
       const now = nowInSeconds()
       const status: GivenFields = {
@@ -105,6 +113,7 @@ export function createStatusStore(engine: Engine, maxContexts: number) {
         reporter_id: report.reporterId ?? null,
         run: report.run ?? null,
         elapsed: report.run === undefined ? null : (report.elapsed ?? 0),
+        claim_seconds: report.claim ?? null,
       }
       const rows = await engine
         .write(statementFor(status), status, commitCacheKey(report))
@@ -121,9 +130,10 @@ export function createStatusStore(engine: Engine, maxContexts: number) {
           `context: this commit already has ${maxContexts} contexts, the maximum. Report to an existing one instead.`,
         )
       const refusal = refusalOf(status, row)
-      if (refusal) throw new ServiceError(refusal)
-      const { run: _, ...decided } = row
-      return { ...decided, ...fields }
+      if (refusal) throw refusal
+      const { run: _, claim_left: __, ...decided } = row
+      const stored = { ...decided, ...fields }
+      return report.claim === undefined ? stored : { ...stored, claimed_until: now + report.claim }
     },
 
     /**

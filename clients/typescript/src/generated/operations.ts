@@ -12,6 +12,8 @@ export type GetLastPassedInput = Input<'getLastPassed'>
 export type GetLastPassedResult = Output<'getLastPassed'>
 export type ListBranchesInput = Input<'listBranches'>
 export type ListBranchesResult = Output<'listBranches'>
+export type ListAwaitingInput = Input<'listAwaiting'>
+export type ListAwaitingResult = Output<'listAwaiting'>
 
 /** All operations of the contract. */
 export interface Operations<Options> {
@@ -25,6 +27,8 @@ export interface Operations<Options> {
   getLastPassed(input: GetLastPassedInput, options?: Options): Promise<GetLastPassedResult>
   /** List branches and what their newest commits have passed. */
   listBranches(input: ListBranchesInput, options?: Options): Promise<ListBranchesResult>
+  /** List branches that wait for a check. */
+  listAwaiting(input: ListAwaitingInput, options?: Options): Promise<ListAwaitingResult>
 }
 
 export const operations = {
@@ -62,6 +66,13 @@ export const operations = {
   listBranches: {
     method: "GET",
     path: "/api/v1/repos/{owner}/{repo}/branches",
+    statuses: [200,304,401,403,404,422,429,503],
+    required: ["branches","next","left_out","truncated"],
+    repeatable: true,
+  },
+  listAwaiting: {
+    method: "GET",
+    path: "/api/v1/repos/{owner}/{repo}/awaiting",
     statuses: [200,304,401,403,404,422,429,503],
     required: ["branches","next","left_out","truncated"],
     repeatable: true,

@@ -1,0 +1,49 @@
+import { patternMatcher } from '../domain/patterns.ts'
+import type { Tip } from '../git/history/branch-lists.ts'
+import type { GitClient } from '../git/history/cached-reads.ts'
+import { sortedIndex } from '../util/lists.ts'
+import type { Turns } from './turns.ts'
+
+/** Names that are compared in one step of a turn. */
+const COMPARED_AT_ONCE = 50
+
+/** Which branches are wanted. */
+export interface TipQuery {
+  /** Pattern of names. Default: all. */
+  match?: string
+  /** The name after which to begin, by code points. */
+  after?: string
+}
+
+/**
+ * Finds the first branches that match, and one more, which tells that there are others.
+ *
+ * @param count number of branches
+ * @throws as `Turns.run`
+ */
+export async function findMatching(
+  turns: Turns,
+  tips: readonly Tip[],
+  { match = '*', after }: TipQuery,
+  count: number,
+  client: GitClient,
+): Promise<Tip[]> {
+  const matches = patternMatcher(match)
+  const matching: Tip[] = []
+  let position = after === undefined ? 0 : indexAfter(tips, after)
+  await turns.run(client, () => {
+    const end = Math.min(position + COMPARED_AT_ONCE, tips.length)
+    for (; position < end && matching.length <= count; position++) {
+      const tip = tips[position]
+      if (tip && matches(tip.name)) matching.push(tip)
+    }
+    return position >= tips.length || matching.length > count
+  })
+  return matching
+}
+
+/** Returns the index of the first branch whose name comes after another one, by code points. */
+function indexAfter(tips: readonly Tip[], name: string): number {
+  const bytes = Buffer.from(name)
+  return sortedIndex(tips, (tip) => Buffer.compare(Buffer.from(tip.name), bytes) <= 0)
+}

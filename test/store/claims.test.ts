@@ -1,0 +1,262 @@
+import t, { type Test } from 'tap'
+import type { StatusState } from '../../src/domain/states.ts'
+import { TryLater } from '../../src/errors.ts'
+import { openStore } from '../../src/store/store.ts'
+import { asAdministrator } from '../helpers/changes.ts'
+import { databases, openTestStore, type TestDatabase } from '../helpers/databases.ts'
+import { passTime } from '../helpers/pass-time.ts'
+
+const SHA = 'a'.repeat(40)
+
+/** Opens two stores of one database, each with its own connections. */
+async function openTwo(t: Test, database: TestDatabase) {
+  const { store, options } = await openTestStore(t, database)
+  const other = await openStore(options)
+  t.teardown(() => other.close())
+  const repository = { owner: 'acme', name: 'repo', visibility: 'public', objectFormat: 'sha1' } as const
+  const { id } = await asAdministrator(store).repositories.create(repository)
+  const rows = () => store.engine.kysely.selectFrom('statuses').selectAll().execute()
+  return { stores: [store, other] as const, id, rows }
+}
+
+/** A report, of a run that began this many seconds ago, or of none. */
+type Report = [state: StatusState, run?: string, ago?: number, claim?: number]
+/** A report, or seconds that pass. */
+type Step = Report | number
+/** Stored, or why not, with the value of `Retry-After`. */
+type Outcome =
+  | 'stored'
+  | 'late'
+  | `superseded${'' | ', 1' | ', 299'}`
+  | 'result'
+  | `run ${string}, ${number}`
+  | 'requested'
+
+/** What the contract says of the last of several steps. */
+const TABLE: readonly [name: string, before: Step[], comes: Report, outcome: Outcome][] = [
+  ['nothing is stored, a pending claims', [], ['pending', 'R', 0, 300], 'stored'],
+  ['nothing is stored, a result claims', [], ['success', 'R', 60, 300], 'stored'],
+
+  ['the claim is sent again', [['pending', 'R', 0, 300]], ['pending', 'R', 0, 300], 'stored'],
+  ['its own claim has passed', [['pending', 'R', 0, 10], 60], ['pending', 'R', 60, 10], 'stored'],
+  ['its result comes', [['pending', 'R', 0, 300]], ['success', 'R', 9, 300], 'stored'],
+  ['its result comes without a claim', [['pending', 'R', 0, 300]], ['success', 'R', 9], 'stored'],
+  ['its result is sent again', [['success', 'R', 0, 300]], ['success', 'R', 0, 300], 'stored'],
+  ['its result is corrected', [['success', 'R', 0, 300]], ['failure', 'R', 0, 300], 'stored'],
+  ['a pending after its own result', [['success', 'R', 0, 300]], ['pending', 'R', 0, 300], 'late'],
+  ['a pending without claim after its own result', [['success', 'R', 0, 300]], ['pending', 'R', 0], 'late'],
+  ['a claim over its pending without one', [['pending', 'R', 0]], ['pending', 'R', 0, 300], 'stored'],
+
+  ['another run has just claimed', [['pending', 'R', 0, 300]], ['pending', 'S', 0, 300], 'run R, 300'],
+  ['295 s ago', [['pending', 'R', 0, 300], 295], ['pending', 'S', 0, 300], 'run R, 5'],
+  ['300 s ago', [['pending', 'R', 0, 300], 300], ['pending', 'S', 0, 300], 'stored'],
+  [
+    'the claim of 10 s steals nothing',
+    [['pending', 'R', 0, 300], 200],
+    ['pending', 'S', 0, 10],
+    'run R, 100',
+  ],
+  ['a longer claim waits longer', [['pending', 'R', 0, 10], 100], ['pending', 'S', 0, 300], 'run R, 200'],
+  ['a longer claim, at its end', [['pending', 'R', 0, 10], 300], ['pending', 'S', 0, 300], 'stored'],
+  ['both claims have passed', [['pending', 'R', 0, 10], 10], ['pending', 'S', 0, 10], 'stored'],
+  [
+    'a claim that was renewed',
+    [['pending', 'R', 0, 300], 200, ['pending', 'R', 200, 300], 200],
+    ['pending', 'S', 0, 300],
+    'run R, 100',
+  ],
+  [
+    'a claim that was renewed for less',
+    [['pending', 'R', 0, 300], ['pending', 'R', 0, 10], 10],
+    ['pending', 'S', 0, 10],
+    'stored',
+  ],
+  [
+    'a claim that passed, but the run is superseded',
+    [['pending', 'R', 0, 10], 60],
+    ['pending', 'S', 70, 10],
+    'run R, 1',
+  ],
+  [
+    'a claim that passed, by a run 4 s older',
+    [['pending', 'R', 0, 10], 60],
+    ['pending', 'S', 64, 10],
+    'stored',
+  ],
+  ['a result while another run holds', [['pending', 'R', 0, 300]], ['success', 'S', 0, 300], 'run R, 300'],
+  ['a result after the claim has passed', [['pending', 'R', 0, 10], 60], ['success', 'S', 0, 10], 'run R, 1'],
+  ['another pending without a claim', [['pending', 'R', 60]], ['pending', 'S', 0, 300], 'run R, 301'],
+  ['6 s ago', [['pending', 'R', 60], 6], ['pending', 'S', 0, 10], 'run R, 5'],
+  ['11 s ago', [['pending', 'R', 60], 11], ['pending', 'S', 0, 10], 'stored'],
+  [
+    'renewed without a claim',
+    [['pending', 'R', 0, 300], 100, ['pending', 'R', 100], 11],
+    ['pending', 'S', 0, 10],
+    'stored',
+  ],
+
+  ['another result', [['success', 'R', 0, 300]], ['pending', 'S', 0, 300], 'result'],
+  ['another result without a claim', [['failure', 'R', 0], 9_000], ['pending', 'S', 0, 300], 'result'],
+  ['a result of no run', [['error'], 9_000], ['pending', 'S', 0, 300], 'result'],
+  ['a result over another one', [['success', 'R', 0, 300]], ['failure', 'S', 0, 300], 'result'],
+  ['a result over one of no run', [['success']], ['failure', 'S', 0, 300], 'result'],
+
+  ['a request, by a run from before', [['pending'], 10], ['pending', 'R', 20, 300], 'requested'],
+  ['a request, by a run after', [['pending'], 10], ['pending', 'R', 5, 300], 'stored'],
+  ['a request, and a result', [['pending'], 10], ['success', 'R', 5, 300], 'requested'],
+  [
+    'a request during a run, which claims again',
+    [['pending', 'R', 0, 300], 10, ['pending'], 10],
+    ['pending', 'R', 20, 300],
+    'requested',
+  ],
+  [
+    'which says that it began after',
+    [['pending', 'R', 0, 300], 10, ['pending'], 10],
+    ['pending', 'R', 0, 300],
+    'requested',
+  ],
+  [
+    'a request during a run, whose result comes',
+    [['pending', 'R', 0, 300], 10, ['pending'], 10],
+    ['success', 'R', 20, 300],
+    'requested',
+  ],
+  [
+    'a request during a run, another one claims',
+    [['pending', 'R', 0, 300], 10, ['pending'], 10],
+    ['pending', 'S', 0, 300],
+    'stored',
+  ],
+  [
+    'a request after a result',
+    [['success', 'R', 0, 300], 10, ['pending'], 10],
+    ['pending', 'S', 0, 300],
+    'stored',
+  ],
+  [
+    'a request after a result, by the same run',
+    [['success', 'R', 0, 300], 10, ['pending'], 10],
+    ['pending', 'R', 0, 300],
+    'requested',
+  ],
+  [
+    'a request after a report of a third run without claim',
+    [['pending', 'R', 0, 300], ['success', 'S', 0], ['pending'], 10],
+    ['pending', 'R', 0, 300],
+    'requested',
+  ],
+  [
+    'that third run claims',
+    [['pending', 'R', 0, 300], ['success', 'S', 0], ['pending'], 10],
+    ['pending', 'S', 0, 300],
+    'stored',
+  ],
+
+  ['no claim: a request', [['pending', 'R', 0, 300]], ['pending'], 'stored'],
+  ['no claim: any result of no run', [['pending', 'R', 0, 300]], ['success'], 'stored'],
+  ['no claim: another run that began later', [['pending', 'R', 5, 300]], ['success', 'S', 0], 'stored'],
+  [
+    'no claim: an older run over a claim',
+    [['pending', 'R', 0, 300], 1],
+    ['success', 'S', 60],
+    'superseded, 299',
+  ],
+  [
+    'no claim: an older run over a claim that has passed',
+    [['pending', 'R', 0, 10], 60],
+    ['pending', 'S', 90],
+    'superseded, 1',
+  ],
+  ['no claim: an older run over a pending', [['pending', 'R', 0]], ['success', 'S', 60], 'superseded, 1'],
+  ['no claim: an older run over a result', [['success', 'R', 0]], ['success', 'S', 60], 'superseded'],
+]
+
+function errorOf(outcome: Outcome) {
+  const [what = '', seconds] = outcome.split(', ')
+  const retryAfter = seconds === undefined ? undefined : Number(seconds)
+  if (what === 'late') return { code: 'report_late', retryAfter }
+  if (what === 'superseded') return { code: 'run_superseded', retryAfter }
+  if (what === 'result')
+    return { code: 'claim_refused', retryAfter, message: /^This context has a result, "[a-z]+"\. / }
+  if (what === 'requested')
+    return { code: 'claim_refused', retryAfter: 1, message: /"pending", without a run/ }
+  return {
+    code: 'claim_refused',
+    retryAfter,
+    message: new RegExp(`"pending", by the ${what.replace(' ', ' "')}"`),
+  }
+}
+
+for (const database of databases) {
+  const test = (name: string, work: (t: Test) => Promise<void>) => t.test(`${database.name}: ${name}`, work)
+
+  for (const together of [false, true])
+    test(`claims as the contract says, ${together ? 'in a batch' : 'alone'}`, async (t) => {
+      const { stores, id, rows } = await openTwo(t, database)
+      const send = ([state, run, ago = 0, claim]: Report, context: string, description: string, to: 0 | 1) =>
+        stores[to].statuses.report({
+          ...{ repositoryId: id, sha: SHA, context, state, description },
+          ...(run !== undefined && { run, elapsed: ago * 1000 }),
+          ...(claim !== undefined && { claim }),
+        })
+      const contextOf = (row: number) => `${row}`.padStart(2, '0')
+      const prepare = async (row: number, steps: readonly Step[]) => {
+        for (const step of steps)
+          if (typeof step === 'number') await passTime(stores[0], step, contextOf(row))
+          else await send(step, contextOf(row), 'before', 0)
+      }
+      const compare = async (row: number, comes: Report, outcome: Outcome) => {
+        const before = await rowOf(contextOf(row))
+        const answer = await send(comes, contextOf(row), 'after', 1).catch((error: unknown) => error)
+        return { before, answer, after: await rowOf(contextOf(row)), comes, outcome }
+      }
+      const rowOf = async (context: string) => (await rows()).find((row) => row.context === context)
+      const compared: [string, Awaited<ReturnType<typeof compare>>][] = []
+      if (together) {
+        for (const [row, [, steps]] of TABLE.entries()) await prepare(row, steps)
+        const all = await Promise.all(
+          TABLE.map(
+            async ([name, , comes, outcome], row) => [name, await compare(row, comes, outcome)] as const,
+          ),
+        )
+        compared.push(...all.map(([name, of]) => [name, of] satisfies [string, unknown]))
+      } else
+        for (const [row, [name, steps, comes, outcome]] of TABLE.entries()) {
+          await prepare(row, steps)
+          compared.push([name, await compare(row, comes, outcome)])
+        }
+      for (const [name, { before, answer, after, comes, outcome }] of compared) {
+        if (outcome === 'stored') {
+          const [state, run = null, , claim] = comes
+          t.match(answer, { state, description: 'after' }, name)
+          t.match(after, { state, run, description: 'after' }, name)
+          if (claim !== undefined) t.match(after, { claim_seconds: claim, claim_run: run }, name)
+          else
+            t.match(
+              after,
+              {
+                claim_seconds: before?.claim_seconds ?? null,
+                claim_run: before?.claim_run ?? null,
+                claimed_at: before?.claimed_at ?? null,
+                claim_report: before?.claim_report ?? null,
+              },
+              name,
+            )
+          const until = answer instanceof Error || typeof answer !== 'object' || answer === null ? {} : answer
+          t.equal('claimed_until' in until, claim !== undefined, name)
+        } else {
+          const { retryAfter, ...error } = errorOf(outcome)
+          t.match(answer, { name: 'ServiceError', ...error }, name)
+          const given = answer instanceof TryLater ? answer.retryAfter : undefined
+          if (retryAfter === undefined) t.equal(given, undefined, name)
+          else
+            t.ok(
+              given !== undefined && given <= retryAfter && given >= Math.max(1, retryAfter - 4),
+              `${name}: ${given} s`,
+            )
+          t.same(after, before, `${name}: nothing has changed`)
+        }
+      }
+    })
+}
