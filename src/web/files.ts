@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -24,13 +25,13 @@ const CONTRACT = resolve(import.meta.dirname, '../../openapi.yaml')
 /** The contract as JSON, which takes a fiftieth of the time to read. */
 const DOCUMENT = resolve(import.meta.dirname, '../../generated/openapi.json')
 
-/** Clients for CI jobs and documents, by asset name. `npm run prepare` builds the package. */
+/** The package of the TypeScript client, which `npm run prepare` builds. */
+const CLIENT_PACKAGE = resolve(import.meta.dirname, '../../clients/typescript/commit-status-client.tgz')
+
+/** Clients for CI jobs and documents, by asset name. */
 const DOWNLOADS = {
   'commit-status.sh': resolve(import.meta.dirname, '../../clients/shell/commit-status'),
-  'commit-status-client.tgz': resolve(
-    import.meta.dirname,
-    '../../clients/typescript/commit-status-client.tgz',
-  ),
+  'commit-status-client.tgz': CLIENT_PACKAGE,
   'client.md': resolve(import.meta.dirname, '../../clients/typescript/README.md'),
   'SKILL.md': resolve(import.meta.dirname, '../../clients/typescript/SKILL.md'),
   'changelog.md': resolve(import.meta.dirname, '../../CHANGELOG.md'),
@@ -60,6 +61,11 @@ function swaggerUi(name: string): Buffer {
 /** Returns the path of an asset of Swagger UI that changes with its content. */
 export function swaggerUiPath(name: 'swagger-ui.css' | 'swagger-ui-bundle.js'): string {
   return `/assets/${name}?v=${versionOf(etagOf(swaggerUi(name)))}`
+}
+
+/** Returns the SHA-256 of the package of the TypeScript client, in hex; null if it is not built. */
+export function clientDigest(): string | null {
+  return existsSync(CLIENT_PACKAGE) ? hash('sha256', readFileSync(CLIENT_PACKAGE)) : null
 }
 
 function versionOf(etag: string): string {

@@ -120,8 +120,10 @@ tap.test('the client', async (t) => {
   const project = join(folder, 'project')
   git(folder, 'clone', '--quiet', path, project)
   git(project, 'remote', 'set-url', 'origin', 'https://git.example.org/acme/rocket.git')
-  await execute(project, 'sh', ['-ec', install.replace('@commit-status/client', packed)], {
+  t.match(install, 'npm install --global')
+  await execute(project, 'sh', ['-ec', install.replace('--global', '--no-save')], {
     ...npmEnvironment(),
+    COMMIT_STATUS_URL: server.url,
     npm_config_audit: 'false',
     npm_config_fund: 'false',
   })

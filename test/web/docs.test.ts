@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process'
+import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
@@ -74,6 +75,14 @@ t.test('every sample runs, and errors and deprecations are listed', async (t) =>
   t.ok(declared.length > 20)
   for (const status of declared.filter((status) => status >= 400)) t.ok(shown.includes(status), `${status}`)
   t.match(body, '<code>wait</code> of <code>getVerdict</code>')
+  const client = await fetch(`${server.url}/assets/commit-status-client.tgz`)
+  t.match(
+    body,
+    createHash('sha256')
+      .update(await client.bytes())
+      .digest('hex'),
+    'of the file it hands out',
+  )
   t.match(body, `This is version ${object(document.info, 'info').version} of`)
   const links = [...body.matchAll(/href="(\/[^"#]*)/g)].map(([, path = '']) => path)
   t.ok(links.includes('/assets/changelog.md'))

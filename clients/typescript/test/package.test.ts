@@ -104,7 +104,7 @@ t.test("the README's examples", async (t) => {
   const [install, administer = '', ...shell] = blocks
     .filter(({ language }) => language === 'sh')
     .map(({ text }) => text)
-  t.match(install, /^npm install @commit-status\/client\b/, 'run by the proof "packages"')
+  t.match(install, /^npm install --global "\$COMMIT_STATUS_URL\/assets\//, 'run by the proof "packages"')
   const printed = await runLines(administer, { DATA_DIR: server.dataDir })
   const env = {
     PATH: `${node24}:${join(project, 'node_modules/.bin')}:${process.env.PATH}`,
@@ -112,12 +112,9 @@ t.test("the README's examples", async (t) => {
     COMMIT_STATUS_TOKEN: printed.trim().split('\n').at(-1) ?? '',
     SHA: sha,
   }
-  // npx takes longer than what it starts: once is enough.
-  const [first = '', ...others] = shell
-  const commands = [first, ...others.map((text) => text.replaceAll('npx commit-status', 'commit-status'))]
-  const waiting = commands.pop() ?? ''
+  const waiting = shell.pop() ?? ''
   const outputs: string[] = []
-  for (const text of commands) outputs.push(await execute(project, 'sh', ['-ec', text], env))
+  for (const text of shell) outputs.push(await execute(project, 'sh', ['-ec', text], env))
   t.match(outputs, [
     /^412 tests passed\n$/,
     new RegExp(`^acme/rocket ${sha} ci/lint success\n$`),

@@ -47,7 +47,17 @@ const help = [
   ...Object.entries(commandHelp).map(([name, about]) => renderCommandHelp(name, about)),
 ].join('\n')
 /** Options of npm, npx, node and the server's command line. */
-const FOREIGN = ['--eval', '--first-parent', '--help', '--name', '--no', '--no-save', '--package', '--silent']
+const FOREIGN = [
+  '--eval',
+  '--first-parent',
+  '--global',
+  '--help',
+  '--name',
+  '--no',
+  '--no-save',
+  '--package',
+  '--silent',
+]
 
 const all = (text: string, pattern: RegExp) =>
   [...new Set(text.match(new RegExp(pattern.source, `${pattern.flags}g`)))].sort()
