@@ -536,6 +536,8 @@ test("operator's guide: variables and commands are those of the programs", async
     'NODE_OPTIONS',
     'NODE_EXTRA_CA_CERTS',
     'BASE_URL',
+    // The guide's example of another program's variable.
+    'DATABASE_URI',
     // Not variables of the environment.
     'ON_ERROR_STOP',
     'O_EXCL',
