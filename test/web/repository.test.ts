@@ -2,6 +2,9 @@ import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { ServiceError } from '../../src/errors.ts'
+import { createGitQueue } from '../../src/git/history/cached-reads.ts'
+import { CommitLog } from '../../src/git/history/log.ts'
+import { Ranking } from '../../src/web/pages/repositories/ranking.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import { postgres, sqlite, type TestDatabase } from '../helpers/databases.ts'
 import { git, importCommits } from '../helpers/git.ts'
@@ -115,6 +118,26 @@ for (const database of [sqlite, postgres]) {
       t.match(rows[0], /^failure alice \/ zz-broken ci since Subject 0 of zz-broken Test just now$/)
       t.notMatch(rows.join(), visitor === client ? 'nothing' : 'hidden')
     }
+  })
+
+  t.test(`a broken one is found among 10,100, whatever its name, ${database.name}`, async (t) => {
+    const { server, create } = await setUp(t, database)
+    const { path, commits } = await create('aa-broken', 1)
+    const others = Array.from({ length: 10_100 }, (_, index) => ({
+      owner: 'alice',
+      name: `r${index}`,
+      visibility: 'public' as const,
+      objectFormat: 'sha1' as const,
+      path: `${path}/none`,
+    }))
+    await asAdministrator(server.store).repositories.createAll(others)
+    const token = await server.createToken('alice')
+    await server.report('alice/aa-broken', commits[0] ?? '', { context: 'ci', state: 'failure' }, token)
+    const ranking = new Ranking(new CommitLog(createGitQueue(), { count: 1 }), server.store)
+    ranking.look()
+    await until(() => ranking.first.length > 0)
+    const { id } = await server.store.repositories.get('alice', 'aa-broken')
+    t.same(ranking.first, [id])
   })
 
   t.test(`a repository page shows branches with states and failed contexts, ${database.name}`, async (t) => {

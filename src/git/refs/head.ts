@@ -7,7 +7,8 @@ import { type Disk, type FilesState, filesState } from '../file-state.ts'
 import type { OpenedRepository } from '../opened-repository.ts'
 import { decodeLatin1, readGit } from '../run-git.ts'
 import type { RunLimits } from './list-refs.ts'
-import { followSymbolic, readStart, symbolicTarget } from './symbolic-refs.ts'
+import { readRefFiles } from './ref-ids.ts'
+import { followSymbolic, symbolicTarget } from './symbolic-refs.ts'
 
 /** What the file `HEAD` of a repository with a reftable names. HEAD itself is in the table. */
 const IN_REFTABLE = 'refs/heads/.invalid'
@@ -86,12 +87,8 @@ export async function readHeadRefs(repository: OpenedRepository, limits: RunLimi
  * can tell.
  */
 export async function readHeadId(path: string): Promise<string | null> {
-  const name = (await headChain(path)).at(-1) ?? ''
-  const loose = await readStart(join(path, decodeLatin1(name))).catch(nullOnSystemError)
-  const packed = await readStart(join(path, 'packed-refs')).catch(nullOnSystemError)
-  const lines = packed?.split('\n').slice(0, -1) ?? []
-  const line = loose ?? lines.find((line) => line.endsWith(` ${name}`))
-  return /^([0-9a-f]{40,64})(?:[ \n]|$)/.exec(line ?? '')?.[1] ?? null
+  const ids = await readRefFiles(path, new Set(['HEAD']), undefined).catch(nullOnSystemError)
+  return ids?.get('HEAD') ?? null
 }
 
 /** Returns all files in which git looks for the ref to which `HEAD` leads, which is the last of them. */

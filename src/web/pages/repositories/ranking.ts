@@ -8,6 +8,7 @@ import { readHeadId } from '../../../git/refs/head.ts'
 import type { ListedRepository } from '../../../store/access/repository-listing.ts'
 import { NO_STATUSES } from '../../../store/statuses/status-summaries.ts'
 import type { Store } from '../../../store/store.ts'
+import { chunksOf } from '../../../util/lists.ts'
 import { stateOfSummary } from '../../statuses/commit-row.ts'
 
 /** What of a repository decides about its place in a list. */
@@ -21,7 +22,7 @@ export type Candidate = ListedRepository & {
 
 /** Milliseconds for which a condition is remembered. Rows are sorted again by what they show. */
 const MAX_AGE = 30_000
-const MAX_REPOSITORIES = 10_000
+const REMEMBERED = 10_000
 /** Repositories that are looked at in one turn, and of all of them, those that come first. */
 const AT_ONCE = 50
 const FIRST = 300
@@ -36,7 +37,7 @@ const PART = 1 / 100
  * page through hundreds of them to see a broken one.
  */
 export class Ranking {
-  readonly #conditions = new LRUCache<number, Condition>({ max: MAX_REPOSITORIES, ttl: MAX_AGE })
+  readonly #conditions = new LRUCache<number, Condition>({ max: REMEMBERED, ttl: MAX_AGE })
   readonly #headLog: CommitLog
   readonly #store: Pick<Store, 'summaries' | 'repositories' | 'listing'>
   #first: readonly number[] = []
@@ -70,15 +71,15 @@ export class Ranking {
 
   async #lookAtAll(): Promise<void> {
     const start = performance.now()
-    const all = (await this.#store.repositories.list()).slice(-MAX_REPOSITORIES)
-    for (let index = 0; index < all.length; index += AT_ONCE) {
-      await this.#read(all.slice(index, index + AT_ONCE), async () => undefined)
+    const broken: number[] = []
+    for (const some of chunksOf(await this.#store.repositories.list(), AT_ONCE)) {
+      await this.#read(some, async () => undefined)
+      for (const { id } of some) if (this.#conditions.get(id) === 'broken') broken.push(id)
       await setImmediate()
     }
     const pushed = await this.#store.listing.pushedLately()
     const places = new Map(pushed.map((id, index) => [id, index]))
     const place = (id: number) => places.get(id) ?? pushed.length
-    const broken = all.map(({ id }) => id).filter((id) => this.#conditions.get(id) === 'broken')
     broken.sort((one, other) => place(one) - place(other) || other - one)
     this.#first = [...new Set([...broken, ...pushed])].slice(0, FIRST)
     this.#nextLook = performance.now() + Math.max(MAX_AGE, (performance.now() - start) / PART)
