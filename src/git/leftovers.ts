@@ -7,6 +7,7 @@ import { walk } from '../util/walk.ts'
 import { unavailable } from './errors.ts'
 
 const QUARANTINE = /^tmp_objdir-incoming-/
+const HEAD_DRAFT = /^HEAD\.new-[0-9a-f]{16}$/
 const DRAFT = /^new-[0-9a-f]{16}\.git$/
 /** Milliseconds after which nobody works any more on what has no limit of time. */
 const UNLIMITED = 24 * 60 * 60 * 1000
@@ -19,6 +20,11 @@ const LOCKS = [
   'reftable/tables.list.lock',
   'shallow.lock',
 ]
+
+/** Returns the path of a file that is to replace HEAD of a repository. */
+export function headDraftPath(path: string): string {
+  return join(path, `HEAD.new-${randomBytes(8).toString('hex')}`)
+}
 
 /** Returns a path, in the server's own folder, for a repository that has no row yet. */
 export function draftPath(folder: string): string {
@@ -76,15 +82,16 @@ async function removeQuarantines(repository: string, longest: number): Promise<v
 }
 
 /**
- * Removes lock files on a repository's refs that a power cut or a killed git has left behind. git
- * never removes them and would refuse every push to such a branch.
+ * Removes lock files on a repository's refs, and drafts of HEAD, that a power cut or a killed process
+ * has left behind. git never removes them and would refuse every push to such a branch.
  *
  * A lock is stale if it is older than the last start of this machine or than ten minutes.
  */
 export async function removeStaleLocks(path: string): Promise<void> {
   const longest = Math.min(uptime() * 1000, LONGEST_LOCK)
   try {
-    for (const name of LOCKS) await removeOlder(join(path, name), longest)
+    const drafts = (await readdir(path)).filter((name) => HEAD_DRAFT.test(name))
+    for (const name of [...LOCKS, ...drafts]) await removeOlder(join(path, name), longest)
     // A link may lead to any folder, whose locks are not git's.
     if (!(await lstat(join(path, 'refs'))).isDirectory()) return
     // The name of a ref cannot end in `.lock` (git-check-ref-format(1)).

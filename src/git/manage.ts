@@ -97,8 +97,9 @@ export async function chooseDefaultBranch(
     throw new Refusal(`${owner}/${name} has no branch "${branch}". Its newest branches: ${names}`)
   }
   if (branch !== defaultBranch) checkUnchanged('the default branch', defaultBranch ?? '', expected)
-  // The first push may be one to another branch.
-  const apply = () => setDefaultBranch(opened, branch, managed && !exists)
   const names = { from: defaultBranch, to: branch }
-  await transact((change) => repositories.setDefaultBranch(change, repository, names, apply))
+  // The first push may be one to another branch.
+  await setDefaultBranch(opened, branch, managed && !exists, (apply) =>
+    transact((change) => repositories.setDefaultBranch(change, repository, names, apply)),
+  )
 }

@@ -55,9 +55,14 @@ export async function publish(draft: string, place: string): Promise<void> {
   await publishAll([{ draft: await SyncedDraft.of(draft), place }])
 }
 
+/** As `publish`, for a draft that is synced already. Durable when the folder of the place is synced. */
+export async function replaceBy(draft: SyncedDraft, place: string): Promise<void> {
+  await rename(draft.path, place)
+}
+
 /** As `publish`, for many drafts: each folder is synced once, after the last of them. */
 export async function publishAll(drafts: readonly { draft: SyncedDraft; place: string }[]): Promise<void> {
-  await Promise.all(drafts.map(({ draft, place }) => rename(draft.path, place)))
+  await Promise.all(drafts.map(({ draft, place }) => replaceBy(draft, place)))
   const folders = drafts.flatMap(({ draft, place }) => [dirname(place), dirname(draft.path)])
   for (const folder of new Set(folders)) await syncPath(folder)
 }

@@ -1,10 +1,11 @@
-import { open, rm, stat } from 'node:fs/promises'
+import { open, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { BRANCHES } from '../../domain/ref-names.ts'
 import { hasCode, nullOnSystemError } from '../../errors.ts'
-import { publish, syncPath } from '../../util/durable.ts'
+import { replaceBy, SyncedDraft, syncPath } from '../../util/durable.ts'
 import { GitFailed, unavailable } from '../errors.ts'
 import { statIfExists } from '../file-state.ts'
+import { headDraftPath } from '../leftovers.ts'
 import type { OpenedRepository } from '../opened-repository.ts'
 import { decodeLatin1, readGit } from '../run-git.ts'
 import { headPaths } from './head.ts'
@@ -59,22 +60,40 @@ export async function followFirstBranch(
 }
 
 /**
- * Sets the branch that HEAD names. It is on disk when this returns.
+ * Sets the branch that HEAD names, as a part of `work`. It is on disk when this returns.
  *
  * @param keep whether HEAD stays there even if another branch is pushed first
+ * @param work may hold a lock of the database: what it calls renames a file, and neither syncs nor
+ * runs git, unless refs are in a reftable, which git alone writes. If it fails, HEAD stays
  */
 export async function setDefaultBranch(
   repository: OpenedRepository,
   branch: string,
   keep: boolean,
+  work: (apply: () => Promise<void>) => Promise<void>,
+): Promise<void> {
+  const chosen = keep ? await chosenBranch(repository) : ''
+  if (keep) await choose(repository, branch)
+  try {
+    await applyWithin(repository, branch, work)
+  } catch (error) {
+    if (keep) await choose(repository, chosen)
+    throw error
+  }
+}
+
+async function applyWithin(
+  repository: OpenedRepository,
+  branch: string,
+  work: (apply: () => Promise<void>) => Promise<void>,
 ): Promise<void> {
   const { path } = repository
-  if (keep) {
-    await readGit(repository, ['config', CHOSEN, branch])
-    await syncPath(join(path, 'config'))
-    await syncPath(path)
+  if (await hasReftable(path)) {
+    await work(() => writeSymbolic(repository, branch))
+    return syncPath(join(path, 'reftable'))
   }
-  await changeHead(repository, async () => branch)
+
+  await withDraft(path, branch, (replace) => work(() => underLock(path, replace)))
 }
 
 /** Sets HEAD, under its lock, to the branch that `choose` returns, unless that is undefined. */
@@ -84,33 +103,67 @@ async function changeHead(
 ): Promise<void> {
   const { path } = repository
   // Its tables have a lock of their own, which git holds only while it writes.
-  if ((await statIfExists(join(path, 'reftable'))) !== null) {
+  if (await hasReftable(path)) {
     const branch = await choose()
     if (branch === undefined) return
-    await readGit(repository, ['symbolic-ref', 'HEAD', `${BRANCHES}${branch}`])
+    await writeSymbolic(repository, branch)
     return syncPath(join(path, 'reftable'))
   }
 
-  const [head, lock] = [join(path, 'HEAD'), join(path, 'HEAD.lock')]
-  const { mode } = await stat(head)
-  // git locks HEAD by creating the same file.
-  const handle = await open(lock, 'wx', mode & 0o777).catch((error: unknown) => {
+  await underLock(path, async () => {
+    const branch = await choose()
+    if (branch !== undefined) await withDraft(path, branch, (replace) => replace())
+  })
+}
+
+/** Locks HEAD as git does, by creating a file. */
+async function underLock(path: string, work: () => Promise<void>): Promise<void> {
+  const lock = join(path, 'HEAD.lock')
+  const handle = await open(lock, 'wx', 0o600).catch((error: unknown) => {
     if (hasCode(error, 'EEXIST')) throw new HeadLocked(`another process is changing HEAD (${lock} exists)`)
     throw error
   })
-
-  let locked = true
   try {
-    const branch = await choose()
-    if (branch === undefined) return
-    await handle.writeFile(`ref: ${BRANCHES}${branch}\n`)
-    // git would not sync HEAD.
-    await publish(lock, head)
-    locked = false
+    await work()
   } finally {
     await handle.close()
-    if (locked) await rm(lock)
+    await rm(lock)
   }
+}
+
+/** Writes a new HEAD, which `work` can put into its place. git would not sync it. */
+async function withDraft(
+  path: string,
+  branch: string,
+  work: (replace: () => Promise<void>) => Promise<void>,
+): Promise<void> {
+  const head = join(path, 'HEAD')
+  const { mode } = await stat(head)
+  const file = headDraftPath(path)
+  try {
+    await writeFile(file, `ref: ${BRANCHES}${branch}\n`, { mode: mode & 0o777 })
+    const draft = await SyncedDraft.of(file)
+    await work(() => replaceBy(draft, head))
+    await syncPath(path)
+  } finally {
+    await rm(file, { force: true })
+  }
+}
+
+async function hasReftable(path: string): Promise<boolean> {
+  return (await statIfExists(join(path, 'reftable'))) !== null
+}
+
+async function writeSymbolic(repository: OpenedRepository, branch: string): Promise<void> {
+  await readGit(repository, ['symbolic-ref', 'HEAD', `${BRANCHES}${branch}`])
+}
+
+/** Stores the branch that HEAD keeps; empty for none. */
+async function choose(repository: OpenedRepository, branch: string): Promise<void> {
+  const { path } = repository
+  await readGit(repository, ['config', CHOSEN, branch])
+  await syncPath(join(path, 'config'))
+  await syncPath(path)
 }
 
 /** Returns whether HEAD leads to a ref with a file of its own. */

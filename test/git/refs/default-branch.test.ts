@@ -1,10 +1,11 @@
-import { writeFileSync } from 'node:fs'
+import { readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { RepositoryUnavailable } from '../../../src/git/errors.ts'
 import { openRepository } from '../../../src/git/opened-repository.ts'
 import { followFirstBranch, setDefaultBranch } from '../../../src/git/refs/default-branch.ts'
 import { headPaths } from '../../../src/git/refs/head.ts'
+import { recordFileCalls } from '../../helpers/file-calls.ts'
 import { replaceGit } from '../../helpers/git.ts'
 import { createSample } from '../sample-repository.ts'
 
@@ -13,7 +14,7 @@ t.test('a chosen branch stays even if git cannot tell that it was chosen', async
   sample.git('update-ref', 'refs/heads/other', sample.commit())
   const opened = await openRepository(sample)
   const follow = () => followFirstBranch(opened, () => true)
-  await setDefaultBranch(opened, 'later', true)
+  await setDefaultBranch(opened, 'later', true, (apply) => apply())
   await follow()
   t.equal(sample.git('symbolic-ref', 'HEAD'), 'refs/heads/later')
 
@@ -22,6 +23,34 @@ t.test('a chosen branch stays even if git cannot tell that it was chosen', async
     await t.rejects(follow(), RepositoryUnavailable)
   })
   t.equal(sample.git('symbolic-ref', 'HEAD'), 'refs/heads/later')
+})
+
+t.test('while the database is locked, setting HEAD only renames a file', async (t) => {
+  const sample = await createSample(t)
+  const opened = await openRepository(sample)
+  const config = () => sample.git('config', 'commitstatus.defaultbranch')
+  await setDefaultBranch(opened, 'first', true, (apply) => apply())
+  const calls = await recordFileCalls(t, sample.path)
+  let locked: string[] = []
+  await setDefaultBranch(opened, 'second', true, async (apply) => {
+    t.equal(config(), 'second', 'git has ended')
+    t.match(calls.splice(0), ['sync config', 'sync .', /^sync HEAD.new-/])
+    await apply()
+    locked = calls.splice(0)
+  })
+  t.match(locked, [/^rename HEAD.new-[0-9a-f]{16} HEAD$/])
+  t.same(calls.splice(0), ['sync .'], 'it is on disk at the end')
+  t.equal(sample.git('symbolic-ref', 'HEAD'), 'refs/heads/second')
+
+  await t.rejects(
+    setDefaultBranch(opened, 'third', true, async () => {
+      throw new Error('no right')
+    }),
+    { message: 'no right' },
+  )
+  t.equal(sample.git('symbolic-ref', 'HEAD'), 'refs/heads/second')
+  t.equal(config(), 'second', 'nothing is left of a refused change')
+  t.notMatch(readdirSync(sample.path).join(), /HEAD\.|lock/)
 })
 
 t.test('HEAD follows a branch if none was chosen', async (t) => {

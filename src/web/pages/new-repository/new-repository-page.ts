@@ -1,7 +1,9 @@
 import type { FastifyRequest } from 'fastify'
 import { OBJECT_FORMATS } from '../../../domain/commit-id.ts'
+import { createGitQueue } from '../../../git/history/cached-reads.ts'
 import { createRepositories } from '../../../git/manage.ts'
 import { VISIBILITIES } from '../../../store/tables.ts'
+import { gitClient } from '../../parts/find-repository.ts'
 import { sendPage } from '../../parts/layout.ts'
 import type { PageContext } from '../../parts/page-context.ts'
 import type { Pages } from '../../parts/pages.ts'
@@ -18,8 +20,10 @@ const PATH = '/settings/repositories/new'
 /** Registers `/settings/repositories/new`, where users create repositories for their owners. */
 export async function newRepositoryPage(
   pages: Pages,
-  { store, pageQueue, defaultVisibility }: PageContext,
+  { store, defaultVisibility }: PageContext,
 ): Promise<void> {
+  // git and the disk take long: no page waits for them.
+  const queue = createGitQueue(1)
   pages.requireSignIn(PATH)
 
   pages.form(PATH, {
@@ -39,8 +43,8 @@ export async function newRepositoryPage(
     refused: (error, fields) => ({ ...readForm(fields), error }),
     async submit({ request, form: fields, transact }) {
       const form = readForm(fields)
-      // One git at a time: as many as pages that are rendered.
-      await pageQueue.render(request, () => createRepositories(transact, store, [form]))
+      const { address, signal } = gitClient(request)
+      await queue.run(address, () => createRepositories(transact, store, [form]), signal)
       const name = `${form.owner}/${form.name}`
       return { path: `/${name}`, text: `Created ${name}, which is ${form.visibility}.` }
     },
