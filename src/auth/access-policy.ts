@@ -3,6 +3,7 @@ import { allows } from '../domain/permissions.ts'
 import { ServiceError } from '../errors.ts'
 import type { Access } from '../store/access/access.ts'
 import type { ReadableRepository } from '../store/access/readable-repositories.ts'
+import { checkToken } from '../store/token-validity.ts'
 
 /** What an operation requires of its caller. */
 export interface Requirement {
@@ -19,9 +20,6 @@ export interface Caller {
   repository: ReadableRepository
 }
 
-const SIGN_IN_DUE =
-  'The user of this token has not signed in for too long. The token works again once the user signs in.'
-
 /**
  * Applies the access rules to a caller: steps 3 to 6 of "Order of checks" in openapi.yaml.
  *
@@ -37,8 +35,7 @@ export function applyAccessPolicy(
 ): Caller {
   const { token, repository } = access
   if (!anonymous) {
-    if (token === null || isExpired(token.expiresAt, now)) throw new ServiceError('credential_unknown')
-    if (isExpired(token.signInDue, now)) throw new ServiceError('credential_unknown', SIGN_IN_DUE)
+    checkToken(token, now)
     if (!requirement.scopes.every((scope) => token.scopes.includes(scope)))
       throw new ServiceError('scope_missing')
   }
@@ -51,13 +48,4 @@ export function applyAccessPolicy(
     if (requirement.push && !push) throw new ServiceError('token_excludes_push')
   }
   return { token, repository }
-}
-
-/**
- * Returns whether now >= expiry.
- *
- * @param expiresAt milliseconds since the epoch; null: never expires
- */
-export function isExpired(expiresAt: number | null, now: number): boolean {
-  return expiresAt !== null && now >= expiresAt
 }

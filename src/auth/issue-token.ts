@@ -1,5 +1,6 @@
 import { Refusal } from '../domain/refusal.ts'
 import type { NewToken, TokenInfo } from '../store/accounts/tokens.ts'
+import type { Administrator } from '../store/audit/audit.ts'
 import type { Change } from '../store/audit/change.ts'
 import type { Store } from '../store/store.ts'
 import { createToken, hashToken, tokenPrefix } from './token.ts'
@@ -9,13 +10,11 @@ export const EXPIRES_SOON = 7 * 86_400_000
 
 /** Creates a token. Returns the only copy of the secret: the database stores a hash. */
 export async function issueToken(
-  change: Change,
-  tokens: Store['tokens'],
   request: Omit<NewToken, 'prefix' | 'hash'>,
+  store: (token: NewToken) => Promise<TokenInfo>,
 ): Promise<{ secret: string; token: TokenInfo }> {
   const secret = createToken()
-  const stored = { ...request, prefix: tokenPrefix(secret), hash: hashToken(secret) }
-  const token = await tokens.create(change, stored)
+  const token = await store({ ...request, prefix: tokenPrefix(secret), hash: hashToken(secret) })
   return { secret, token }
 }
 
@@ -47,7 +46,7 @@ export function boundExpiry(
  * @throws Refusal if there is no such token, or it has expired
  */
 export async function rotateToken(
-  change: Change,
+  change: Change<Administrator>,
   tokens: Store['tokens'],
   id: string,
   overlap: number,

@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { checkUnchanged, Refusal } from '../domain/refusal.ts'
 import type { RepositoryName } from '../store/access/administration.ts'
+import type { Person } from '../store/audit/audit.ts'
 import type { Transact } from '../store/audit/change.ts'
 import { StoreUnavailable } from '../store/engine.ts'
 import type { NewRepository, Repository } from '../store/repositories/repositories.ts'
@@ -24,7 +25,7 @@ const LISTED_BRANCHES = 10
  * @throws as `RepositoryStore.create`
  */
 export async function createRepositories(
-  transact: Transact,
+  transact: Transact<Person>,
   { repositories }: Pick<Store, 'repositories'>,
   wanted: readonly NewRepository[],
 ): Promise<Repository[]> {
@@ -63,7 +64,7 @@ export async function createRepositories(
  * @throws as `RepositoryStore.delete`
  */
 export async function deleteRepository(
-  transact: Transact,
+  transact: Transact<Person>,
   { repositories }: Pick<Store, 'repositories'>,
   repository: RepositoryName,
 ): Promise<void> {
@@ -81,7 +82,7 @@ export async function deleteRepository(
  * as `administeredRepository`
  */
 export async function chooseDefaultBranch(
-  transact: Transact,
+  transact: Transact<Person>,
   { repositories }: Pick<Store, 'repositories'>,
   repository: Pick<Repository, 'id' | 'owner' | 'name' | 'path' | 'managed' | 'ownerTrust'>,
   branch: string,

@@ -176,7 +176,7 @@ export function createStore(
   maxContexts = MAX_CONTEXTS,
   { onEvent, operator, signInEvery = 0 }: Pick<StoreOptions, 'onEvent' | 'operator' | 'signInEvery'> = {},
 ) {
-  const audit = createAudit(engine, onEvent, operator)
+  const audit = createAudit(engine, { onEvent, operator, signInEvery })
   const anyMigration = prepare<object>()(() =>
     engine.kysely.selectFrom('schema_migrations').select('name').limit(1),
   )

@@ -1,8 +1,9 @@
 import t from 'tap'
-import { applyAccessPolicy, isExpired, type Requirement } from '../../src/auth/access-policy.ts'
+import { applyAccessPolicy, type Requirement } from '../../src/auth/access-policy.ts'
 import { ServiceError } from '../../src/errors.ts'
 import type { Access } from '../../src/store/access/access.ts'
 import { NO_LIMITS } from '../../src/store/access/token-limits.ts'
+import { isExpired } from '../../src/store/token-validity.ts'
 
 const now = 1_800_000_000_000
 const write: Requirement = { access: 'write', scopes: ['repo'] }

@@ -2,7 +2,6 @@ import { mkdtempSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { issueToken } from '../../src/auth/issue-token.ts'
-import { ADMINISTRATOR } from '../../src/store/audit/audit.ts'
 import { openStore, type Store, type StoreOptions } from '../../src/store/store.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import { importCommits } from '../helpers/git.ts'
@@ -94,9 +93,9 @@ export async function createFixture(size: number, databaseUrl?: string): Promise
 
 async function createTokens(store: Store): Promise<string[]> {
   const { id: userId } = await asAdministrator(store).users.create('alice')
-  const request = { userId, name: 'bench', scopes: ['repo'], expiresAt: null }
+  const request = { name: 'bench', scopes: ['repo'], expiresAt: null }
   const issued = Array.from({ length: TOKENS }, () =>
-    store.audit.transaction(ADMINISTRATOR, (change) => issueToken(change, store.tokens, request)),
+    issueToken(request, (token) => asAdministrator(store).tokens.create({ ...token, userId })),
   )
   return (await Promise.all(issued)).map(({ secret }) => secret)
 }

@@ -71,7 +71,12 @@ export async function compareHistories(t: Test, database: TestDatabase, runs: nu
   if (!repository) throw new Error('the repository is not readable')
   const opened = openUnchecked(repository.path)
   const pusher: Pusher = {
-    by: { kind: 'user', user: { id: -1, name: 'nobody' }, address: CLIENT.address },
+    by: {
+      kind: 'user',
+      user: { id: -1, name: 'nobody' },
+      token: { id: 'f00d', name: 'CI' },
+      address: CLIENT.address,
+    },
     repositoryId: repository.id,
     repositoryName: 'acme/rocket',
   }

@@ -86,13 +86,22 @@ t.test('the compiler finds every mismatch between the contract and the code', as
   for (const [name, expected] of [
     ['no-actor', /TS2554 Expected 2-3 arguments/],
     ['no-actor-of-transaction', /TS2554 Expected 2 arguments/],
-    ['connection-as-change', /TS2345 .*'Kysely<Tables>' is not assignable to parameter of type 'Change'/],
+    ['connection-as-change', /TS2345 .*'Kysely<Tables>' is not assignable to parameter of type 'Change</],
     ['forged-change', /TS2345 .*'#lines' is missing|TS2345 .*missing .*#lines/],
     ['connection-as-transaction', /TS2345 .*'Kysely<Tables>' is not assignable to .* 'Transaction<Tables>'/],
     ['write-of-a-reader', /TS2551 .*'deleteFrom' does not exist on type 'Queries'/],
     ['form-outside', /TS2339 .*'post' does not exist on type 'Pages'/],
     ['page-with-audit', /TS2339 .*'audit' does not exist/],
     ['page-with-transact', /TS2339 .*'transact' does not exist/],
+    ['user-without-proof', /TS2345 .*is not assignable to parameter of type 'Actor'/],
+    ['user-with-two-proofs', /TS2322 .*is not assignable to type 'undefined'/],
+    ['lock-by-person', /TS2345 .*'Change<SignedIn>' is not assignable to .* 'Change<Administrator>'/],
+    ['group-by-person', /TS2345 .*'Change<SignedIn>' is not assignable to .* 'Change<Administrator>'/],
+    ['rule-by-token', /TS2345 .*'Change<TokenHolder>' is not assignable to .* 'Change<Person>'/],
+    ['user-by-server', /TS2345 .*'Transact<Server>' is not assignable to .* 'Transact<Administrator>'/],
+    ['token-of-another', /TS2353 .*'userId' does not exist in type 'NewToken'/],
+    ['rotation-of-another', /TS2345 .*'Change<SignedIn>' is not assignable to .* 'Change<Administrator>'/],
+    ['push-without-proof', /TS2741 .*'token' is missing .* required in type 'TokenHolder'/],
   ] as const) {
     const ofWrites = findings.filter((finding) => finding.startsWith(`writes/${name}.ts: `))
     t.match(ofWrites.join('\n'), expected, `${name} does not compile`)

@@ -1,13 +1,15 @@
-import { ADMINISTRATOR } from '../../src/store/audit/audit.ts'
+import { ADMINISTRATOR, type Administrator } from '../../src/store/audit/audit.ts'
 import type { Change, Transact } from '../../src/store/audit/change.ts'
 import type { Store } from '../../src/store/store.ts'
 
-/** The functions of a part of the store that write, without what each of them takes to do so. */
+/** The functions of a part of the store that an administrator's change may call, without what each of them takes to do so. */
 type Writing<Part> = {
   [Name in keyof Part as Part[Name] extends (...all: infer All) => unknown
-    ? All[0] extends Change | Transact
+    ? Change<Administrator> extends All[0]
       ? Name
-      : never
+      : Transact<Administrator> extends All[0]
+        ? Name
+        : never
     : never]: Part[Name] extends (first: never, ...rest: infer Rest) => Promise<infer Result>
     ? (...rest: Rest) => Promise<Result>
     : never
@@ -27,10 +29,10 @@ const IN_STEPS = [
 
 /** Returns the functions of the store that write, each for an administrator. */
 export function asAdministrator(store: Store): Changes {
-  const transact: Transact = (work) => store.audit.transaction(ADMINISTRATOR, work)
+  const transact: Transact<Administrator> = (work) => store.audit.transaction(ADMINISTRATOR, work)
   const asChanges = ([part, functions]: [string, object]) => {
     const changes = Object.entries(functions).map(([name, write]: [string, unknown]) => {
-      const run = async (first: Change | Transact, rest: unknown[]) =>
+      const run = async (first: Change<Administrator> | Transact<Administrator>, rest: unknown[]) =>
         typeof write === 'function' ? write(first, ...rest) : undefined
       const isInSteps = IN_STEPS.includes(`${part}.${name}`)
       return [

@@ -28,7 +28,8 @@ async function start(t: Test, database: TestDatabase = sqlite) {
   const commits = createCommits(path, 3, 'scratch')
   git(path, 'update-ref', '-d', 'refs/heads/scratch')
   const [a = '', b = '', c = ''] = commits
-  const by = { kind: 'user', user: { id: 1, name: 'alice' }, address: '127.0.0.1' } as const
+  const user = { id: 1, name: 'alice' }
+  const by = { kind: 'user', user, token: { id: 'f00d', name: 'CI' }, address: '127.0.0.1' } as const
   const pusher = { by, repositoryId: id, repositoryName: 'alice/rocket' }
   const folder = join(temporaryFolder(t), 'backups')
   const record = async (outcome: PushOutcome) => {

@@ -1,7 +1,16 @@
 import assert from 'node:assert/strict'
+import { existsSync } from 'node:fs'
 import { test } from 'tap'
-import { type Actor, ADMINISTRATOR, type AuditEvent, type AuditLine } from '../../src/store/audit/audit.ts'
+import { createRepositories } from '../../src/git/manage.ts'
+import {
+  ADMINISTRATOR,
+  type Administrator,
+  type AuditEvent,
+  type AuditLine,
+  type Author,
+} from '../../src/store/audit/audit.ts'
 import type { AuditFilter } from '../../src/store/audit/audit-log.ts'
+import type { Transact } from '../../src/store/audit/change.ts'
 import type { Store } from '../../src/store/store.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import { databases, openTestStore } from '../helpers/databases.ts'
@@ -10,10 +19,10 @@ import { listEvents } from '../helpers/events.ts'
 const alice = { id: 1, name: 'Alice' }
 const bob = { id: 2, name: 'bob' }
 const address = '192.0.2.1'
-const ci: Actor = { kind: 'user', user: bob, token: { id: 'f00d', name: 'CI' }, address }
+const ci: Author = { kind: 'user', user: bob, token: { id: 'f00d', name: 'CI' }, address }
 
 /** An event, and who did it. */
-type Done = AuditEvent & { by: Actor }
+type Done = AuditEvent & { by: Author }
 
 const locked: Done = {
   by: ADMINISTRATOR,
@@ -128,6 +137,22 @@ for (const database of databases) {
       })
       await t.rejects(failed, { message: 'changed my mind' })
       t.same([await listEvents(store), logged], [[], []])
+    })
+
+    t.test('what is stored stays so, also if whoever receives its events fails', async (t) => {
+      const warnings: unknown[] = []
+      t.capture(process, 'emitWarning', (warning: unknown) => warnings.push(warning))
+      const { store } = await openTestStore(t, database, {
+        onEvent() {
+          throw new Error('the log is full')
+        },
+      })
+      const transact: Transact<Administrator> = (work) => store.audit.transaction(ADMINISTRATOR, work)
+      const kind = { visibility: 'public', objectFormat: 'sha1' } as const
+      const [created] = await createRepositories(transact, store, [{ owner: 'acme', name: 'one', ...kind }])
+      t.ok(existsSync(created?.path ?? ''), 'a repository has its files')
+      t.equal((await listEvents(store)).length, 2)
+      t.match(warnings, [/the log is full/, /the log is full/])
     })
 
     t.test('a query beside the transaction that it belongs to fails, and does not wait for it', async (t) => {

@@ -4,6 +4,7 @@ import type { User } from '../../src/store/accounts/user-rows.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import { databases, openTestStore, sqlite } from '../helpers/databases.ts'
 import { listEvents } from '../helpers/events.ts'
+import { addToken } from '../helpers/records.ts'
 
 const violation = (message: string | RegExp) => ({ name: 'Refusal', message })
 
@@ -119,7 +120,8 @@ for (const database of databases) {
       'also if it was replaced since then',
     )
 
-    const by = { kind: 'user', user: alice, address: '192.0.2.1' } as const
+    const token = { id: (await addToken(store, alice.id)).id, name: 'CI' }
+    const by = { kind: 'user', user: alice, token, address: '192.0.2.1' } as const
     const update = (name: string) => ({ ref: `refs/tags/${name}`, old: '0', new: '1' })
     const many = Array.from({ length: 10_000 }, (_, index) => update(`v${index}`))
     const reasons = { moved: many, deleted: [update('one')], none: [] }

@@ -1,5 +1,7 @@
 import { test } from 'tap'
 import { sessionId } from '../../src/store/accounts/sessions.ts'
+import type { NamedUser } from '../../src/store/audit/audit.ts'
+import { openStore, type Store } from '../../src/store/store.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import { databases, openTestStore } from '../helpers/databases.ts'
 import { listEvents } from '../helpers/events.ts'
@@ -11,7 +13,7 @@ const PHONE = { address: '2001:db8::/64', userAgent: 'phone' }
 
 for (const database of databases) {
   test(database.name, async (t) => {
-    const { store } = await openTestStore(t, database)
+    const { store, options } = await openTestStore(t, database)
     const alice = await asAdministrator(store).users.create('Alice', { passwordHash: 'hash' })
     const bob = await asAdministrator(store).users.create('bob')
     let now = 1_700_000_000_000
@@ -53,6 +55,36 @@ for (const database of databases) {
       await t.rejects(change(), { code: 'credential_unknown' })
     })
 
+    t.test(
+      'a token changes nothing while a sign-in of its user is due, nor one of somebody else',
+      async (t) => {
+        const day = await openStore({ ...options, signInEvery: DAY / 1000 })
+        t.teardown(() => day.close())
+        const account = { issuer: 'https://id.example.org/', subject: 'dora' }
+        const dora = await asAdministrator(store).users.create('dora', { identity: account })
+        const { id } = await addToken(store, dora.id)
+        const by = {
+          kind: 'user',
+          user: dora,
+          address: BROWSER.address,
+          token: { id, name: 'test' },
+        } as const
+        const change = (from: Store, user: NamedUser = dora) =>
+          from.audit.transaction({ ...by, user }, async () => 'done')
+        now += DAY - 1000
+        t.equal(await change(day), 'done')
+        await t.rejects(change(day, alice), { code: 'credential_unknown' })
+        now += 1000
+        await t.rejects(change(day), {
+          code: 'credential_unknown',
+          message: /has not signed in for too long/,
+        })
+        t.equal(await change(store), 'done', 'unless sign-ins are never due')
+        await asAdministrator(store).users.setLocked('dora', true)
+        await t.rejects(change(store), { code: 'credential_unknown' }, 'locked')
+      },
+    )
+
     t.test('a session ends after thirty days even if it is used', async (t) => {
       await store.sessions.create('three', alice, BROWSER)
       for (let day = 1; day < 30; day++) {
@@ -67,7 +99,7 @@ for (const database of databases) {
       const carol = await asAdministrator(store).users.create('carol', { passwordHash: 'old' })
       const change = (session: string) =>
         store.audit.transaction({ kind: 'user', user: carol, address: BROWSER.address, session }, (change) =>
-          store.users.setPassword(change, carol, 'new', `${session} again`),
+          store.users.setOwnPassword(change, carol, 'new', `${session} again`),
         )
       const ended = { code: 'session_ended' }
       const passwordOf = async () => (await store.users.get('carol')).passwordHash
@@ -131,11 +163,17 @@ for (const database of databases) {
 
     t.test('ends one session of a user, all others, or all, and none of another user', async (t) => {
       const left = async () => (await store.sessions.list(alice.id, 10)).map(({ id }) => id)
-      t.equal(await asAdministrator(store).sessions.end(alice, sessionId('cccccccccccccccccccc')), 0)
-      t.equal(await asAdministrator(store).sessions.end(alice, sessionId('bbbbbbbbbbbbbbbbbbbb')), 1)
+      const by = { kind: 'user', user: alice, address: BROWSER.address } as const
+      const end = (hash: string) =>
+        store.audit.transaction({ ...by, session: 'aaaaaaaaaaaaaaaaaaaa' }, (change) =>
+          store.sessions.endOwn(change, sessionId(hash)),
+        )
+      t.equal(await end('cccccccccccccccccccc'), 0)
+      t.equal(await end('bbbbbbbbbbbbbbbbbbbb'), 1)
       t.same(await left(), ['aaaaaaaaaaaaaaaa'])
       await store.sessions.create('dddddddddddddddddddd', alice, BROWSER)
-      t.equal(await asAdministrator(store).sessions.endAll(alice, 'dddddddddddddddddddd'), 1)
+      const session = 'dddddddddddddddddddd'
+      t.equal(await store.audit.transaction({ ...by, session }, store.sessions.endOthers), 1)
       t.same(await left(), ['dddddddddddddddd'])
       t.equal(await asAdministrator(store).sessions.endAll(alice), 1)
       t.same(await left(), [])

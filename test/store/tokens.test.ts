@@ -3,6 +3,7 @@ import { openStore, type Store } from '../../src/store/store.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import { databases, openTestStore } from '../helpers/databases.ts'
 import { listEvents } from '../helpers/events.ts'
+import { signIn } from '../helpers/sessions.ts'
 
 for (const database of databases) {
   test(database.name, async (t) => {
@@ -62,17 +63,11 @@ for (const database of databases) {
       const token = { userId: alice.id, name: '', prefix: '', scopes: [], expiresAt: null }
       const { id } = await asAdministrator(store).tokens.create({ ...token, hash: 'hash' })
       await t.rejects(
-        store.audit.transaction({ kind: 'user', user: bob, address: '192.0.2.1' }, (change) =>
-          store.tokens.revoke(change, id),
-        ),
-        {
-          name: 'Refusal',
-        },
+        store.audit.transaction(await signIn(store, bob), (change) => store.tokens.revoke(change, id)),
+        { name: 'Refusal' },
       )
       t.match(await store.access.find(null, 'hash', 'a', 'b'), { token: { id } })
-      await store.audit.transaction({ kind: 'user', user: alice, address: '192.0.2.1' }, (change) =>
-        store.tokens.revoke(change, id),
-      )
+      await store.audit.transaction(await signIn(store, alice), (change) => store.tokens.revoke(change, id))
       t.match(await store.access.find(null, 'hash', 'a', 'b'), { token: null })
       await t.rejects(asAdministrator(store).tokens.revoke(id), {
         name: 'Refusal',

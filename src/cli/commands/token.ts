@@ -29,8 +29,8 @@ export function addTokenCommands(program: Command, settings: Settings): void {
       const expiresAt = options.expires === undefined ? null : parseExpiry(options.expires, Date.now())
       const contexts = options.context ?? null
       return withStore(settings, async (store, { tokenMaxLifetime }) => {
+        const { id: userId } = await store.users.get(userName)
         const request = {
-          userId: (await store.users.get(userName)).id,
           name: options.name,
           scopes: options.scopes ? [scopes.repo] : [],
           expiresAt: boundExpiry(expiresAt, tokenMaxLifetime),
@@ -40,8 +40,9 @@ export function addTokenCommands(program: Command, settings: Settings): void {
             push: options.push,
           },
         }
-        const issue = asAdministrator(store)((change) => issueToken(change, store.tokens, request))
-        const { secret, token } = await issue
+        const { secret, token } = await issueToken(request, (token) =>
+          asAdministrator(store)((change) => store.tokens.create(change, { ...token, userId })),
+        )
         if (token.expiresAt !== expiresAt)
           say(`The token expires at ${formatMilliseconds(token.expiresAt)}, the latest that is allowed.`)
         print(secret)

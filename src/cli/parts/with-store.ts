@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import type { Command } from 'commander'
 import { type Config, readConfig } from '../../config.ts'
 import { checkAccount, commandToClose } from '../../ops/data-directory.ts'
-import { ADMINISTRATOR } from '../../store/audit/audit.ts'
+import { ADMINISTRATOR, type Administrator } from '../../store/audit/audit.ts'
 import type { Change, Transact } from '../../store/audit/change.ts'
 import { openStore, type Store, type StoreOptions } from '../../store/store.ts'
 import { accountName } from '../../util/accounts.ts'
@@ -64,13 +64,15 @@ export const creatingStore = (settings: Settings, work: Work) => withStore(setti
 export const readingStore = (settings: Settings, work: Work) => withStore(settings, work, { migrate: false })
 
 /** Returns a function that changes something for whoever runs the command. */
-export function asAdministrator({ audit }: Store): Transact {
+export function asAdministrator({ audit }: Store): Transact<Administrator> {
   return (work) => audit.transaction(ADMINISTRATOR, work)
 }
 
 /** Does the same as `withStore` for work that is one change. */
-export const changeStore = (settings: Settings, work: (change: Change, store: Store) => Promise<unknown>) =>
-  withStore(settings, (store) => asAdministrator(store)((change) => work(change, store)))
+export const changeStore = (
+  settings: Settings,
+  work: (change: Change<Administrator>, store: Store) => Promise<unknown>,
+) => withStore(settings, (store) => asAdministrator(store)((change) => work(change, store)))
 
 /**
  * Returns the environment with the variables of a file; one that is set already keeps its value.

@@ -3,6 +3,7 @@ import type { Permission } from '../../domain/permissions.ts'
 import { memoizeByObject } from '../../util/memoize.ts'
 import type { Engine } from '../engine.ts'
 import { prepare } from '../prepared.ts'
+import { signInDue } from '../token-validity.ts'
 import { accessRules, ofCollaborator, ofMember } from './access-rules.ts'
 import { accessKey, type Failures, failureColumns } from './failures.ts'
 import {
@@ -11,7 +12,7 @@ import {
   repositoryKeys,
   repositoryOf,
 } from './readable-repositories.ts'
-import { limitColumns, readLimits, signInDue, type TokenLimits } from './token-limits.ts'
+import { limitColumns, readLimits, type TokenLimits } from './token-limits.ts'
 
 /** A caller and a repository, as stored. */
 export interface Access {

@@ -3,7 +3,7 @@ import { nameKey } from '../../domain/names.ts'
 import { allows } from '../../domain/permissions.ts'
 import { Refusal } from '../../domain/refusal.ts'
 import { ServiceError } from '../../errors.ts'
-import type { Actor, NamedRepository } from '../audit/audit.ts'
+import type { NamedRepository, Person } from '../audit/audit.ts'
 import type { Change } from '../audit/change.ts'
 import type { Queries, Tables } from '../tables.ts'
 import { repositoriesFor } from './readable-repositories.ts'
@@ -43,23 +43,22 @@ export async function getRow(db: Queries, { owner, name }: RepositoryName): Prom
 /**
  * Returns the repository that is to be changed, after checking that who acts may administer it.
  *
- * @throws ServiceError unless it is an administrator of the server, or a user with `admin` who
- * uses no token; and if a user's repository is gone or has another name by now. Refusal if there is
- * none for an administrator
+ * @throws ServiceError unless it is an administrator of the server, or a user with `admin`; and if a
+ * user's repository is gone or has another name by now. Refusal if there is none for an
+ * administrator
  */
 export async function administeredRepository(
-  { db, by }: Change,
+  { db, by }: Change<Person>,
   { owner, name, id }: RepositoryName,
 ): Promise<Row> {
-  const userId = sessionUser(by)
-  if (userId === 'administrator') {
+  if (by.kind === 'administrator') {
     const row = await getRow(db, { owner, name })
     if (id !== undefined && row.id !== id)
       throw new Refusal(`${owner}/${name} is another repository by now. Nothing was changed`)
     return row
   }
   const row = await findRow(db, { owner, name })
-  const access = await repositoriesFor(db, userId)
+  const access = await repositoriesFor(db, by.user.id)
     .where('repositories.id', '=', id ?? row?.id ?? -1)
     .executeTakeFirst()
   if (!access) throw new ServiceError('repository_unknown')
@@ -73,22 +72,15 @@ export async function administeredRepository(
 }
 
 /** Checks the same for an owner, and for all its repositories. */
-export async function checkOwnerAdmin({ db, by }: Change, ownerId: number): Promise<void> {
-  const userId = sessionUser(by)
-  if (userId === 'administrator') return
+export async function checkOwnerAdmin({ db, by }: Change<Person>, ownerId: number): Promise<void> {
+  if (by.kind === 'administrator') return
   const member = await db
     .selectFrom('members')
     .innerJoin('users', 'users.id', 'members.user_id')
     .select('permission')
     .where('owner_id', '=', ownerId)
-    .where('user_id', '=', userId ?? -1)
+    .where('user_id', '=', by.user.id)
     .where('locked_at', 'is', null)
     .executeTakeFirst()
   if (!allows(member?.permission ?? null, 'admin')) throw new ServiceError('not_admin')
-}
-
-/** Returns the user who acts without a token; null for other clients. */
-function sessionUser(by: Actor): number | null | 'administrator' {
-  if (by.kind === 'administrator') return by.kind
-  return by.kind === 'user' && by.token === undefined ? by.user.id : null
 }

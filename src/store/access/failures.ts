@@ -1,4 +1,5 @@
 import { type Kysely, sql } from 'kysely'
+import type { Administrator } from '../audit/audit.ts'
 import type { Audit, Change } from '../audit/change.ts'
 import { type DialectSql, type Engine, StoreUnavailable } from '../engine.ts'
 import { prepare } from '../prepared.ts'
@@ -304,7 +305,7 @@ export function createFailureStore(engine: Engine, audit: Audit) {
      *
      * @returns whether there were any failures
      */
-    async lift(change: Change, address: string): Promise<boolean> {
+    async lift(change: Change<Administrator>, address: string): Promise<boolean> {
       const lifted = await change.db
         .updateTable('auth_failures')
         .set({ failures: 0, ends_at: now })

@@ -1,7 +1,7 @@
 import type { Transaction } from 'kysely'
 import type { Permission } from '../../domain/permissions.ts'
 import { checkUnchanged } from '../../domain/refusal.ts'
-import type { AuditEvent, NamedUser } from '../audit/audit.ts'
+import type { AuditEvent, NamedUser, Person } from '../audit/audit.ts'
 import { type Change, getUserById, type Transact } from '../audit/change.ts'
 import type { Queries, Tables } from '../tables.ts'
 
@@ -12,7 +12,7 @@ export interface GrantKind<Subject> {
   /** Returns a subject, by which its grants are stored. @throws Refusal if there is none */
   find(db: Queries, subject: Subject): Promise<Opened>
   /** Does the same for who changes grants. @throws as `set` */
-  open(change: Change, subject: Subject): Promise<Opened>
+  open(change: Change<Person>, subject: Subject): Promise<Opened>
   /** Returns what a user is granted; null: nothing. */
   read(db: Queries, id: number, userId: number): Promise<Permission | null>
   /** Stores what a user is granted. @param permission null to remove it */
@@ -20,7 +20,7 @@ export interface GrantKind<Subject> {
   /** Returns the event of a change. */
   event(opened: Opened, subject: NamedUser, details: GrantDetails): AuditEvent
   /** Checks, after a change by a user, that it may be. @throws Refusal */
-  check?(change: Change, opened: Opened): Promise<void>
+  check?(change: Change<Person>, opened: Opened): Promise<void>
 }
 
 interface Opened {
@@ -56,7 +56,7 @@ export function createGrants<Subject>(db: Queries, kind: GrantKind<Subject>) {
      * unless who acts may administer the subject
      */
     async set(
-      change: Change,
+      change: Change<Person>,
       subject: Subject,
       userId: number,
       permission: Permission | null,
@@ -76,7 +76,7 @@ export function createGrants<Subject>(db: Queries, kind: GrantKind<Subject>) {
      * @returns how many changed something
      * @throws as `set`; before anything is changed, if there is no such subject
      */
-    async setAll(transact: Transact, grants: readonly Grant<Subject>[]): Promise<number> {
+    async setAll(transact: Transact<Person>, grants: readonly Grant<Subject>[]): Promise<number> {
       const subjects = new Map(grants.map(({ subject }) => [kind.keyOf(subject), subject]))
       for (const subject of subjects.values()) await kind.find(db, subject)
       let changes = 0
@@ -100,7 +100,7 @@ export function createGrants<Subject>(db: Queries, kind: GrantKind<Subject>) {
   }
 }
 
-async function checkChange<Subject>(kind: GrantKind<Subject>, change: Change, opened: Opened) {
+async function checkChange<Subject>(kind: GrantKind<Subject>, change: Change<Person>, opened: Opened) {
   if (change.by.kind !== 'administrator') await kind.check?.(change, opened)
 }
 

@@ -14,16 +14,6 @@ export interface TokenLimits {
 
 export const NO_LIMITS: TokenLimits = { repositories: null, contexts: null, push: true }
 
-/**
- * Returns when the tokens of a user stop working unless the user signs in again, in milliseconds
- * since the epoch; null: never.
- *
- * @param signedInAt column of the user @param every seconds; 0: tokens do not depend on it
- */
-export function signInDue(signedInAt: number | null, every: number): number | null {
-  return signedInAt === null || every === 0 ? null : (signedInAt + every) * 1000
-}
-
 /** The columns of `tokens` that hold limits. */
 export const limitColumns = ['repositories', 'contexts', 'push'] as const
 

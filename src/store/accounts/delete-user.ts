@@ -1,5 +1,6 @@
 import { Refusal } from '../../domain/refusal.ts'
 import { type AccessChange, listChangesOfDeletion } from '../access/access-list.ts'
+import type { Administrator } from '../audit/audit.ts'
 import type { Change, Transact } from '../audit/change.ts'
 import { deleteMostChildren } from '../delete-children.ts'
 import { findOwner, lockOwner, type Owner, ownsRepositories } from '../owners/owners.ts'
@@ -33,7 +34,7 @@ interface Deletion {
  */
 export async function deleteUser(
   db: Queries,
-  transact: Transact,
+  transact: Transact<Administrator>,
   name: string,
   transferTo?: string,
 ): Promise<{ moved: number; changes: AccessChange[] }> {

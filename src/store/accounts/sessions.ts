@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
-import type { Actor, NamedUser } from '../audit/audit.ts'
+import { insteadOf, ServiceError } from '../../errors.ts'
+import type { Administrator, NamedUser, SignedIn, SigningIn } from '../audit/audit.ts'
 import type { Audit, Change } from '../audit/change.ts'
 import type { Engine } from '../engine.ts'
 import { hasEnded } from '../session-lifetime.ts'
@@ -51,13 +52,16 @@ export function createSessionStore({ kysely }: Engine, audit: Audit) {
   return {
     signOut,
 
-    /** Ends one session of a user, by the id under which it is listed. @returns how many ended */
-    end: (change: Change, user: SessionUser, which: string) =>
-      endWhere(change, user, sql<boolean>`${id} = ${which}`),
+    /** Ends a session of who acts, by the id under which it is listed. @returns how many ended */
+    endOwn: (change: Change<SignedIn>, which: string) =>
+      endWhere(change, change.by.user, sql<boolean>`${id} = ${which}`),
 
-    /** Ends all sessions of a user, except one by its hash. @returns how many */
-    endAll: (change: Change, user: SessionUser, except = '') =>
-      endWhere(change, user, sql<boolean>`sessions.hash <> ${except}`),
+    /** Ends the other sessions of who acts. @returns how many */
+    endOthers: (change: Change<SignedIn>) =>
+      endWhere(change, change.by.user, sql<boolean>`sessions.hash <> ${change.by.session}`),
+
+    /** Ends all sessions of a user. @returns how many */
+    endAll: (change: Change<Administrator>, user: SessionUser) => endWhere(change, user),
 
     /**
      * Starts a session and removes those that have expired.
@@ -76,29 +80,17 @@ export function createSessionStore({ kysely }: Engine, audit: Audit) {
       byProvider = false,
     ): Promise<boolean> {
       const now = nowInSeconds()
-      // The password, or the provider, has just shown who it is.
-      const by: Actor = { kind: 'user', user, address: client.address }
-      return audit.transaction(by, async (change) => {
+      const by: SigningIn = { kind: 'user', user, address: client.address, account: user }
+      const started = audit.transaction(by, async (change) => {
         const { db } = change
-        // An update, because it locks the row on PostgreSQL: what ends sessions of the user comes
-        // before or after.
-        const account = await db
-          .updateTable('users')
-          .set({ signed_in_at: byProvider ? now : user.signedInAt })
-          .where('id', '=', user.id)
-          .where('password_hash', 'is not distinct from', user.passwordHash)
-          .where('oidc_subject', 'is not distinct from', user.subject)
-          .where('locked_at', 'is', null)
-          .returning('id')
-          .executeTakeFirst()
-        if (!account) return false
-
+        if (byProvider)
+          await db.updateTable('users').set({ signed_in_at: now }).where('id', '=', user.id).execute()
         const ended = db.selectFrom('sessions').select('hash').where(hasEnded(now)).limit(DELETE_STEP)
         await db.deleteFrom('sessions').where('hash', 'in', ended).execute()
         const before = await deleteSession(change, replaces ?? '')
         if (before) {
           const event = { action: 'session.ended', subject: before, details: { sessions: 1 } } as const
-          await change.recordOf({ ...by, user: before }, event)
+          await change.recordOf({ kind: 'user', user: before, address: client.address }, event)
         }
 
         await db
@@ -117,6 +109,7 @@ export function createSessionStore({ kysely }: Engine, audit: Audit) {
         await change.record({ action: 'sign-in', subject: user, details })
         return true
       })
+      return started.catch(insteadOf(ServiceError, false))
     },
 
     /**
@@ -166,20 +159,15 @@ export function createSessionStore({ kysely }: Engine, audit: Audit) {
 const id = sql<string>`substr(sessions.hash, 1, ${sql.lit(ID_LENGTH)})`
 
 /** Ends the session of who acts. @returns whether its user signs in with a provider */
-async function signOut(change: Change): Promise<boolean> {
-  const { by } = change
-  const user = by.kind === 'user' ? await deleteSession(change, by.session ?? '') : undefined
+async function signOut(change: Change<SignedIn>): Promise<boolean> {
+  const user = await deleteSession(change, change.by.session)
   if (!user) return false
   await change.record({ action: 'sign-out', subject: user, details: {} })
   return user.subject !== null
 }
 
-/** Ends the sessions of a user to which `which` applies. @returns how many */
-async function endWhere(
-  change: Change,
-  user: SessionUser,
-  which: ReturnType<typeof sql<boolean>>,
-): Promise<number> {
+/** Ends the sessions of a user to which `which` applies; default: all. @returns how many */
+async function endWhere(change: Change, user: SessionUser, which = sql<boolean>`true`): Promise<number> {
   const { numDeletedRows } = await change.db
     .deleteFrom('sessions')
     .where('user_id', '=', user.id)

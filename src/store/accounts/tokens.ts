@@ -7,15 +7,16 @@ import {
   limitColumns,
   NO_LIMITS,
   readLimits,
-  signInDue,
   storedLimits,
   type TokenLimits,
 } from '../access/token-limits.ts'
+import type { Administrator, Person, SignedIn } from '../audit/audit.ts'
 import { type Change, getUserById, type Transact } from '../audit/change.ts'
 import type { Engine } from '../engine.ts'
 import { INSERTED_ROWS } from '../steps.ts'
 import type { Queries, Tables } from '../tables.ts'
 import { formatMilliseconds, nowInSeconds } from '../time.ts'
+import { signInDue } from '../token-validity.ts'
 
 /** A token as shown to its owner. Its limits are those of `TokenLimits`. */
 export interface TokenInfo extends Pick<Selectable<Tables['tokens']>, 'id' | 'name' | 'prefix' | 'scopes'> {
@@ -53,7 +54,6 @@ const columns = [
 type LimitColumns = Pick<Selectable<Tables['tokens']>, (typeof limitColumns)[number]>
 
 export interface NewToken {
-  userId: number
   name: string
   prefix: string
   hash: string
@@ -83,7 +83,17 @@ interface Rotation extends Pick<NewToken, 'prefix' | 'hash'> {
  */
 export function createTokenStore({ kysely, dialect }: Engine, signInEvery: number) {
   return {
-    create: createToken,
+    /**
+     * Creates a token of a user.
+     *
+     * @throws Refusal if a pattern is invalid, or if there is no such user
+     */
+    create: (change: Change<Administrator>, { userId, ...token }: NewToken & { userId: number }) =>
+      createToken(change, userId, token),
+
+    /** Creates a token of the user who acts. @throws Refusal as `create` */
+    createOwn: (change: Change<SignedIn>, token: NewToken) => createToken(change, change.by.user.id, token),
+
     rotate: rotateToken,
     revoke: revokeToken,
     revokeAll: revokeTokens,
@@ -124,12 +134,11 @@ export function createTokenStore({ kysely, dialect }: Engine, signInEvery: numbe
   }
 }
 
-/** @throws Refusal if a pattern is invalid, or if there is no such user */
-async function createToken(change: Change, token: NewToken): Promise<TokenInfo> {
+async function createToken(change: Change, userId: number, token: NewToken): Promise<TokenInfo> {
   const limits = token.limits ?? NO_LIMITS
   checkPatterns('context pattern', limits.contexts ?? [])
   const { db } = change
-  const user = await getUserById(db, token.userId)
+  const user = await getUserById(db, userId)
   const id = newTokenId()
 
   const reporter = await db
@@ -176,7 +185,7 @@ async function createToken(change: Change, token: NewToken): Promise<TokenInfo> 
  * @throws Refusal if there is no such token, or it has expired
  */
 async function rotateToken(
-  change: Change,
+  change: Change<Administrator>,
   id: string,
   { prefix, hash, expiresAt, oldExpiresAt }: Rotation,
 ): Promise<{ expiresAt: number | null; oldExpiresAt: number }> {
@@ -223,10 +232,10 @@ async function rotateToken(
  *
  * @throws Refusal if there is no such token
  */
-async function revokeToken(change: Change, id: string): Promise<void> {
+async function revokeToken(change: Change<Person>, id: string): Promise<void> {
   const { db, by } = change
   let query = db.deleteFrom('tokens').where('id', '=', id)
-  if (by.kind !== 'administrator') query = query.where('user_id', '=', by.kind === 'user' ? by.user.id : -1)
+  if (by.kind === 'user') query = query.where('user_id', '=', by.user.id)
   const token = await query.returning(['name', 'user_id']).executeTakeFirst()
   if (!token) throw new Refusal(`there is no token ${id}`)
   const user = await getUserById(db, token.user_id)
@@ -240,7 +249,7 @@ async function revokeToken(change: Change, id: string): Promise<void> {
  * @returns how many
  * @throws Refusal if there is no such user
  */
-export async function revokeTokens(transact: Transact, userId: number): Promise<number> {
+export async function revokeTokens(transact: Transact<Administrator>, userId: number): Promise<number> {
   for (let revoked = 0; ; ) {
     const count = await transact(async (change) => {
       const user = await getUserById(change.db, userId)

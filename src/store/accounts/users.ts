@@ -1,7 +1,7 @@
 import { isOwnerName, nameKey, OWNER_NAME_RULE } from '../../domain/names.ts'
 import { AlreadyExists, Refusal } from '../../domain/refusal.ts'
 import { chunksOf } from '../../util/lists.ts'
-import type { Actor, AuditEvent } from '../audit/audit.ts'
+import type { Administrator, Anonymous, AuditEvent, Author, SignedIn } from '../audit/audit.ts'
 import type { Audit, Change, Transact } from '../audit/change.ts'
 import type { Engine } from '../engine.ts'
 import { claimOwners } from '../owners/owners.ts'
@@ -36,17 +36,23 @@ export interface NewUser {
   identity?: Identity | null
 }
 
+/** Who creates users: an administrator, and who signs in for the first time. */
+type UserCreation = Change<Administrator | Anonymous>
+
 /** Returns functions that manage users: people and machines that own tokens. */
 export function createUserStore({ kysely }: Engine, audit: Audit) {
   return {
-    create: createUser,
-    createAll: createUsers,
+    create: (change: Change<Administrator>, name: string, options?: NewUser) =>
+      createUser(change, name, options),
+    createAll: (change: Change<Administrator>, wanted: readonly (NewUser & { name: string })[]) =>
+      createUsers(change, wanted),
     link: linkUser,
     setPassword,
+    setOwnPassword,
     setLocked,
 
     /** See `deleteUser`. */
-    delete: (transact: Transact, name: string, transferTo?: string) =>
+    delete: (transact: Transact<Administrator>, name: string, transferTo?: string) =>
       deleteUser(kysely, transact, name, transferTo),
 
     find: (name: string) => findUser(kysely, name),
@@ -87,7 +93,11 @@ export function createUserStore({ kysely }: Engine, audit: Audit) {
  * @throws Refusal if there is no such user, it is linked already or not linked, or the account is
  * another user's
  */
-async function linkUser(change: Change, name: string, identity: Identity | null): Promise<number> {
+async function linkUser(
+  change: Change<Administrator>,
+  name: string,
+  identity: Identity | null,
+): Promise<number> {
   const { db } = change
   const user = await getUser(db, name)
   if ((identity === null) === (user.issuer === null))
@@ -102,21 +112,48 @@ async function linkUser(change: Change, name: string, identity: Identity | null)
 }
 
 /**
- * Sets a password and ends the user's sessions, in every process from the next request on. Tokens
- * keep working.
+ * Sets a user's password and ends the user's sessions, in every process from the next request on.
+ * Tokens keep working.
  *
- * @param user as read before; for a change by the user, when the current password was compared
- * @param newHash of the session of who acts, which continues under it: a stolen cookie does not.
- * Omit it for an administrator
+ * @param user as read before
  * @returns null, and changes nothing, if the password was changed meanwhile
  */
-async function setPassword(
-  change: Change,
+function setPassword(
+  change: Change<Administrator>,
   user: User,
   passwordHash: string,
-  newHash?: string,
+): Promise<PasswordChange | null> {
+  return replacePassword(change, user, passwordHash)
+}
+
+/**
+ * Sets the password of who acts, and ends all other sessions of the user, as `setPassword`.
+ *
+ * @param before as read when the current password was compared
+ * @param newHash of the session of who acts, which continues under it: a stolen cookie does not
+ */
+async function setOwnPassword(
+  change: Change<SignedIn>,
+  before: Pick<User, 'passwordHash'>,
+  passwordHash: string,
+  newHash: string,
 ): Promise<PasswordChange | null> {
   const { db, by } = change
+  const user = { ...by.user, passwordHash: before.passwordHash }
+  const changed = await replacePassword(change, user, passwordHash, by.session)
+  if (changed)
+    await db.updateTable('sessions').set({ hash: newHash }).where('hash', '=', by.session).execute()
+  return changed
+}
+
+/** @param kept hash of the session that continues */
+async function replacePassword(
+  change: Change,
+  user: Pick<User, 'id' | 'name' | 'passwordHash'>,
+  passwordHash: string,
+  kept?: string,
+): Promise<PasswordChange | null> {
+  const { db } = change
   const changedUser = await db
     .updateTable('users')
     .set({ password_hash: passwordHash })
@@ -126,16 +163,7 @@ async function setPassword(
     .executeTakeFirst()
   if (!changedUser) return null
 
-  const kept = by.kind === 'user' ? by.session : undefined
   const sessions = await deleteSessions(change, user.id, kept)
-  if (kept !== undefined && newHash !== undefined)
-    await db
-      .updateTable('sessions')
-      .set({ hash: newHash })
-      .where('user_id', '=', user.id)
-      .where('hash', '=', kept)
-      .execute()
-
   const details = { sessions, tokens: await countTokens(db, user.id) }
   await change.record({ action: 'password.set', subject: user, details })
   return details
@@ -149,7 +177,7 @@ async function setPassword(
  * locked, or not locked
  * @throws Refusal if there is no such user
  */
-async function setLocked(change: Change, name: string, isLocked: boolean) {
+async function setLocked(change: Change<Administrator>, name: string, isLocked: boolean) {
   const { db } = change
   const user = await getUser(db, name)
   const changedUser = await db
@@ -167,7 +195,7 @@ async function setLocked(change: Change, name: string, isLocked: boolean) {
 }
 
 /** Creates a user, as `createUsers`. */
-async function createUser(change: Change, name: string, options: NewUser = {}): Promise<User> {
+async function createUser(change: UserCreation, name: string, options: NewUser = {}): Promise<User> {
   const [user] = await createUsers(change, [{ ...options, name }])
   if (!user) throw new Error('the user was not stored')
   return user
@@ -180,7 +208,10 @@ async function createUser(change: Change, name: string, options: NewUser = {}): 
  * @throws Refusal if a name is invalid or reserved, or that of a group, unless it has no members
  * and `ownExisting` is set
  */
-async function createUsers(change: Change, wanted: readonly (NewUser & { name: string })[]): Promise<User[]> {
+async function createUsers(
+  change: UserCreation,
+  wanted: readonly (NewUser & { name: string })[],
+): Promise<User[]> {
   for (const { name } of wanted)
     if (!isOwnerName(name)) throw new Refusal(`"${name}" is not a valid user name: ${OWNER_NAME_RULE}`)
   const users: User[] = []
@@ -193,7 +224,7 @@ async function createUsers(change: Change, wanted: readonly (NewUser & { name: s
 
 /** Inserts users, and returns them in their order. @throws AlreadyExists */
 async function insertUsers(
-  { db, by }: Change,
+  { db, by }: UserCreation,
   wanted: readonly (NewUser & { name: string })[],
 ): Promise<User[]> {
   const now = nowInSeconds()
@@ -223,7 +254,7 @@ async function insertUsers(
   })
 }
 
-async function recordCreations(change: Change, users: readonly User[]): Promise<void> {
+async function recordCreations(change: UserCreation, users: readonly User[]): Promise<void> {
   const events = users.flatMap((user): AuditEvent[] => {
     const details = {
       password: user.passwordHash !== null,
@@ -236,7 +267,7 @@ async function recordCreations(change: Change, users: readonly User[]): Promise<
   const { by } = change
   const [user] = users
   // Whoever signs in for the first time creates the user.
-  const creator: Actor = by.kind === 'anonymous' && user ? { ...by, kind: 'user', user } : by
+  const creator: Author = by.kind === 'anonymous' && user ? { ...by, kind: 'user', user } : by
   await change.recordOf(creator, ...events)
 }
 

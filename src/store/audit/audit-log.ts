@@ -2,7 +2,7 @@ import { type RawBuilder, type Selectable, sql } from 'kysely'
 import { nameKey } from '../../domain/names.ts'
 import type { Engine } from '../engine.ts'
 import type { Tables } from '../tables.ts'
-import { type AuditLine, BACKUP } from './audit.ts'
+import { type Administrator, type AuditLine, BACKUP } from './audit.ts'
 import type { Transact } from './change.ts'
 import { lineOf } from './event-rows.ts'
 
@@ -204,7 +204,7 @@ export function createAuditLog({ kysely }: Engine) {
      * @param before milliseconds since the epoch
      * @returns how many
      */
-    async prune(transact: Transact, before: number): Promise<number> {
+    async prune(transact: Transact<Administrator>, before: number): Promise<number> {
       let removed = 0
       for (;;) {
         const count = await transact(async (change) => {

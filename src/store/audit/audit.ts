@@ -1,22 +1,63 @@
 import type { Json } from '../../domain/event-details.ts'
 
-/** Who did something. */
-export type Actor =
-  /** Whoever runs the administrator's command line. */
-  | { kind: 'administrator' }
-  /** A client without an identity. */
-  | { kind: 'anonymous'; address: string }
-  /**
-   * A signed-in user, or a user's token. `address` is in the form of `http/address.ts`; `session` is
-   * the hash under which the session is stored.
-   */
-  | {
-      kind: 'user'
-      user: NamedUser
-      address: string
-      token?: { id: string; name: string }
-      session?: string | undefined
-    }
+/** Whoever runs the administrator's command line. */
+export interface Administrator {
+  kind: 'administrator'
+}
+
+/** A client without an identity. */
+export interface Anonymous {
+  kind: 'anonymous'
+  /** In the form of `http/address.ts`. */
+  address: string
+}
+
+/** The server, which completes what others have begun: its events name these. */
+export interface Server {
+  kind: 'server'
+}
+
+interface User {
+  kind: 'user'
+  user: NamedUser
+  /** In the form of `http/address.ts`. */
+  address: string
+}
+
+/** A user in a browser. */
+export interface SignedIn extends User {
+  /** The hash under which the session is stored. */
+  session: string
+  token?: never
+  account?: never
+}
+
+/** A user's token. */
+export interface TokenHolder extends User {
+  token: { id: string; name: string }
+  session?: never
+  account?: never
+}
+
+/** A user whose password has just been compared, or whom the provider has just identified. */
+export interface SigningIn extends User {
+  /** What was stored then. */
+  account: { passwordHash: string | null; subject: string | null }
+  session?: never
+  token?: never
+}
+
+/**
+ * Who changes something. A user has exactly one of a session, a token and an account: by it, the
+ * transaction of the change checks that the user may still act.
+ */
+export type Actor = Administrator | Anonymous | Server | SignedIn | TokenHolder | SigningIn
+
+/** Who administers: users, groups, repositories and their rules. No token does. */
+export type Person = Administrator | SignedIn
+
+/** Whom an event names. */
+export type Author = Administrator | Anonymous | (User & Partial<Pick<TokenHolder, 'token'>>)
 
 /** A user, also one that has been deleted. */
 export interface NamedUser {
@@ -34,14 +75,14 @@ export interface NamedRepository {
 
 /** Who pushes to which repository. */
 export interface Pusher {
-  by: Extract<Actor, { kind: 'user' }>
+  by: TokenHolder
   repositoryId: number
   /** OWNER/NAME as in the request. */
   repositoryName: string
 }
 
 /** The actor of the administrator's command line. */
-export const ADMINISTRATOR: Actor = { kind: 'administrator' }
+export const ADMINISTRATOR: Administrator = { kind: 'administrator' }
 
 /**
  * The object of events about backups. By it, as the key of a repository, which has a slash, they

@@ -1,17 +1,19 @@
 import type { Transaction } from 'kysely'
 import { Refusal } from '../../domain/refusal.ts'
-import { ServiceError } from '../../errors.ts'
 import type { Engine } from '../engine.ts'
-import { hasEnded } from '../session-lifetime.ts'
 import type { Queries, Tables } from '../tables.ts'
-import { nowInSeconds } from '../time.ts'
 import { runInTransaction } from '../transaction-context.ts'
-import type { Actor, AuditEvent, AuditLine, NamedUser } from './audit.ts'
+import type { Actor, AuditEvent, AuditLine, Author, NamedUser, Server } from './audit.ts'
+import { checkUser } from './check-user.ts'
 import { recordEvents } from './event-rows.ts'
+
+/** Who records events of what is done. */
+type Recorded = Exclude<Actor, Server>
 
 /**
  * A transaction that changes something, with who does it. Functions that write take one, so none
- * writes without a transaction, or without knowing for whom:
+ * writes without a transaction, or without knowing for whom. `By` is who may: what only
+ * administrators do takes a `Change<Administrator>`.
  *
  * ```
  *   audit.transaction(by, work)
@@ -22,15 +24,15 @@ import { recordEvents } from './event-rows.ts'
  *
  * Only `audit.transaction` creates one.
  */
-class Change {
+class Change<By extends Actor = Recorded> {
   /** Everything that the work reads and writes. The connection of the store waits for its end. */
   readonly db: Transaction<Tables>
   /** Who acts. */
-  readonly by: Actor
+  readonly by: By
   readonly #lines: AuditLine[]
-  readonly #operator: object
+  readonly #operator: object | undefined
 
-  constructor(db: Transaction<Tables>, by: Actor, lines: AuditLine[], operator: object) {
+  constructor(db: Transaction<Tables>, by: By, lines: AuditLine[], operator?: object) {
     this.db = db
     this.by = by
     this.#lines = lines
@@ -38,7 +40,7 @@ class Change {
   }
 
   /** Stores events of what is done. */
-  record(...events: AuditEvent[]): Promise<void> {
+  record(this: Change<Recorded>, ...events: AuditEvent[]): Promise<void> {
     return this.recordOf(this.by, ...events)
   }
 
@@ -46,7 +48,7 @@ class Change {
    * Stores events of what somebody else than who acts has done: a user who is being signed in, or
    * who pushed before.
    */
-  async recordOf(by: Actor, ...events: AuditEvent[]): Promise<void> {
+  async recordOf(by: Author, ...events: AuditEvent[]): Promise<void> {
     this.#lines.push(...(await recordEvents(this.db, by, events, this.#operator)))
   }
 }
@@ -54,7 +56,9 @@ class Change {
 export type { Change }
 
 /** Runs `work` as one change by somebody who is known. */
-export type Transact = <T>(work: (change: Change) => Promise<T>) => Promise<T>
+export type Transact<By extends Actor = Recorded> = <T>(
+  work: (change: Change<By>) => Promise<T>,
+) => Promise<T>
 
 /** Runs actions that are recorded. */
 export interface Audit {
@@ -62,55 +66,42 @@ export interface Audit {
    * Runs `work` in a transaction. Once it has been committed, its events are passed to the server's
    * log.
    *
-   * @param by who acts. A session or a token is asked for again in the transaction: what arrives
-   * slowly may have lost its right on the way
+   * @param by who acts. That a user may is asked for again in the transaction: what arrives slowly
+   * may have lost its right on the way
    * @throws ServiceError `session_ended` or `credential_unknown`, and changes nothing
    */
-  transaction<T>(by: Actor, work: (change: Change) => Promise<T>): Promise<T>
+  transaction<By extends Actor, T>(by: By, work: (change: Change<By>) => Promise<T>): Promise<T>
 }
 
-/**
- * @param onEvent receives each event after it has been committed
- *
- * @param operator see `recordEvents`
- */
-export function createAudit({ kysely }: Engine, onEvent?: (line: AuditLine) => void, operator = {}): Audit {
+/** See `StoreOptions`. */
+export interface AuditOptions {
+  onEvent?: ((line: AuditLine) => void) | undefined
+  operator?: Record<string, string> | undefined
+  signInEvery?: number | undefined
+}
+
+export function createAudit({ kysely }: Engine, { onEvent, operator, signInEvery = 0 }: AuditOptions): Audit {
   return {
     async transaction(by, work) {
       const lines: AuditLine[] = []
       const done = await kysely.transaction().execute((db) =>
         runInTransaction(async () => {
-          await checkActor(db, by)
+          if (by.kind === 'user') await checkUser(db, by, signInEvery)
           return work(new Change(db, by, lines, operator))
         }),
       )
-      for (const line of lines) onEvent?.(line)
+      for (const line of lines) report(onEvent, line)
       return done
     },
   }
 }
 
-/** Checks that the session or the token of who acts is still valid. @throws ServiceError */
-async function checkActor(db: Queries, by: Actor): Promise<void> {
-  if (by.kind !== 'user') return
-  const user = db
-    .selectFrom('users')
-    .select('users.id')
-    .where('users.id', '=', by.user.id)
-    .where('users.locked_at', 'is', null)
-  if (by.session !== undefined) {
-    const session = user
-      .innerJoin('sessions', 'sessions.user_id', 'users.id')
-      .where('sessions.hash', '=', by.session)
-      .where((eb) => eb.not(hasEnded(nowInSeconds())))
-    if (!(await session.executeTakeFirst())) throw new ServiceError('session_ended')
-  }
-  if (by.token !== undefined) {
-    const token = user
-      .innerJoin('tokens', 'tokens.user_id', 'users.id')
-      .where('tokens.id', '=', by.token.id)
-      .where((eb) => eb.or([eb('tokens.expires_at', 'is', null), eb('tokens.expires_at', '>', Date.now())]))
-    if (!(await token.executeTakeFirst())) throw new ServiceError('credential_unknown')
+/** Passes on an event of a change that is committed, whatever becomes of that. */
+function report(onEvent: AuditOptions['onEvent'], line: AuditLine): void {
+  try {
+    onEvent?.(line)
+  } catch (error) {
+    process.emitWarning(`an audit event was stored, but not logged: ${error}`)
   }
 }
 

@@ -5,9 +5,9 @@ import { truncate } from '../../util/truncate.ts'
 import { INSERTED_ROWS } from '../steps.ts'
 import type { Queries, Tables } from '../tables.ts'
 import {
-  type Actor,
   type AuditEvent,
   type AuditLine,
+  type Author,
   BACKUP,
   type NamedRepository,
   type PushedAs,
@@ -33,7 +33,7 @@ const MAX_DETAILS = 32 * 1024
  */
 export async function recordEvents(
   db: Transaction<Tables>,
-  by: Actor,
+  by: Author,
   events: readonly AuditEvent[],
   operator = {},
 ): Promise<AuditLine[]> {
@@ -48,7 +48,7 @@ export async function recordEvents(
   return lines
 }
 
-function rowOf(by: Actor, event: AuditEvent, operator: object): Omit<Row, 'id'> {
+function rowOf(by: Author, event: AuditEvent, operator: object): Omit<Row, 'id'> {
   const { action } = event
   const subject = 'subject' in event ? event.subject : undefined
   const user = by.kind === 'user' ? by.user : subject

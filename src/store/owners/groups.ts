@@ -1,6 +1,7 @@
 import { isOwnerName, nameKey, OWNER_NAME_RULE } from '../../domain/names.ts'
 import type { Permission } from '../../domain/permissions.ts'
 import { AlreadyExists, Refusal } from '../../domain/refusal.ts'
+import type { Administrator } from '../audit/audit.ts'
 import type { Change } from '../audit/change.ts'
 import type { Engine } from '../engine.ts'
 import type { Queries } from '../tables.ts'
@@ -69,7 +70,7 @@ export function createGroupStore({ kysely }: Engine) {
  *
  * @throws AlreadyExists if the name is taken; Refusal if it is invalid
  */
-async function createGroup(change: Change, name: string): Promise<void> {
+async function createGroup(change: Change<Administrator>, name: string): Promise<void> {
   if (!isOwnerName(name)) throw new Refusal(`"${name}" is not a valid group name: ${OWNER_NAME_RULE}`)
   if (await isUser(change.db, name)) throw new AlreadyExists(`there is already a user "${name}"`)
   const owner = await insertOwner(change, name)
@@ -83,7 +84,7 @@ async function createGroup(change: Change, name: string): Promise<void> {
  * @returns the members it had
  * @throws Refusal if there is none, or while it owns repositories
  */
-async function deleteGroup(change: Change, name: string): Promise<Member[]> {
+async function deleteGroup(change: Change<Administrator>, name: string): Promise<Member[]> {
   const { db } = change
   const group = await lockGroup(change, name)
   if (await ownsRepositories(db, group.id))

@@ -1,6 +1,7 @@
 import { isName, isOwnerName, NAME_RULE, nameKey, OWNER_NAME_RULE } from '../../domain/names.ts'
 import { Refusal } from '../../domain/refusal.ts'
 import { administeredRepository, checkOwnerAdmin, type RepositoryName } from '../access/administration.ts'
+import type { Person } from '../audit/audit.ts'
 import type { Change } from '../audit/change.ts'
 import { ensureOwners, lockOwners, type Owner } from '../owners/owners.ts'
 import { MOVE_STEP } from '../steps.ts'
@@ -29,7 +30,7 @@ interface Name {
  * differs
  */
 export async function rename(
-  change: Change,
+  change: Change<Person>,
   from: RepositoryName,
   to: Name,
 ): Promise<Name & { isReserved: boolean }> {

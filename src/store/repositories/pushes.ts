@@ -1,6 +1,6 @@
 import { sql, type Transaction } from 'kysely'
 import { nameKey } from '../../domain/names.ts'
-import type { Actor, AuditEvent, NamedRepository, PushDetails, Pusher, RefUpdate } from '../audit/audit.ts'
+import type { AuditEvent, NamedRepository, PushDetails, Pusher, RefUpdate } from '../audit/audit.ts'
 import type { Audit } from '../audit/change.ts'
 import { decodeName, MAX_UPDATES, pushedRepository, readDetails, recordEvents } from '../audit/event-rows.ts'
 import type { Engine } from '../engine.ts'
@@ -72,8 +72,7 @@ export function createPushStore(engine: Engine, repositories: string, audit: Aud
   /** Returns whether the push was open. */
   function settle(id: number, pusher: Pusher, outcome: PushOutcome): Promise<boolean> {
     // Recorded whatever has become of the token since then: the push was made.
-    const client: Actor = { kind: 'anonymous', address: pusher.by.address }
-    return audit.transaction(client, async (change) => {
+    return audit.transaction({ kind: 'server' }, async (change) => {
       const { db } = change
       const [open] = await db
         .deleteFrom('push_intents')

@@ -12,7 +12,7 @@ import {
   type RepositoryName,
 } from '../access/administration.ts'
 import type { ReadableRepository } from '../access/readable-repositories.ts'
-import type { AuditEvent } from '../audit/audit.ts'
+import type { Administrator, AuditEvent, Person } from '../audit/audit.ts'
 import type { Change, Transact } from '../audit/change.ts'
 import { deleteMostChildren } from '../delete-children.ts'
 import type { Engine } from '../engine.ts'
@@ -84,7 +84,7 @@ function changesOf(folder: string) {
    * @throws ServiceError as `checkOwnerAdmin`
    */
   async function createAll(
-    change: Change,
+    change: Change<Person>,
     wanted: readonly NewRepository[],
     place?: (places: readonly string[]) => Promise<void>,
   ): Promise<Repository[]> {
@@ -122,7 +122,7 @@ function changesOf(folder: string) {
 
     /** Creates one, as `createAll`. */
     async create(
-      change: Change,
+      change: Change<Person>,
       wanted: NewRepository,
       place?: (path: string) => Promise<void>,
     ): Promise<Repository> {
@@ -135,7 +135,7 @@ function changesOf(folder: string) {
      * Records that the accounts that can write the configuration of an imported repository are
      * trusted.
      */
-    async trustOwner(change: Change, id: number): Promise<void> {
+    async trustOwner(change: Change<Administrator>, id: number): Promise<void> {
       const row = await change.db
         .updateTable('repositories')
         .set({ trust_owner: OWNER_TRUST.trusted })
@@ -154,7 +154,7 @@ function changesOf(folder: string) {
      * @throws as `administeredRepository`
      */
     async setDefaultBranch(
-      change: Change,
+      change: Change<Person>,
       repository: RepositoryName,
       names: { from: string | null; to: string },
       apply: () => Promise<void>,
@@ -178,7 +178,7 @@ function changesOf(folder: string) {
      *
      * @throws as `administeredRepository`
      */
-    async delete(transact: Transact, repository: RepositoryName): Promise<Repository> {
+    async delete(transact: Transact<Person>, repository: RepositoryName): Promise<Repository> {
       const { id } = await transact((change) => administeredRepository(change, repository))
       for (const children of [
         { table: 'statuses', parent: 'repository_id', order: 'sha' },
@@ -204,7 +204,7 @@ function changesOf(folder: string) {
      * @throws Refusal if it is something else; as `administeredRepository`
      */
     async setVisibility(
-      change: Change,
+      change: Change<Person>,
       repository: RepositoryName,
       visibility: Visibility,
       expected?: string,
@@ -228,7 +228,7 @@ function changesOf(folder: string) {
  *
  * @throws as `createAll`
  */
-async function ownersOf(change: Change, wanted: readonly NewRepository[]): Promise<Owners> {
+async function ownersOf(change: Change<Person>, wanted: readonly NewRepository[]): Promise<Owners> {
   const isAdministrator = change.by.kind === 'administrator'
   const names = wanted.map(({ owner }) => owner)
   const owners = await (isAdministrator ? ensureOwners : lockOwners)(change, names)

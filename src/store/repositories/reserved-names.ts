@@ -3,6 +3,7 @@ import { AlreadyExists, Refusal } from '../../domain/refusal.ts'
 import { chunksOf } from '../../util/lists.ts'
 import { accessRules, ofCollaborator, ofMember } from '../access/access-rules.ts'
 import { checkOwnerAdmin, type RepositoryName } from '../access/administration.ts'
+import type { Person } from '../audit/audit.ts'
 import type { Change } from '../audit/change.ts'
 import type { Engine } from '../engine.ts'
 import { lockOwner, type Owner } from '../owners/owners.ts'
@@ -68,7 +69,7 @@ export function createReservedNames({ kysely }: Engine) {
  *
  * @throws Refusal if it is not reserved; ServiceError as `checkOwnerAdmin`
  */
-async function releaseName(change: Change, { owner, name }: RepositoryName): Promise<void> {
+async function releaseName(change: Change<Person>, { owner, name }: RepositoryName): Promise<void> {
   const row = isOwnerName(owner) ? await lockOwner(change, owner) : undefined
   await checkOwnerAdmin(change, row?.id ?? -1)
   const released = await change.db

@@ -11,7 +11,7 @@ import {
 import { Refusal } from '../../domain/refusal.ts'
 import { memoizeByObject } from '../../util/memoize.ts'
 import { administeredRepository, namedAs, type RepositoryName } from '../access/administration.ts'
-import type { AuditEvent, Pusher, RefUpdate } from '../audit/audit.ts'
+import type { AuditEvent, Person, Pusher, RefUpdate } from '../audit/audit.ts'
 import type { Audit, Change } from '../audit/change.ts'
 import { decodeName, MAX_UPDATES, pushedRepository } from '../audit/event-rows.ts'
 import type { Engine } from '../engine.ts'
@@ -108,7 +108,7 @@ export function createRuleStore(engine: Engine, audit: Audit) {
  * `administeredRepository`
  */
 async function setRule(
-  change: Change,
+  change: Change<Person>,
   repository: RepositoryName,
   rule: RefRule,
   expected?: string,
@@ -156,7 +156,7 @@ async function setRule(
 
 /** Removes a rule. Throws as `setRule`, and Refusal if no rule has the pattern. */
 async function removeRule(
-  change: Change,
+  change: Change<Person>,
   repository: RepositoryName,
   refPattern: string,
   expected?: string,

@@ -1,5 +1,6 @@
 import { Refusal } from '../../domain/refusal.ts'
 import { ServiceError } from '../../errors.ts'
+import type { Administrator } from '../audit/audit.ts'
 import type { Change } from '../audit/change.ts'
 import { repositoryNameOf } from '../audit/event-rows.ts'
 import { type Engine, ForeignKeyViolation } from '../engine.ts'
@@ -169,7 +170,7 @@ export function createStatusStore(engine: Engine, maxContexts: number) {
  * @throws Refusal if nothing was reported for the context
  */
 async function deleteStatus(
-  change: Change,
+  change: Change<Administrator>,
   { repositoryId, sha }: CommitKey,
   context: string,
 ): Promise<void> {

@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteGenericInterface } from 'fastify'
 import { Refusal } from '../../domain/refusal.ts'
 import { ServiceError } from '../../errors.ts'
+import type { SignedIn } from '../../store/audit/audit.ts'
 import type { Transact } from '../../store/audit/change.ts'
 import { requireSignIn, type SessionAuth, sessionOf, signInPath } from '../session/session-auth.ts'
 import { formOf } from './query.ts'
@@ -48,7 +49,7 @@ interface Sent<Route extends RouteGenericInterface, Subject> {
   form: URLSearchParams
   subject: Subject
   /** Changes something for who has sent it, unless the session has ended meanwhile. */
-  transact: Transact
+  transact: Transact<SignedIn>
 }
 
 /** What a form has led to: another page, with a sentence about what was done; or its own page. */

@@ -7,7 +7,7 @@ import { insteadOf, ServiceError } from '../../errors.ts'
 import type { SessionClient, SessionUser } from '../../store/accounts/sessions.ts'
 import type { User } from '../../store/accounts/user-rows.ts'
 import type { PasswordChange } from '../../store/accounts/users.ts'
-import type { Actor } from '../../store/audit/audit.ts'
+import type { SignedIn } from '../../store/audit/audit.ts'
 import type { Transact } from '../../store/audit/change.ts'
 import type { Store } from '../../store/store.ts'
 
@@ -60,10 +60,10 @@ export function createSessionAuth({ audit, sessions, users }: Pick<Store, 'audit
   }
 
   /** Returns a function that changes something for the user who sends the request. */
-  const transact = (request: FastifyRequest): Transact => {
-    const by = actorOf(request)
-    return (work) => audit.transaction(by, work)
-  }
+  const transact =
+    (request: FastifyRequest): Transact<SignedIn> =>
+    async (work) =>
+      audit.transaction(signedIn(request), work)
 
   return {
     transact,
@@ -152,7 +152,7 @@ export function createSessionAuth({ audit, sessions, users }: Pick<Store, 'audit
     ): Promise<PasswordChange | null> {
       const secret = createSecret()
       const ended = await transact(request)((change) =>
-        users.setPassword(change, user, passwordHash, hash(secret)),
+        users.setOwnPassword(change, user, passwordHash, hash(secret)),
       )
       if (ended) {
         cookie.set(request, reply, secret)
@@ -192,11 +192,11 @@ function returnPath({ method, url }: FastifyRequest): string {
   return method === 'GET' || method === 'HEAD' ? url : '/'
 }
 
-/** Returns who acts by sending the request. */
-function actorOf(request: FastifyRequest): Actor {
-  const { address } = request.client
+/** Returns who acts by sending the request. @throws ServiceError if nobody is signed in */
+function signedIn(request: FastifyRequest): SignedIn {
   const { user, hash: session } = sessionOf(request)
-  return user ? { kind: 'user', user, address, session } : { kind: 'anonymous', address }
+  if (!user || session === undefined) throw new ServiceError('session_ended')
+  return { kind: 'user', user, address: request.client.address, session }
 }
 
 /** Returns a hook that sends anonymous users to the sign-in page. @param path to return to */

@@ -33,7 +33,12 @@ export function createPush(
   commands: RefUpdate[],
   presence: Presence | null = null,
 ): Push {
-  const by = { kind: 'user', user: { id: 1, name: 'ann' }, address: '192.0.2.1' } as const
+  const by = {
+    kind: 'user',
+    user: { id: 1, name: 'ann' },
+    token: { id: 'f00d', name: 'CI' },
+    address: '192.0.2.1',
+  } as const
   const pusher: Pusher = { by, repositoryId: repository.id, repositoryName: 'owner/demo' }
   return new Push({
     store,

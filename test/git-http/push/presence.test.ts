@@ -68,7 +68,12 @@ async function prepare(t: Test) {
   await recorder.close()
   const push = async (repositoryId: number, ref: string, id: string, by: string | null) => {
     const pusher: Pusher = {
-      by: { kind: 'user', user: { id: 1, name: 'ann' }, address: '192.0.2.1' },
+      by: {
+        kind: 'user',
+        user: { id: 1, name: 'ann' },
+        token: { id: 'f00d', name: 'CI' },
+        address: '192.0.2.1',
+      },
       repositoryId,
       repositoryName: 'owner/demo',
     }

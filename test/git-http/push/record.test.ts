@@ -15,7 +15,7 @@ import { databases, openTestStore, sqlite } from '../../helpers/databases.ts'
 import { listPushes } from '../../helpers/events.ts'
 import { git, replaceGit } from '../../helpers/git.ts'
 import { startInstance } from '../../helpers/instance.ts'
-import { addRepository } from '../../helpers/records.ts'
+import { addRepository, addToken } from '../../helpers/records.ts'
 import { startServer } from '../../helpers/server.ts'
 import { until } from '../../helpers/until.ts'
 import { basic } from '../client.ts'
@@ -139,7 +139,8 @@ t.test('who pushed is not told a name that the repository got meanwhile', async 
   const admin = asAdministrator(store)
   const { id: userId } = await admin.users.create('ann')
   const user = { id: userId, name: 'ann' }
-  const by = { kind: 'user', user, address: '192.0.2.1' } as const
+  const { id: tokenId } = await addToken(store, userId)
+  const by = { kind: 'user', user, token: { id: tokenId, name: 'CI' }, address: '192.0.2.1' } as const
   const pusher: Pusher = { by, repositoryId: id, repositoryName: 'Owner/demo' }
   const move = { ref: 'refs/heads/main', old: NONE, new: commits[0] ?? '' }
   const push = await store.pushes.open(pusher, [move])
@@ -158,6 +159,7 @@ t.test('who pushed is not told a name that the repository got meanwhile', async 
     'push Owner/demo',
     'push owner/demo',
     'rule.bypassed Owner/demo',
+    'token.created test',
     'user.created ann',
   ])
   t.notMatch(JSON.stringify(shown), /secret/)
@@ -378,7 +380,12 @@ t.test('a git that does not answer holds up neither other events nor the stop of
   const { store } = await openTestStore(t, sqlite)
   const repository = await addRepository(store, 'owner/demo')
   const { path, id: repositoryId, commits } = repository
-  const by = { kind: 'user', user: { id: 1, name: 'ann' }, address: '192.0.2.1' } as const
+  const by = {
+    kind: 'user',
+    user: { id: 1, name: 'ann' },
+    token: { id: 'f00d', name: 'CI' },
+    address: '192.0.2.1',
+  } as const
   const pusher: Pusher = { by, repositoryId, repositoryName: 'owner/demo' }
   const update = { ref: 'refs/heads/main', old: NONE, new: commits[0] ?? '' }
   const { timeout } = AbortSignal

@@ -92,9 +92,9 @@ export async function accountPages(
     ...form,
     find: async (request: FastifyRequest<SessionRoute>) => userOf(request),
     refused: () => ({}),
-    async submit({ request, subject: user, transact }) {
+    async submit({ request, transact }) {
       // One that has ended meanwhile is the desired result.
-      await transact((change) => store.sessions.end(change, user, request.params.id))
+      await transact((change) => store.sessions.endOwn(change, request.params.id))
       return { path: PATH }
     },
   })
@@ -102,8 +102,8 @@ export async function accountPages(
   pages.form('/settings/account/sessions/end-others', {
     ...form,
     refused: () => ({}),
-    async submit({ request, subject: user, transact }) {
-      await transact((change) => store.sessions.endAll(change, user, sessionOf(request).hash))
+    async submit({ transact }) {
+      await transact((change) => store.sessions.endOthers(change))
       return { path: PATH }
     },
   })

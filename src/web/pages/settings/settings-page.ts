@@ -4,6 +4,7 @@ import { insteadOf, Unavailable } from '../../../errors.ts'
 import { chooseDefaultBranch, deleteRepository } from '../../../git/manage.ts'
 import { isBranchName } from '../../../git/refs/read-refs.ts'
 import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
+import type { SignedIn } from '../../../store/audit/audit.ts'
 import type { Transact } from '../../../store/audit/change.ts'
 import { VISIBILITIES } from '../../../store/tables.ts'
 import { createAdministeredFinder, settingsPath } from '../../parts/administration.ts'
@@ -47,7 +48,7 @@ export async function settingsPage(pages: Pages, context: PageContext): Promise<
 
   /** Makes one change. @returns the page that comes next @throws Refusal */
   async function apply(
-    transact: Transact,
+    transact: Transact<SignedIn>,
     repository: ReadableRepository,
     form: URLSearchParams,
   ): Promise<{ path: string; text: string }> {

@@ -102,13 +102,15 @@ export async function tokenPages(
       const { form } = readTokenForm(fields, Date.now(), [], tokenMaxLifetime)
       return { form: { ...form, errors: { name: problem } } }
     },
-    async submit({ request, form: fields, subject: user, transact }) {
+    async submit({ request, form: fields, transact }) {
       const repositories = await choicesOf(request, await subjectOf(request))
       const { form, expiresAt, limits } = readTokenForm(fields, Date.now(), repositories, tokenMaxLifetime)
       if (Object.keys(form.errors).length > 0) return { refused: { form } }
       const granted = form.repoScope ? [scopes.repo] : []
-      const token = { userId: user.id, name: form.name, scopes: granted, expiresAt, limits }
-      const { secret } = await transact((change) => issueToken(change, store.tokens, token))
+      const token = { name: form.name, scopes: granted, expiresAt, limits }
+      const { secret } = await issueToken(token, (token) =>
+        transact((change) => store.tokens.createOwn(change, token)),
+      )
       const example = await exampleFor(request, repositories, limits, secret)
       const [only, ...others] = repositories.filter(({ id }) => limits.repositories?.includes(id))
       const repository = only && others.length === 0 ? `${only.owner}/${only.name}` : ''
