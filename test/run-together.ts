@@ -1,6 +1,7 @@
 import { registerHooks } from 'node:module'
 import { pathToFileURL } from 'node:url'
 import type { Test } from 'tap'
+import { measureTest } from './times.ts'
 
 /**
  * Runs the test files given as arguments one after the other in this process, since starting one
@@ -33,6 +34,7 @@ for (const file of paths) {
   t.test(file, async (test) => {
     // The limit is that of a file, and its time begins now.
     t.setTimeout(Number(process.env.TAP_TIMEOUT) * 1000)
+    test.teardown(measureTest(file, process.env.TEST_TIMES ?? '/dev/null'))
     const url = pathToFileURL(file).href
     files.set(url, test)
     await import(url)

@@ -1,15 +1,16 @@
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { globSync, rmSync } from 'node:fs'
+import { globSync, rmSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { createFastFolder } from './helpers/fast-folder.ts'
 import { prepareDatabases } from './helpers/prepare-databases.ts'
 import { minimalEnvironment } from './helpers/process.ts'
 import { failuresOf } from './helpers/tap-failures.ts'
+import { dearestFiles, readTimes, rememberTimes } from './times.ts'
 
 /**
  * Runs all tests, or the files given as arguments, with tap. A failed run ends with its failures,
- * and what the compiler finds. The last line is `N passed, N failed, N skipped`, counted from tap's
+ * and what the compiler finds; any with the files that took longest. The last line is `N passed, N failed, N skipped`, counted from tap's
  * output. A run without a passed test fails.
  */
 const root = resolve(import.meta.dirname, '..')
@@ -27,11 +28,13 @@ process.on('exit', () => rmSync(folder, { recursive: true, force: true }))
 process.env.TMPDIR = folder
 // Compiles each module once for all test files and the programs that they start.
 process.env.NODE_COMPILE_CACHE = join(folder, 'compile-cache')
+const timesFile = join(folder, 'times')
+writeFileSync(timesFile, '')
 await fillCompileCache()
 const databases = await prepareDatabases()
 const tap = spawn(process.execPath, [join(import.meta.dirname, 'run-files.ts'), ...files], {
   cwd: root,
-  env: { ...process.env, ...databases.environment, TAP_TIMEOUT: String(TIME_LIMIT) },
+  env: { ...process.env, ...databases.environment, TAP_TIMEOUT: String(TIME_LIMIT), TEST_TIMES: timesFile },
   stdio: ['ignore', 'pipe', 'pipe'],
 })
 // A signal stops tap; its `close` handler then removes the databases.
@@ -59,6 +62,9 @@ tap.on('close', async (code) => {
     const types = await compilerErrors()
     if (types !== '') process.stdout.write(`Warning: types do not compile:\n${types}\n`)
   }
+  const times = readTimes(timesFile)
+  rememberTimes(times)
+  process.stdout.write(`\n${dearestFiles(times).join('\n')}\n\n`)
   process.stdout.write(`${passed} passed, ${failed} failed, ${skipped} skipped\n`)
   process.exitCode = isGood ? 0 : 1
   await databases.remove()

@@ -1,0 +1,83 @@
+import { appendFileSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { dirname, resolve } from 'node:path'
+
+/** What a test file took, in seconds. */
+export interface TestTimes {
+  file: string
+  /** Of all cores, for its process and those that it started and that ended. */
+  cpu: number
+  wall: number
+}
+
+const CACHE = resolve(import.meta.dirname, '../node_modules/.cache/test-times.json')
+/** Bytes of a test file that take about a second. */
+const BYTES_PER_SECOND = 1_400
+/** Where Linux has the times of a process. */
+const STAT = '/proc/self/stat'
+/** Ticks in which Linux counts the time of ended processes. */
+const TICKS_PER_SECOND = 100
+
+/** Starts to measure, and returns a function that adds what was measured to a list of times. */
+export function measureTest(file: string, list: string): () => void {
+  const [cpuBefore, wallBefore] = [cpuSeconds(), performance.now()]
+  return () => {
+    const cpu = cpuSeconds() - cpuBefore
+    const times: TestTimes = { file, cpu, wall: (performance.now() - wallBefore) / 1000 }
+    appendFileSync(list, `${JSON.stringify(times)}\n`)
+  }
+}
+
+/** Returns the times of a list. */
+export function readTimes(list: string): TestTimes[] {
+  const lines = readFileSync(list, 'utf8').split('\n').slice(0, -1)
+  return lines.map((line) => JSON.parse(line))
+}
+
+/** Remembers times for the order of the next run. */
+export function rememberTimes(times: readonly TestTimes[]): void {
+  const latest = times.map(({ file, wall }) => [file, wall])
+  const seconds = { ...rememberedSeconds(), ...Object.fromEntries(latest) }
+  mkdirSync(dirname(CACHE), { recursive: true })
+  writeFileSync(CACHE, JSON.stringify(seconds))
+}
+
+/** Returns about how many seconds files take: as in their latest run here, or else by their size. */
+export function expectedSeconds(files: readonly string[]): Map<string, number> {
+  const known = rememberedSeconds()
+  return new Map(files.map((file) => [file, known[file] ?? statSync(file).size / BYTES_PER_SECOND]))
+}
+
+/** Returns lines about the ten files that took most CPU, and the ten that waited longest. */
+export function dearestFiles(times: readonly TestTimes[]): string[] {
+  const list = (title: string, cost: (times: TestTimes) => number) => [
+    title,
+    ...times
+      .map((times) => ({ file: times.file, seconds: cost(times) }))
+      .sort((a, b) => b.seconds - a.seconds)
+      .slice(0, 10)
+      .map(({ file, seconds }) => `${seconds.toFixed(1).padStart(7)} s  ${file}`),
+  ]
+  return [
+    ...list('Most CPU:', ({ cpu }) => cpu),
+    ...list('Longest waits, for timers, databases, disks or a free core:', ({ wall, cpu }) => wall - cpu),
+  ]
+}
+
+/** Returns the seconds of files in their latest runs here; none if there were none. */
+function rememberedSeconds(): Record<string, number> {
+  try {
+    return JSON.parse(readFileSync(CACHE, 'utf8'))
+  } catch {
+    return {}
+  }
+}
+
+/** Returns the seconds of all cores that this process and its ended children have taken. */
+function cpuSeconds(): number {
+  const { user, system } = process.cpuUsage()
+  const stat = existsSync(STAT) ? readFileSync(STAT, 'utf8') : ''
+  // Fields 16 and 17, after the name of the program (proc_pid_stat(5)).
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+  const ofChildren = Number(fields[13] ?? 0) + Number(fields[14] ?? 0)
+  return (user + system) / 1e6 + ofChildren / TICKS_PER_SECOND
+}
