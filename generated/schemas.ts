@@ -126,7 +126,7 @@ export const schemas = {
       },
       "claim": {
         "type": "integer",
-        "description": "Seconds for which the run claims the check, unless it reports again: the report is stored only where it takes the\ncheck from no other run. Requires `run`.\n",
+        "description": "Seconds for which the run claims the check: the report is stored only where it takes the check from no other run.\nRequires `run`.\n",
         "minimum": 10,
         "maximum": 3600,
         "examples": [

@@ -45,6 +45,10 @@ t.test('examples of errors equal the messages of the server', async (t) => {
   const ofRun = (state: string, run: string, elapsed = 0) =>
     server.report('acme/rocket', sha, { state, context: 'runs', run, elapsed }, token)
   await ofRun('success', 'newer')
+  const claim = (context: string, state: string, run: string) =>
+    server.report('acme/rocket', sha, { state, context, run, claim: 300 }, token)
+  await claim('held', 'pending', '5f0c2a9e')
+  await server.report('acme/rocket', sha, { state: 'pending', context: 'asked' }, token)
   git(repository.path, 'update-ref', 'refs/heads/docs', sha)
   const report = `/api/v1/repos/acme/rocket/statuses/${sha}`
   await rename(away.path, `${away.path}.away`)
@@ -66,6 +70,9 @@ t.test('examples of errors equal the messages of the server', async (t) => {
     notOnBranch: server.call('GET', `/api/v1/repos/acme/rocket/last-passed?branch=main&after=${exampleSha}`),
     superseded: ofRun('success', 'older', 60_000),
     late: ofRun('pending', 'newer'),
+    claimed: claim('held', 'pending', 'other'),
+    ended: claim('runs', 'pending', 'other'),
+    requested: claim('asked', 'success', 'other'),
     tooLarge: server.call('POST', report, { token, body: ' '.repeat(16_385) }),
     wrongType: server.call('POST', report, { token, headers, body: '{}' }),
     tooLong: server.report('acme/rocket', sha, { ...good, context: 'x'.repeat(261) }, token),
@@ -108,7 +115,7 @@ t.test('examples of successes are answers of the server, and links lead on', asy
   const [sha = '', other = ''] = repository.commits
   const token = await server.createToken('acme')
   const [report, , verdict] = operations
-  const { started, passed, shortest } = exampleValues(object(report?.requestBody, 'the body'))
+  const { started, passed, claim, shortest } = exampleValues(object(report?.requestBody, 'the body'))
   const send = (body: unknown) => server.report(name, sha, body, token)
   const decide = async (commit: string, ...required: string[]) => {
     const query = required.map((pattern) => `require=${encodeURIComponent(pattern)}`).join('&')
@@ -127,6 +134,11 @@ t.test('examples of successes are answers of the server, and links lead on', asy
     'listStatuses pending': (await server.read(name, sha)).json,
     'listStatuses unreported': (await server.read(name, other)).json,
   }
+  await setTimeout(1_001)
+  const claimed = await server.report(name, other, claim, token)
+  await asAdministrator(server.store).statuses.delete({ repositoryId: repository.id, sha: other }, 'ci')
+  // In the examples there is one commit.
+  answers['reportStatus claimed'] = { ...claimed.json, sha }
   await send({ state: 'success', context: 'ci/lint' })
   const { require } = parameterExamples(verdict?.parameters)
   answers['getVerdict missing'] = await decide(sha, ...list(require).map(String))
@@ -151,6 +163,11 @@ t.test('examples of successes are answers of the server, and links lead on', asy
   // In the examples there is one commit, whose id is given.
   answers['listBranches last'] = JSON.parse(
     JSON.stringify(await ask('branches?limit=1&after=main')).replace(plain, sha),
+  )
+  await server.report(name, sha, claim, token)
+  answers['listAwaiting first'] = await ask('awaiting?context=ci&limit=1')
+  answers['listAwaiting last'] = JSON.parse(
+    JSON.stringify(await ask('awaiting?context=ci&limit=1&after=main')).replace(plain, sha),
   )
 
   const examples = operations.flatMap(({ id, responses }) =>

@@ -8,6 +8,7 @@ import { contractFile } from '../helpers/contract.ts'
 import { sqlite } from '../helpers/databases.ts'
 import { git, gitWith, importCommits, importGraph } from '../helpers/git.ts'
 import { createAccount, openPageClient } from '../helpers/page-client.ts'
+import { passTime } from '../helpers/pass-time.ts'
 import { startServer } from '../helpers/server.ts'
 import { isObject, type Json } from './json.ts'
 import { readDocument } from './spec.ts'
@@ -55,12 +56,13 @@ const EXPLANATIONS: readonly string[] = [
   '9. A branch or commit that is not in the repository: `404`.',
   'A new context on a commit that already has as many contexts as this server allows (1,000 unless configured otherwise): `422`.',
   'A branch without required checks, whose last passed commit is asked for: `422`.',
-  'A report of a superseded run, or one that arrived too late: `409`.',
+  'A report of a superseded run, one that arrived too late, or a claim that the stored status excludes: `409`.',
   'Some can occur for any request:',
   'Responses may gain fields: ignore those that you do not know.',
   'The clients of openapi-generator do so with its option `disallowAdditionalPropertiesIfNotPresent=false`.',
   'Reports can arrive late, twice or in another order than they were sent.',
   'What remains: the server knows only the run whose report is stored, so a report that is delivered late can replace that of another run if these runs began within 5 seconds of each other, or if its delivery took longer than the time between them, which makes its run look younger than it is.',
+  'So can a request for another run be lost to a claim and a result of a finished run that are both delivered twice, and minutes late.',
   'A run that began 4 minutes ago has failed',
   'The shortest report, for the context `default`',
   'All statuses of the same commit.',
@@ -106,8 +108,10 @@ const EXPLANATIONS: readonly string[] = [
   'Missing commit',
   'Missing branch',
   'A commit that is no longer on the branch',
-  'Do not repeat it.',
+  'Do not repeat it, unless it is a claim: then ask again after `Retry-After`.',
   'A `pending` that arrived after the result of its run',
+  'A claim, while another run has the check',
+  'A claim of a run that began before another one was asked for',
   'A field that is too long',
   'Repeat the request after `Retry-After`; that is always safe.',
 ]
@@ -209,7 +213,7 @@ t.test('what the prose of the contract promises in these words is what the serve
     [
       [
         "A report with `run` says which run of the check it belongs to, and its `elapsed` when that run began: the server's clock minus `elapsed`. Such a report gets `409` and changes nothing if the stored status was reported - by the same run and is a result, while this report is `pending`: it arrived too late; - by another run that began more than 5 seconds after this one: this run is superseded. In all other cases it replaces the stored status.",
-        'Conflict: The report changed nothing: a newer run has reported the context, or the report is a `pending` of a run whose result is stored.',
+        'Conflict: The report changed nothing: a newer run has reported the context, the report is a `pending` of a run whose result is stored, or its `claim` is excluded by what is stored.',
         'StatusReport.run: Tells the runs of the check apart: any text that the reports of one run have in common, and those of others do not. It is not part of the status.',
       ],
       await Promise.all([
@@ -958,6 +962,190 @@ t.test('so is what is said about branches', async (t) => {
       [first.json.left_out, last.json.left_out],
       [2, 2],
     ],
+  ])
+})
+
+t.test('so is what is said about claims, and about branches that wait', async (t) => {
+  const server = await startServer(t)
+  const { path, commits } = await server.createRepository('acme/rocket', { commits: 302 })
+  let sequences = 0
+  const [sha = ''] = commits
+  const token = await server.createToken('acme')
+  const report = async (context: string, body: object) => {
+    const answer = await server.report('acme/rocket', sha, { context, ...body }, token)
+    const { error, claimed_until, updated_at } = answer.json
+    return { ...answer, error, claimed_until, updated_at, retryAfter: answer.headers.get('retry-after') }
+  }
+  /** Reports a new context, or lets seconds pass. Returns whether the last report was stored, and what is. */
+  const claims = async (
+    ...steps: (number | { state: string; run?: string; elapsed?: number; claim?: number })[]
+  ) => {
+    const context = `claim ${++sequences}`
+    let answer = 0
+    for (const step of steps)
+      if (typeof step === 'number') await passTime(server.store, step, context)
+      else answer = (await report(context, step)).status
+    const { json } = await server.read('acme/rocket', sha)
+    return [answer, json.statuses?.find((status) => status.context === context)?.state]
+  }
+  const claim = (run: string, seconds = 300, state = 'pending') => ({ run, claim: seconds, state })
+  await report('held', claim('a'))
+  await report('ended', { state: 'failure' })
+  await report('requested', { state: 'pending' })
+  const held = await report('held', claim('b'))
+  const renewed = await report('held', claim('a', 20))
+  const refused = [held, await report('ended', claim('b')), await report('requested', claim('b'))]
+  const superseded = await report('held', { state: 'success', run: 'c', elapsed: 60_000 })
+  const plain = await report('plain', { state: 'pending', run: 'a' })
+
+  const point = (branch: string, at: string | undefined) =>
+    git(path, 'update-ref', `refs/heads/${branch}`, at ?? '')
+  const ask = (query: string, headers = {}) =>
+    server.call('GET', `/api/v1/repos/acme/rocket/awaiting?${query}`, { headers })
+  const names = async (query: string) => (await ask(query)).json.branches?.map(({ name }) => name)
+  for (const [branch, index] of [
+    ['a', 1],
+    ['b', 2],
+    ['c', 3],
+  ] as const)
+    point(branch, commits[index])
+  const of = (index: number, context: string, state: string) =>
+    server.report('acme/rocket', commits[index] ?? '', { context, state }, token)
+  await of(1, 'ci', 'pending')
+  await of(2, 'ci', 'error')
+  await of(3, 'other', 'failure')
+  const first = await ask('context=ci&limit=1')
+  const etag = first.headers.get('etag') ?? ''
+  await of(1, 'other', 'success')
+  await of(3, 'more', 'pending')
+  const unchanged = await ask('context=ci&limit=1', { 'if-none-match': etag })
+  const all = await ask('context=ci')
+  const missing = await ask('')
+  for (const [index, commit] of commits.entries()) {
+    point(`m/${`${index}`.padStart(3, '0')}`, commit)
+    if (index < 300) await of(index, 'many', 'success')
+  }
+
+  prove(t, [
+    [
+      'A report with `claim` lets one of several workers run a check: it is stored only where it takes the check from no other. That is so if - the context has no status; - the stored status is of the same run: then it is decided as without `claim`, so a claim whose response was lost can be sent again; - both are `pending`, the stored one of another run, this run is not superseded, and the greater of the two `claim` has passed since the stored one was reported: what was reported without `claim` counts as 0 from the end of its second on; - both are `pending`, the stored one without `run`, which asks for another run: this run began after the second of that report, and is not the last one that claimed the context.',
+      [
+        await claims(claim('a')),
+        await claims(claim('a'), claim('a'), claim('a', 300, 'success')),
+        await claims(claim('a', 300, 'success'), claim('a')),
+        await claims(claim('a', 300), 280, claim('b', 10)),
+        await claims(claim('a', 300), 300, claim('b', 10)),
+        await claims(claim('a', 10), 280, claim('b', 300)),
+        await claims(claim('a', 10), 300, claim('b', 300)),
+        await claims(claim('a', 10), 300, { ...claim('b'), elapsed: 310_000 }),
+        await claims({ state: 'pending', run: 'a' }, 6, claim('b', 10)),
+        await claims({ state: 'pending', run: 'a' }, 11, claim('b', 10)),
+        await claims({ state: 'pending' }, 2, claim('b')),
+        await claims({ state: 'pending' }, 2, { ...claim('b'), elapsed: 4_000 }),
+        await claims(claim('a'), { state: 'pending' }, 2, claim('a')),
+      ],
+      [
+        [201, 'pending'],
+        [201, 'success'],
+        [409, 'success'],
+        [409, 'pending'],
+        [201, 'pending'],
+        [409, 'pending'],
+        [201, 'pending'],
+        [409, 'pending'],
+        [409, 'pending'],
+        [201, 'pending'],
+        [201, 'pending'],
+        [409, 'pending'],
+        [409, 'pending'],
+      ],
+    ],
+    [
+      [
+        'In all other cases it gets `409`, which changes nothing and says what is stored.',
+        'Every `409` over a `pending` carries `Retry-After`: 1, or the seconds until a claim ends.',
+        '1, or the seconds until a claim ends; only if the stored status is `pending`.',
+      ],
+      [
+        refused.map(({ status, error, retryAfter }) => [
+          status,
+          error?.replace(/ Nothing was changed\.$/, ''),
+          retryAfter?.replace(/^(?:29\d|300)$/, '300'),
+        ]),
+        superseded.retryAfter?.replace(/^1\d$/, '20'),
+      ],
+      [
+        [
+          [409, 'This context is "pending", by the run "a".', '300'],
+          [409, 'This context has a result, "failure".', undefined],
+          [409, 'This context is "pending", without a run: another run was asked for.', '1'],
+        ],
+        '20',
+      ],
+    ],
+    [
+      'So a result with `claim` is stored only over nothing or over its own run, and a worker that gets `409` no longer has the check.',
+      [
+        await claims(claim('a', 300, 'failure')),
+        await claims(claim('a'), claim('a', 300, 'failure')),
+        await claims(claim('a', 10), 60, claim('b', 10, 'failure')),
+        await claims(claim('a', 10), 60, claim('b', 10), claim('a', 10, 'failure')),
+      ],
+      [
+        [201, 'failure'],
+        [201, 'failure'],
+        [409, 'pending'],
+        [409, 'pending'],
+      ],
+    ],
+    [
+      [
+        'A claim lasts by the clock of the database.',
+        'Until when the claim holds, unless the run reports again: only in the response to a report with `claim`.',
+        'A worker claims a check for 5 minutes',
+        'Seconds for which the run claims the check: the report is stored only where it takes the check from no other run. Requires `run`.',
+      ],
+      [
+        Date.parse(renewed.claimed_until ?? '') - Date.parse(renewed.updated_at ?? ''),
+        plain.claimed_until,
+        (await report('x', { state: 'pending', claim: 300 })).error,
+      ],
+      [20_000, undefined, 'claim requires run, which is missing'],
+    ],
+    [
+      [
+        'Returns branches whose newest commit has no result of one context, in the order of the code points of their names: the context has not been reported on that commit, or is `pending`.',
+        'A branch whose newest commit has no result of the check.',
+        'The state of the check, which is `pending`; `null` if nothing has reported it.',
+      ],
+      all.json.branches,
+      [
+        { name: 'a', sha: commits[1], state: 'pending' },
+        { name: 'c', sha: commits[3], state: null },
+        { name: 'main', sha: commits.at(-1), state: null },
+      ],
+    ],
+    [
+      'Neither rules nor other contexts count, so the `ETag` stays the same while no branch moves and only these are reported.',
+      [unchanged.status, unchanged.body, unchanged.headers.get('link')],
+      [304, '', '<?context=ci&limit=1&after=a>; rel="next"'],
+    ],
+    [
+      [
+        'A request looks at 300 branches at most, so a page may be short or empty and still have a next one: go on while there is one.',
+        'A branch that is there and waits during all requests is on exactly one page, whatever is pushed meanwhile.',
+        'The first page of one branch, whose check is running',
+        'Ask which branches wait for a check, for example to run it:',
+      ],
+      [
+        (await ask('context=many&match=m/*')).json,
+        await names('context=many&match=m/*&after=m/299'),
+        await names('context=many&match=m/*&after=m/300'),
+      ],
+      [{ branches: [], next: 'm/299', left_out: 0, truncated: false }, ['m/300', 'm/301'], ['m/301']],
+    ],
+    ['A claim after a result', refused[1]?.status, 409],
+    ['context: The check.', [missing.status, missing.json.error], [422, 'context is missing; it is required']],
   ])
 })
 

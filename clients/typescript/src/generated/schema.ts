@@ -38,9 +38,9 @@ export interface paths {
          *     - both are `pending`, the stored one without `run`, which asks for another run: this run began after the second of
          *       that report, and is not the last one that claimed the context.
          *
-         *     In all other cases it gets `409`, which says what is stored. So a result with `claim` is stored only over nothing or
-         *     over its own run, and a worker that gets `409` has lost the check. The time of a claim is that of the database, in
-         *     milliseconds. Every `409` over a `pending` carries `Retry-After`: the seconds until a claim ends, otherwise 1.
+         *     In all other cases it gets `409`, which changes nothing and says what is stored. So a result with `claim` is stored
+         *     only over nothing or over its own run, and a worker that gets `409` no longer has the check. A claim lasts by the
+         *     clock of the database. Every `409` over a `pending` carries `Retry-After`: 1, or the seconds until a claim ends.
          *
          *     What remains: the server knows only the run whose report is stored, so a report that is delivered late can replace
          *     that of another run if these runs began within 5 seconds of each other, or if its delivery took longer than the
@@ -250,8 +250,8 @@ export interface components {
              */
             elapsed?: number;
             /**
-             * @description Seconds for which the run claims the check, unless it reports again: the report is stored only where it takes the
-             *     check from no other run. Requires `run`.
+             * @description Seconds for which the run claims the check: the report is stored only where it takes the check from no other run.
+             *     Requires `run`.
              * @example 300
              */
             claim?: number;
@@ -273,10 +273,7 @@ export interface components {
             target_url: string | null;
             created_at: components["schemas"]["Timestamp"];
             updated_at: components["schemas"]["Timestamp"];
-            /**
-             * @description Until when no other run can take the check, as far as the report says: only in the response to a report with
-             *     `claim`.
-             */
+            /** @description Until when the claim holds, unless the run reports again: only in the response to a report with `claim`. */
             claimed_until?: components["schemas"]["Timestamp"];
         };
         /** @description All statuses of one commit and the state computed from them. */
@@ -471,7 +468,7 @@ export interface components {
                 "Cache-Control": components["headers"]["No-Store"];
                 Vary: components["headers"]["Vary"];
                 /**
-                 * @description Seconds until a claim ends, otherwise 1; only if the stored status is `pending`.
+                 * @description 1, or the seconds until a claim ends; only if the stored status is `pending`.
                  * @example 42
                  */
                 "Retry-After"?: string;
