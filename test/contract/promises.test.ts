@@ -1145,7 +1145,11 @@ t.test('so is what is said about claims, and about branches that wait', async (t
       [{ branches: [], next: 'm/299', left_out: 0, truncated: false }, ['m/300', 'm/301'], ['m/301']],
     ],
     ['A claim after a result', refused[1]?.status, 409],
-    ['context: The check.', [missing.status, missing.json.error], [422, 'context is missing; it is required']],
+    [
+      'context: The check.',
+      [missing.status, missing.json.error],
+      [422, 'context is missing; it is required'],
+    ],
   ])
 })
 
