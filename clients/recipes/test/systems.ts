@@ -14,6 +14,15 @@ export const read = (name: string) => readFileSync(join(recipes, name), 'utf8')
 /** How the jobs before the closing one have ended. */
 type Result = 'success' | 'failure' | 'cancelled'
 
+/** An attempt of a pipeline, by the clock of the CI system in seconds since 1970. */
+export interface Attempt {
+  pipeline: number
+  began: number
+  /** From 1. */
+  attempt: number
+  attemptBegan: number
+}
+
 /**
  * What a system does with a recipe. `SHA` stands for the commit, `MERGE` for its merge with another
  * branch.
@@ -38,10 +47,12 @@ interface System {
   /** The variables of every event. */
   always: Record<string, string>
   /**
-   * The variables of a pipeline that began so many seconds after 1970; missing where the system has
-   * none. Jobs that are run again have the same.
+   * The variables of an attempt of a pipeline. Both began so many seconds after 1970. Missing where the
+   * system has none.
    */
-  pipeline?(number: number, began: number): Record<string, string>
+  pipeline?(attempt: Attempt): Record<string, string>
+  /** Of what the recipe says when it began. */
+  began?: 'pipeline' | 'attempt'
 }
 
 const github = parse(read('github-actions.yml'))
@@ -98,6 +109,9 @@ function evaluate(text: string, context: EventValues): string {
   })
 }
 
+/** A time in RFC 3339. */
+const timeOf = (seconds: number) => new Date(seconds * 1000).toISOString().replace('.000Z', 'Z')
+
 /** Returns the script of a job with several steps or lines. */
 const lines = (texts: string[]) => texts.join('\n')
 const runLines = (steps: { run?: string }[]) => lines(steps.flatMap(({ run = [] }) => run))
@@ -107,11 +121,14 @@ export const systems: Record<string, System> = {
     required: 'ci/all (pull_request main)',
     test: runLines(github.jobs.test.steps),
     close: runLines(github.jobs.ci.steps),
-    pipeline: (number, began) => ({
+    // The REST API has the time of an attempt as `run_started_at`.
+    pipeline: ({ pipeline, attempt, attemptBegan }) => ({
       GITHUB_SERVER_URL: 'https://github.example.org',
-      GITHUB_RUN_ID: `${number}`,
-      BEGAN: `${began}`,
+      GITHUB_RUN_ID: `${pipeline}`,
+      GITHUB_RUN_ATTEMPT: `${attempt}`,
+      [`STARTED_${attempt}`]: timeOf(attemptBegan),
     }),
+    began: 'attempt',
     closing: (result) => ({ RESULTS: `success ${result}` }),
     events: Object.fromEntries(
       Object.entries(githubEvents).map(([name, { context, sha }]) => [
@@ -131,10 +148,12 @@ export const systems: Record<string, System> = {
     required: 'ci/all (merge_request_event main)',
     test: lines(gitlab.test.script),
     close: lines(gitlab.ci.script),
-    pipeline: (number, began) => ({
-      CI_PIPELINE_ID: `${number}`,
-      CI_PIPELINE_CREATED_AT: new Date(began * 1000).toISOString().replace('.000Z', 'Z'),
+    pipeline: ({ pipeline, began, attempt }) => ({
+      CI_PIPELINE_ID: `${pipeline}`,
+      CI_PIPELINE_CREATED_AT: timeOf(began),
+      CI_JOB_ID: `${pipeline * 100 + attempt}`,
     }),
+    began: 'pipeline',
     closing: (result) =>
       result === 'cancelled' ? undefined : { CI_JOB_NAME: result === 'success' ? 'ci' : 'ci failed' },
     events: {
@@ -167,7 +186,12 @@ export const systems: Record<string, System> = {
     // What catchError encloses does not change the result of a build.
     test: `(${jenkinsReport}) || true\n${jenkinsTest}`,
     close: `(${jenkinsReport}) || true`,
-    pipeline: (number, began) => ({ BUILD_TAG: `jenkins-rocket-${number}`, BEGAN: `${began}` }),
+    // What runs again is another build.
+    pipeline: ({ pipeline, attempt, attemptBegan }) => ({
+      BUILD_TAG: `jenkins-rocket-${pipeline + attempt}`,
+      BEGAN: `${attemptBegan}`,
+    }),
+    began: 'attempt',
     closing: (result) => ({ STATE: result === 'cancelled' ? 'error' : result }),
     events: {
       'pull request into main': {
@@ -195,7 +219,12 @@ export const systems: Record<string, System> = {
     required: 'ci/all (pull_request main)',
     test: lines(woodpeckerTest.commands),
     close: lines(woodpeckerClose.commands),
-    pipeline: (number, began) => ({ CI_PIPELINE_NUMBER: `${number}`, CI_PIPELINE_CREATED: `${began}` }),
+    // What runs again is another pipeline.
+    pipeline: ({ pipeline, attempt, attemptBegan }) => ({
+      CI_PIPELINE_NUMBER: `${pipeline + attempt}`,
+      CI_PIPELINE_CREATED: `${attemptBegan}`,
+    }),
+    began: 'attempt',
     closing: (result) =>
       result === 'cancelled' ? undefined : { CI_STEP_NAME: result === 'success' ? 'ci' : 'ci failed' },
     events: {
@@ -210,7 +239,12 @@ export const systems: Record<string, System> = {
     required: 'ci/all (pull_request main)',
     test: lines(droneTest.commands),
     close: lines(droneClose.commands),
-    pipeline: (number, began) => ({ DRONE_BUILD_NUMBER: `${number}`, DRONE_BUILD_CREATED: `${began}` }),
+    // What runs again is another build.
+    pipeline: ({ pipeline, attempt, attemptBegan }) => ({
+      DRONE_BUILD_NUMBER: `${pipeline + attempt}`,
+      DRONE_BUILD_CREATED: `${attemptBegan}`,
+    }),
+    began: 'attempt',
     closing: (result) => (result === 'cancelled' ? undefined : { DRONE_BUILD_STATUS: result }),
     events: {
       'pull request into main': { DRONE_BUILD_EVENT: 'pull_request', DRONE_TARGET_BRANCH: 'main' },
@@ -230,7 +264,10 @@ export const systems: Record<string, System> = {
     required: 'ci/all (into main)',
     test: lines(buildkiteTest.command).replaceAll('$$', '$'),
     close: lines(buildkiteClose.command).replaceAll('$$', '$'),
-    pipeline: (number, began) => ({ BUILDKITE_BUILD_ID: `${number}`, BEGAN: `${began}` }),
+    pipeline: ({ pipeline, attempt }) => ({
+      BUILDKITE_BUILD_ID: `${pipeline}`,
+      BUILDKITE_RETRY_COUNT: `${attempt - 1}`,
+    }),
     closing: (result) =>
       result === 'cancelled' ? undefined : { OUTCOME: result === 'success' ? 'passed' : 'hard_failed' },
     events: {
@@ -281,8 +318,12 @@ export function checkout(t: Test, { path }: Service): string {
   mkdirSync(join(folder, '.ci'))
   cpSync(resolve(recipes, '../shell/commit-status'), join(folder, '.ci/commit-status'))
   const agent =
-    '#!/bin/sh\ncase "$1 $2" in step*) echo "$OUTCOME" ;; meta-data*get) echo "$BEGAN" ;; meta-data*) ;; *) printf %s "$SECRET" ; test -n "$SECRET" ;; esac\n'
+    '#!/bin/sh\ncase "$1 $2" in step*) echo "$OUTCOME" ;; *) printf %s "$SECRET" ; test -n "$SECRET" ;; esac\n'
   writeFileSync(join(folder, '.ci/buildkite-agent'), agent, { mode: 0o755 })
+  // Answers for the attempts of the run of which the job is told.
+  const gh =
+    '#!/bin/sh\ncase "$*" in *"/runs/$GITHUB_RUN_ID/attempts/"*" --jq .run_started_at") eval echo "\\$STARTED_$GITHUB_RUN_ATTEMPT" ;; *) exit 1 ;; esac\n'
+  writeFileSync(join(folder, '.ci/gh'), gh, { mode: 0o755 })
   return folder
 }
 
@@ -305,6 +346,9 @@ interface RunOptions {
   env?: Record<string, string | undefined>
 }
 
+/** Pipelines that have run. */
+let pipelines = 0
+
 /** Runs the job of a recipe that tests, then the closing one, and returns how they ended. */
 export async function runRecipe(
   cwd: string,
@@ -315,7 +359,13 @@ export async function runRecipe(
 ): Promise<{ test: JobResult; close?: JobResult }> {
   const system = systems[name]
   if (system === undefined) throw new Error(`no system ${name}`)
-  const variables: Record<string, string> = { ...system.always, ...system.events[event] }
+  const now = Math.floor(Date.now() / 1_000)
+  pipelines += 1
+  const variables: Record<string, string> = {
+    ...system.always,
+    ...system.events[event],
+    ...system.pipeline?.({ pipeline: pipelines, began: now, attempt: 1, attemptBegan: now }),
+  }
   git(cwd, 'checkout', '--quiet', '--detach', service.commit.sha)
   if (Object.values(variables).includes('MERGE')) {
     const base = git(cwd, 'commit-tree', '-m', 'base', 'HEAD^{tree}')

@@ -1,7 +1,7 @@
 import { operations } from '../generated/operations.ts'
 import type { StatusReport } from '../index.ts'
 import { parse, wordsOf } from './arguments.ts'
-import { checkRunOptions, namedRun, withRun } from './check-run.ts'
+import { checkRunOptions, namedRun } from './check-run.ts'
 import { findContext } from './context.ts'
 import { exitCodeOf, exitCodes } from './exit-codes.ts'
 import { readJunit } from './junit.ts'
@@ -47,10 +47,10 @@ export async function report(args: string[], env: NodeJS.ProcessEnv): Promise<nu
     throw new UsageError(
       `--state must be one of ${STATES.join(', ')}${values.state === undefined ? '' : `; got "${values.state}"`}`,
     )
-  const checkRun = namedRun(values)
+  const checkRun = namedRun(values, env)
   const context = findContext(values.context, env)
   const waitForCommit = waitForCommitOf(values)
-  const { client, owner, repo, sha, targetUrl } = await findReportTarget(values, env)
+  const { client, owner, repo, sha, targetUrl } = await findReportTarget(values, env, checkRun?.fetch)
   const given = values.truncate ? truncate(values.description) : values.description
   const description = (await readJunit(files))?.description ?? given
   const texts = { ...values, context, description, 'target-url': targetUrl || undefined, run: undefined }
@@ -59,7 +59,13 @@ export async function report(args: string[], env: NodeJS.ProcessEnv): Promise<nu
     const text = texts[optionOf(field)]
     if (text !== undefined) fields[field] = text
   }
-  const body = checkRun ? withRun(fields, checkRun) : fields
+  const unmeasured =
+    checkRun && (await noticeSlow(checkRun.measure(() => client.getVerdict({ owner, repo, sha }))))
+  if (unmeasured) {
+    say(`${state} of ${context} was not stored: ${unmeasured.reason}`)
+    return unmeasured.exitCode
+  }
+  const body = checkRun?.of(fields) ?? fields
   const result = await noticeSlow(
     client.reportStatus({ owner, repo, sha, body }, { waitForCommit }),
     waitForCommit,

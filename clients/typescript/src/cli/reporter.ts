@@ -1,5 +1,5 @@
 import type { ReportStatusResult, StatusReport } from '../index.ts'
-import { type CheckRun, withRun } from './check-run.ts'
+import type { CheckRun } from './check-run.ts'
 import { exitCodeOf, exitCodes } from './exit-codes.ts'
 import { findReportTarget, type TargetValues } from './target.ts'
 import { UsageError } from './usage-error.ts'
@@ -8,7 +8,13 @@ import { UsageError } from './usage-error.ts'
  * Whether a report was stored, or refused because a newer run, or the result of its own run, is
  * stored. Otherwise the reason, and the exit code for it.
  */
-type Stored = { stored: true | 'newer' } | { stored: false; reason: string; exitCode: number }
+export type Stored = { stored: true | 'newer' } | { stored: false; reason: string; exitCode: number }
+
+const superseded: Stored = {
+  stored: false,
+  reason: 'the next report was sent',
+  exitCode: exitCodes.unanswered,
+}
 
 /** Milliseconds that a report has left to be answered once the next one waits. */
 const LAST_CHANCE = 1_000
@@ -32,21 +38,25 @@ export async function openReporter(
   env: NodeJS.ProcessEnv,
 ): Promise<Reporter> {
   try {
-    const { client, targetUrl, ...commit } = await findReportTarget(values, env)
+    const { client, targetUrl, ...commit } = await findReportTarget(values, env, checkRun.fetch)
     const { context, waitForCommit } = values
     let last = new AbortController()
     return async (state, description) => {
       const previous = last
       setTimeout(() => previous.abort(), LAST_CHANCE).unref()
-      last = new AbortController()
-      const report = { state, description, context, ...(targetUrl && { target_url: targetUrl }) }
-      const body = withRun(report, checkRun)
-      const { signal } = last
-      return client.reportStatus({ ...commit, body }, { waitForCommit, signal }).then(readResult, () => ({
-        stored: false,
-        reason: 'the next report was sent',
-        exitCode: exitCodes.unanswered,
-      }))
+      const own = new AbortController()
+      last = own
+      const { signal } = own
+      const body = checkRun.of({ state, description, context, ...(targetUrl && { target_url: targetUrl }) })
+      try {
+        const unmeasured = await checkRun.measure(() => client.getVerdict(commit, { signal }))
+        if (unmeasured) return { stored: false, ...unmeasured }
+        // It would be sent after the next one, and replace it.
+        if (last !== own) return superseded
+        return readResult(await client.reportStatus({ ...commit, body }, { waitForCommit, signal }))
+      } catch {
+        return superseded
+      }
     }
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)

@@ -1,24 +1,25 @@
 import { randomUUID } from 'node:crypto'
 import { constants } from 'node:os'
 import type { StatusReport } from '../index.ts'
+import { abortable } from '../sleep.ts'
 import { parse, wordsOf } from './arguments.ts'
-import { checkRunOptions, namedRun } from './check-run.ts'
+import { watchSignals } from './cancellation.ts'
+import { checkRunOptions, createCheckRun, namedRun } from './check-run.ts'
 import { changedFiles, resolveCommit } from './checkout.ts'
 import { type Command, type Ending, start } from './command.ts'
 import { findContext } from './context.ts'
 import { formatDuration } from './duration.ts'
+import { exitCodes } from './exit-codes.ts'
 import { findJob } from './job.ts'
 import { readJunit } from './junit.ts'
-import { openReporter } from './reporter.ts'
+import { openReporter, type Stored } from './reporter.ts'
 import { targetOptions, waitForCommitOf } from './target.ts'
 import { noticeSlow, say } from './terminal.ts'
 import { UsageError } from './usage-error.ts'
 
-const SIGNALS: readonly NodeJS.Signals[] = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT']
 /** Exit codes of a shell for a command that is not there, or that it cannot execute. */
 const NOT_FOUND = 127
 const NOT_EXECUTABLE = 126
-
 export const runOptions = {
   ...targetOptions,
   ...checkRunOptions,
@@ -39,48 +40,44 @@ export const runOptions = {
  */
 export async function run(args: string[], env: NodeJS.ProcessEnv): Promise<number> {
   const { values, files, command } = readArguments(args)
-  const checkRun = namedRun(values) ?? { id: randomUUID(), began: Date.now() }
+  const checkRun = namedRun(values, env) ?? createCheckRun(randomUUID())
   const context = findContext(values.context, env)
   const waitForCommit = waitForCommitOf(values)
   if (values.clean) await requireClean(values.sha, env)
-  const cancelled = new AbortController()
-  let child: Command | undefined
-  let cancelledBy: NodeJS.Signals | undefined
-  let hasEnded = false
-  for (const signal of SIGNALS) {
-    process.on(signal, () => {
-      // The result is known, and reported within the time limit.
-      if (hasEnded) return
-      // A terminal has already sent this signal to the command.
-      if (!(process.stdin.isTTY && (signal === 'SIGINT' || signal === 'SIGQUIT'))) child?.kill(signal)
-      cancelledBy ??= signal
-      cancelled.abort()
-    })
-  }
+  const cancellation = watchSignals()
 
   const report = await openReporter({ ...values, context, waitForCommit }, checkRun, env)
   // A cancelled job may be killed soon after: report at once, not only when the command has ended.
-  cancelled.signal.addEventListener('abort', () => void report('error', `cancelled by ${cancelledBy}`))
+  const { cancelled, givenUp } = cancellation
+  cancelled.addEventListener('abort', () => void report('error', `cancelled by ${cancellation.signal}`))
   // The command does not wait for it.
-  if (!cancelled.signal.aborted) void report('pending', 'running')
+  if (!cancelled.aborted) void report('pending', 'running')
   const started = performance.now()
   const startedAt = Date.now()
   // The command may run code that is being reviewed, which could report its own success.
   const { COMMIT_STATUS_TOKEN: _token, ...withoutToken } = env
-  if (!cancelledBy) child = start(...command, values['pass-token'] ? env : withoutToken)
-  const ending: Ending = child ? await child.ended : { kind: 'killed', signal: cancelledBy ?? 'SIGTERM' }
-  hasEnded = true
-  const { state, exitCode, ...known } = resultOf(ending, performance.now() - started, cancelledBy)
+  const child: Command = cancellation.signal
+    ? killedBy(cancellation.signal)
+    : start(...command, values['pass-token'] ? env : withoutToken)
+  const ending = await cancellation.passTo(child)
+  const { state, exitCode, ...known } = resultOf(ending, performance.now() - started, cancellation.signal)
   const tests = state === 'error' ? undefined : await readJunit(files, startedAt)
   // Where no test failed, something else did.
   const description =
     tests && (tests.failed > 0 || state === 'success') ? tests.description : known.description
   if (ending.kind === 'not started') say(`${command[0]} could not be started: ${ending.reason}`)
-  const result = await noticeSlow(report(state, description), waitForCommit)
+  const result = await abortable(noticeSlow(report(state, description), waitForCommit), givenUp).catch(
+    (): Stored => ({ stored: false, reason: 'a signal ended the attempts', exitCode: exitCodes.unanswered }),
+  )
   if (result.stored === 'newer') say(`a newer run reports ${context} now`)
   if (result.stored) return exitCode
   say(`${values.strict ? 'error' : 'warning'}: "${state}, ${description}" was not stored: ${result.reason}`)
   return exitCode === 0 && values.strict ? result.exitCode : exitCode
+}
+
+/** A command that was cancelled before it was started. */
+function killedBy(signal: NodeJS.Signals): Command {
+  return { ended: Promise.resolve({ kind: 'killed', signal }), kill: () => {} }
 }
 
 /** @throws UsageError unless the checkout holds exactly the commit to report on */

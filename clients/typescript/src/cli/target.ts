@@ -1,4 +1,5 @@
 import { type Client, createClient } from '../client.ts'
+import type { Fetch } from '../transport.ts'
 import { isCheckout, resolveCommit } from './checkout.ts'
 import { parseDuration } from './duration.ts'
 import { findJob, isFullId, type Job } from './job.ts'
@@ -43,9 +44,13 @@ export interface Target {
  *
  * @throws UsageError naming what is missing
  */
-export async function findTarget(values: TargetValues, env: NodeJS.ProcessEnv): Promise<Target> {
+export async function findTarget(
+  values: TargetValues,
+  env: NodeJS.ProcessEnv,
+  fetch?: Fetch,
+): Promise<Target> {
   const isComplete = values.sha && values['target-url'] !== undefined
-  const { job, ...repository } = await findRepository(values, env, !isComplete)
+  const { job, ...repository } = await findRepository(values, env, { needsJob: !isComplete, fetch })
   const sha = values.sha === undefined ? job.sha : resolve(values.sha)
   if (!sha) {
     throw new UsageError(
@@ -60,17 +65,18 @@ export async function findTarget(values: TargetValues, env: NodeJS.ProcessEnv): 
 /**
  * Determines the repository and the service from options, environment, CI system and checkout.
  *
- * @param needsJob whether to look for the job although the repository is given
+ * @param options.needsJob whether to look for the job although the repository is given
+ * @param options.fetch replaces the global `fetch`
  * @throws UsageError naming what is missing
  */
 export async function findRepository(
   values: Pick<TargetValues, 'repo' | 'url'>,
   env: NodeJS.ProcessEnv,
-  needsJob = false,
+  { needsJob = false, fetch }: { needsJob?: boolean; fetch?: Fetch | undefined } = {},
 ): Promise<{ client: Client; owner: string; repo: string; job: Job }> {
   const baseUrl = values.url ?? env.COMMIT_STATUS_URL
   if (!baseUrl) throw new UsageError('missing address of the service: set COMMIT_STATUS_URL or give --url')
-  const client = openClient(baseUrl, env)
+  const client = openClient(baseUrl, env, fetch)
   await useProxy(env, baseUrl)
   const given = values.repo ?? (env.COMMIT_STATUS_REPO || undefined)
   const job: Job = given && !needsJob ? {} : await findJob(env, process.cwd())
@@ -93,8 +99,12 @@ export async function findRepository(
  *
  * @throws UsageError naming what is missing
  */
-export async function findReportTarget(values: TargetValues, env: NodeJS.ProcessEnv): Promise<Target> {
-  const target = await findTarget(values, env)
+export async function findReportTarget(
+  values: TargetValues,
+  env: NodeJS.ProcessEnv,
+  fetch?: Fetch,
+): Promise<Target> {
+  const target = await findTarget(values, env, fetch)
   if (!env.COMMIT_STATUS_TOKEN?.trim()) throw new UsageError('missing token: set COMMIT_STATUS_TOKEN')
   return target
 }
@@ -121,10 +131,10 @@ export function totalTimeoutOf(env: NodeJS.ProcessEnv): number | undefined {
   return limit ? parseDuration(limit, 'COMMIT_STATUS_TIMEOUT') : undefined
 }
 
-function openClient(baseUrl: string, env: NodeJS.ProcessEnv): Client {
+function openClient(baseUrl: string, env: NodeJS.ProcessEnv, fetch: Fetch | undefined): Client {
   const totalTimeout = totalTimeoutOf(env)
   try {
-    return createClient({ baseUrl, token: env.COMMIT_STATUS_TOKEN, totalTimeout })
+    return createClient({ baseUrl, token: env.COMMIT_STATUS_TOKEN, totalTimeout, fetch })
   } catch (error) {
     if (error instanceof TypeError) throw new UsageError(error.message)
     throw error
