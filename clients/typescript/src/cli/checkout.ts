@@ -121,6 +121,8 @@ function git(cwd: string, ...args: string[]): string | undefined {
       encoding: 'utf8',
       stdio: ['ignore', 'pipe', 'ignore'],
       timeout: 5_000,
+      // What a partial clone has left out is not fetched.
+      env: { ...process.env, GIT_NO_LAZY_FETCH: '1' },
     })
     return output.trim()
   } catch {

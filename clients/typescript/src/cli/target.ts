@@ -59,7 +59,9 @@ export async function findTarget(
         : `missing commit: what a job for the event "${job.foreignEvent}" checks out is not what the event is about; give --sha`,
     )
   }
-  return { ...repository, sha, targetUrl: values['target-url'] ?? job.targetUrl ?? '' }
+  // Events of annotated tags hand over the id of the tag.
+  const commit = resolveCommit(process.cwd(), sha) ?? sha
+  return { ...repository, sha: commit, targetUrl: values['target-url'] ?? job.targetUrl ?? '' }
 }
 
 /**

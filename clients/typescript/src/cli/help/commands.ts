@@ -38,8 +38,11 @@ const waitForCommit = [
 const junit = ['FILE…', 'describe the test results in JUnit files'] as const
 const json = ['', 'print JSON'] as const
 const checkRun = {
-  run: ['ID', 'pipeline that the report belongs to; an older one then replaces no newer one'],
-  began: ['TIME', 'when it began, in seconds since 1970, or like 2026-01-31T12:00:00Z; now by default'],
+  run: ['ID', 'pipeline and attempt of the report, as in 5-2; an older one then replaces no newer one'],
+  began: [
+    'TIME',
+    'when it began by the CI system: seconds since 1970, or 2026-01-31T12:00:00Z; now by default',
+  ],
 } as const
 /** What is said of a text field of the contract that has no line of its own below. */
 const textFields = Object.fromEntries(
