@@ -15,7 +15,7 @@ export const read = (name: string) => readFileSync(join(recipes, name), 'utf8')
 type Result = 'success' | 'failure' | 'cancelled'
 
 /** An attempt of a pipeline, by the clock of the CI system in seconds since 1970. */
-export interface Attempt {
+interface Attempt {
   pipeline: number
   began: number
   /** From 1. */
