@@ -42,9 +42,17 @@ export async function api(app: FastifyInstance, options: ApiOptions): Promise<vo
     const credential = readCredential(headerValues(request.raw.rawHeaders, 'authorization'), readers)
     const { address } = request.client
     const { owner, repo } = request.params
-    const caller = await authorizer.authorize({ credential, address }, owner, repo, requirement)
+    const check = (again: boolean) =>
+      authorizer.authorize({ credential, address }, owner, repo, requirement, again)
+    const checkedAt = performance.now()
+    const caller = await check(false)
     request.caller = caller.token
-    return { ...caller, client: { address, signal: connectionSignal(request.raw.socket) } }
+    return {
+      ...caller,
+      client: { address, signal: connectionSignal(request.raw.socket) },
+      checkedAt,
+      checkAgain: () => check(true),
+    }
   }
 
   const declared: Readonly<Record<string, BoundOperation>> = operations

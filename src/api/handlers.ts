@@ -23,12 +23,19 @@ import { derive } from './answers.ts'
  */
 export const MAX_LISTED = 10_000
 
+/** Milliseconds for which nobody asks again whether a caller may report. */
+const RECENT = 1_000
+
 /** An annotated tag is an object, with an id of its own. */
 const TAG_HINT = ' For an annotated tag, send the id of its commit: git rev-parse "TAG^{commit}".'
 
 /** Who calls an operation, and on whose behalf git is asked. */
 export interface ApiCaller extends Caller {
   client: GitClient
+  /** When the caller was authorized, in milliseconds of a clock that nobody sets. */
+  checkedAt: number
+  /** Authorizes the caller once more. @throws ServiceError as before the body */
+  checkAgain(): Promise<Caller>
 }
 
 /** What the handlers work with. */
@@ -65,10 +72,13 @@ export function createHandlers({ store, lookup, branches, onReported }: HandlerP
   }
 
   return {
-    async reportStatus({ params, body }, { repository, token }) {
+    async reportStatus({ params, body }, caller) {
+      const { repository } = caller
       const sha = fullCommitId(repository.objectFormat, params.sha)
-      if (token?.limits.contexts) checkContext(token.limits.contexts, body.context)
+      const limits = caller.token?.limits.contexts
+      if (limits) checkContext(limits, body.context)
       if (!(await commitExists(statuses, lookup, repository, sha))) throw new ServiceError('commit_unknown')
+      const { token } = await currentCaller(caller)
       const row = await statuses.report({
         // First, since a body may have other fields, with any names.
         ...body,
@@ -118,6 +128,20 @@ export function createHandlers({ store, lookup, branches, onReported }: HandlerP
       return { status: 200, body: { ...page, left_out: unnamed }, headers: linkTo(query, page.next) }
     },
   }
+}
+
+/**
+ * Returns the caller as of a short time ago: who has been authorized longer ago than `RECENT`, because
+ * the body came slowly or git was busy, is authorized again.
+ *
+ * @throws ServiceError if the caller may not do it any more
+ */
+async function currentCaller(caller: ApiCaller): Promise<Caller> {
+  if (performance.now() - caller.checkedAt <= RECENT) return caller
+  const current = await caller.checkAgain()
+  // Another repository may have the name by now.
+  if (current.repository.id !== caller.repository.id) throw new ServiceError('repository_unknown')
+  return current
 }
 
 /** Returns a commit as an answer about what passed shows it: its verdict goes without saying. */

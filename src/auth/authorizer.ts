@@ -17,6 +17,8 @@ export function createAuthorizer(store: Store, budget: Budget, log: TokenUseLog)
      *
      * @param attempt a request's credential, and its address as returned by `addressKey`
      * @param owner as received, like `name`
+     * @param again whether the request has passed step 2 before: it is served, whoever has spent the
+     * budget since
      * @throws ServiceError for the first rule that is broken; StoreUnavailable
      */
     async authorize(
@@ -24,6 +26,7 @@ export function createAuthorizer(store: Store, budget: Budget, log: TokenUseLog)
       owner: string,
       name: string,
       requirement: Requirement,
+      again = false,
     ): Promise<Caller> {
       if (credential.kind === 'bad') {
         await budget.check(address)
@@ -38,7 +41,7 @@ export function createAuthorizer(store: Store, budget: Budget, log: TokenUseLog)
         owner,
         name,
       )
-      if (access.failures) budget.enforce(access.failures)
+      if (access.failures && !again) budget.enforce(access.failures)
       try {
         const caller = applyAccessPolicy(access, anonymous, requirement, now)
         if (access.token) uses.record(access.token, Math.floor(now / 1000))

@@ -57,6 +57,7 @@ const EXPLANATIONS: readonly string[] = [
   'A new context on a commit that already has as many contexts as this server allows (1,000 unless configured otherwise): `422`.',
   'A branch without required checks, whose last passed commit is asked for: `422`.',
   'A report of a superseded run, one that arrived too late, or a claim that the stored status excludes: `409`.',
+  'A report that would be stored more than a second after step 6 passes steps 3 to 6 again before it is stored.',
   'Some can occur for any request:',
   'Responses may gain fields: ignore those that you do not know.',
   'The clients of openapi-generator do so with its option `disallowAdditionalPropertiesIfNotPresent=false`.',
