@@ -6,6 +6,7 @@ import type { GitClient } from '../git/history/cached-reads.ts'
 import { NO_STATUSES } from '../store/statuses/status-summaries.ts'
 import type { Store } from '../store/store.ts'
 import { memoizeByObject } from '../util/memoize.ts'
+import { bytesOfTexts, MEGABYTE } from '../util/memory.ts'
 import type { Turns } from './turns.ts'
 
 /** A commit, and what it is asked about. */
@@ -50,9 +51,12 @@ const FIRST_READ = 10
 /** Contexts that are read at once, as far as the commits before tell, and commits. */
 const READ_CONTEXTS = 10_000
 const READ_COMMITS = 60
-/** Demands in memory, and those whose matches are. */
-const MAX_DEMANDS = 1_000
+/** Bytes of demands in memory, and number of those whose matches are. */
+const DEMANDS_BYTES = 4 * MEGABYTE
 const MAX_FINDERS = 10
+/** Bytes of decisions in memory, and of one of them, with its key and its place in the cache. */
+const DECISIONS_BYTES = 32 * MEGABYTE
+const DECISION_BYTES = 300
 
 export type Decide = ReturnType<typeof createDecisions>
 
@@ -64,7 +68,10 @@ export type Decide = ReturnType<typeof createDecisions>
 export function createDecisions(store: Pick<Store, 'rules' | 'reportedContexts' | 'engine'>, turns: Turns) {
   const { rules, reportedContexts, engine } = store
   const matcherOf = memoizeByObject((all: readonly RefRule[]) => refRuleMatcher(all))
-  const demands = new LRUCache<string, Demands>({ max: MAX_DEMANDS })
+  const demands = new LRUCache<string, Demands>({
+    maxSize: DEMANDS_BYTES,
+    sizeCalculation: ({ patterns }, key) => 300 + bytesOfTexts([key, ...patterns]),
+  })
   const finders = new LRUCache<Demands, VerdictFinder>({ max: MAX_FINDERS })
 
   /** Returns what a candidate must meet: the same object for equal demands. */
@@ -99,8 +106,8 @@ export function createDecisions(store: Pick<Store, 'rules' | 'reportedContexts' 
     reported: readonly ReportedContext[],
     demands: Demands,
   ): Generator<undefined, Decision, undefined> {
-    const byDemands = known.get(reported) ?? new WeakMap<Demands, Decision>()
-    const earlier = byDemands.get(demands)
+    const key = `${numberOf(reported)} ${numberOf(demands)}`
+    const earlier = known.get(key)
     if (earlier) return earlier
     const { patterns, unless } = demands
     const finder = finders.get(demands) ?? verdictFinder(patterns)
@@ -109,7 +116,7 @@ export function createDecisions(store: Pick<Store, 'rules' | 'reportedContexts' 
     const hasFailed = ({ context, state }: ReportedContext) =>
       context === unless && COMBINED[state] === 'failure'
     const decision = { ...summaryOf(reported), verdict, isPassedOver: reported.some(hasFailed) }
-    known.set(reported, byDemands.set(demands, decision))
+    known.set(key, decision)
     return decision
   }
 
@@ -181,8 +188,14 @@ export function createDecisions(store: Pick<Store, 'rules' | 'reportedContexts' 
   }
 }
 
-/** Decisions by the contexts and the demands from which they follow. */
-const known = new WeakMap<readonly ReportedContext[], WeakMap<Demands, Decision>>()
+/**
+ * Decisions by the contexts and the demands from which they follow. The least recently used ones are
+ * dropped: anybody may ask with other demands each time.
+ */
+const known = new LRUCache<string, Decision>({ max: Math.floor(DECISIONS_BYTES / DECISION_BYTES) })
+let lastNumber = 0
+/** Returns the number of an object: no two have the same. */
+const numberOf = memoizeByObject((_object: object) => ++lastNumber)
 
 const summaryOf = memoizeByObject((reported: readonly ReportedContext[]) => {
   const counts = { ...NO_STATUSES.counts }

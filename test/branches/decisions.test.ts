@@ -1,8 +1,10 @@
 import t from 'tap'
 import { createDecisions } from '../../src/branches/decisions.ts'
 import { Turns } from '../../src/branches/turns.ts'
+import { MEGABYTE } from '../../src/util/memory.ts'
 import { asAdministrator } from '../helpers/changes.ts'
-import { databases, openTestStore, postgres } from '../helpers/databases.ts'
+import { databases, openTestStore, postgres, sqlite } from '../helpers/databases.ts'
+import { usedMemory } from '../helpers/memory.ts'
 import { addReport, addRepository } from '../helpers/records.ts'
 
 const CLIENT = { address: '192.0.2.1' }
@@ -86,3 +88,37 @@ for (const database of databases)
       t.equal(reads, 2)
     },
   )
+
+t.test('decisions take a bounded amount of memory, whatever is asked', async (t) => {
+  const { store } = await openTestStore(t, sqlite)
+  const { id: repositoryId } = await addRepository(store, 'acme/rocket', { commits: 0 })
+  const decide = createDecisions(store, new Turns(false))
+  const candidates = Array.from({ length: 300 }, (_, index) => ({
+    sha: shaOf(index),
+    refs: ['refs/heads/main'],
+  }))
+  for (const { sha } of candidates) await addReport({ store, repositoryId, sha }, 'ci')
+  const ask = async (count: number) => {
+    for (let index = 0; index < count; index++)
+      await decide(repositoryId, candidates, { require: [`${count} ${index}`] }, CLIENT)
+    return usedMemory()
+  }
+  const before = await ask(10)
+  t.ok((await ask(1_500)) - before < 48 * MEGABYTE)
+})
+
+t.test('long lists of required checks take a bounded amount of memory', async (t) => {
+  const { store } = await openTestStore(t, sqlite)
+  const { id } = await addRepository(store, 'acme/rocket', { commits: 0 })
+  const decide = createDecisions(store, new Turns(false))
+  const candidates = [{ sha: shaOf(1), refs: [] }]
+  const ask = async (count: number) => {
+    for (let index = 0; index < count; index++) {
+      const require = Array.from({ length: 20 }, (_, check) => `${count} ${index} ${check} `.padEnd(250, 'x'))
+      await decide(id, candidates, { require }, CLIENT)
+    }
+    return usedMemory()
+  }
+  const before = await ask(10)
+  t.ok((await ask(1_500)) - before < 8 * MEGABYTE)
+})

@@ -1,4 +1,5 @@
 import tap from 'tap'
+import { askWithoutEnd } from './abuse/decisions.ts'
 import { createFixture } from './abuse/fixture.ts'
 import { attackGitPlaces, attackThroughNginx } from './abuse/git-places.ts'
 import { pipelineReads } from './abuse/pipelined.ts'
@@ -11,7 +12,7 @@ import { tableOf } from './parts/figures.ts'
  * clients use it, and shows how they fare. Fails when what they are promised is broken. Linux only.
  * The soak `pages` attacks pages.
  *
- * `npm run soak -- abuse [git-places | git-nginx | unread | pipelined | sign-in]`
+ * `npm run soak -- abuse [git-places | git-nginx | unread | pipelined | sign-in | decisions]`
  */
 const scenarios = {
   'git-places': attackGitPlaces,
@@ -19,6 +20,7 @@ const scenarios = {
   unread: leaveUnread,
   pipelined: pipelineReads,
   'sign-in': floodSignIn,
+  decisions: askWithoutEnd,
 }
 
 const [, , , wanted] = process.argv

@@ -3,6 +3,7 @@ import { setImmediate } from 'node:timers/promises'
 import { schemas } from '../../../generated/schemas.ts'
 import { BRANCHES } from '../../domain/ref-names.ts'
 import type { FairQueue } from '../../util/fair-queue.ts'
+import { bytesOfTexts, MEGABYTE } from '../../util/memory.ts'
 import { unavailable } from '../errors.ts'
 import type { Disk } from '../file-state.ts'
 import { type OpenedRepository, openRepository, type RepositoryFiles } from '../opened-repository.ts'
@@ -19,10 +20,10 @@ export const MAX_LISTED_BRANCHES = 20_000
 const LIMITS: ListLimits = { count: MAX_LISTED_BRANCHES, timeout: 10_000 }
 /** Branches that are taken in one turn of the event loop, in about a millisecond. */
 const TAKEN_AT_ONCE = 2_000
-/** Maximum number of branches in memory. The least recently used lists are dropped. */
-const MAX_BRANCHES = 200_000
-/** Single branches in memory that only git can find. */
-const MAX_TIPS = 10_000
+/** Bytes of branches in memory. The least recently used lists are dropped. */
+const CACHE_BYTES = 48 * MEGABYTE
+/** Bytes of single branches in memory that only git can find. */
+const TIPS_BYTES = 4 * MEGABYTE
 
 /** A branch and the commit that it is at. */
 export interface Tip {
@@ -58,8 +59,12 @@ export class BranchLists {
     this.#limits = { ...LIMITS, ...limits }
     this.#disk = disk
     this.#files = new BranchFiles(disk)
-    this.#lists = new CachedReads(queue, MAX_BRANCHES, ({ tips }) => tips.length)
-    this.#tips = new CachedReads(queue, MAX_TIPS, ({ size }) => size)
+    this.#lists = new CachedReads(
+      queue,
+      CACHE_BYTES,
+      ({ tips }) => 120 * tips.length + bytesOfTexts(tips.map(({ name }) => name)),
+    )
+    this.#tips = new CachedReads(queue, TIPS_BYTES, (ids) => bytesOfTexts(ids.keys()))
   }
 
   /** Returns the branches as of now: the same list until a ref changes. Throws as `CachedReads.get`. */

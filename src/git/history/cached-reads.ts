@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import { FairQueue } from '../../util/fair-queue.ts'
+import { bytesOfTexts } from '../../util/memory.ts'
 import { SharedRuns } from '../../util/shared-runs.ts'
 import { GitTimeout } from '../errors.ts'
 import { type FilesState, isCurrent } from '../file-state.ts'
@@ -60,14 +61,19 @@ export class CachedReads<Value extends object> {
   readonly #runs = new SharedRuns<Value>()
   readonly #entries: LRUCache<string, Entry<Value>>
 
-  /** @param maxSize of all cached values together; the least recently used ones are dropped */
-  constructor(queue: FairQueue, maxSize: number, sizeOf: (value: Value) => number) {
+  /**
+   * @param maxBytes of all cached values together; the least recently used ones are dropped
+   * @param bytesOf returns about how much memory a value takes
+   */
+  constructor(queue: FairQueue, maxBytes: number, bytesOf: (value: Value) => number) {
     this.#queue = queue
     this.#entries = new LRUCache<string, Entry<Value>>({
-      maxSize,
+      maxSize: maxBytes,
       // An empty value takes some memory too, and so do the paths by which changes are noticed.
-      sizeCalculation: ({ state, outcome }) =>
-        10 + (state?.paths.length ?? 0) + (outcome instanceof GitTimeout ? 0 : sizeOf(outcome)),
+      sizeCalculation: ({ state, outcome }, key) =>
+        500 +
+        bytesOfTexts([key, ...(state?.paths ?? [])]) +
+        (outcome instanceof GitTimeout ? 0 : bytesOf(outcome)),
       ttl: MAX_AGE,
     })
   }

@@ -1,4 +1,5 @@
 import type { FairQueue } from '../../util/fair-queue.ts'
+import { bytesOfTexts, MEGABYTE } from '../../util/memory.ts'
 import type { RepositoryFiles } from '../opened-repository.ts'
 import type { ListLimits } from '../record-parser.ts'
 import { readHeadState } from '../refs/head.ts'
@@ -6,8 +7,8 @@ import { CachedReads, type GitClient } from './cached-reads.ts'
 import { type Commit, readLog } from './log-reader.ts'
 
 const LIMITS: ListLimits = { count: 30, timeout: 10_000 }
-/** Maximum number of commits in memory. The least recently used lists are dropped. */
-const MAX_COMMITS = 30_000
+/** Bytes of commits in memory. The least recently used lists are dropped. */
+const CACHE_BYTES = 24 * MEGABYTE
 /** Maximum number of commits that a page starts from. */
 export const MAX_STARTS = 40
 
@@ -28,7 +29,12 @@ export class CommitLog {
 
   constructor(queue: FairQueue, limits: Partial<ListLimits> = {}) {
     this.#limits = { ...LIMITS, ...limits }
-    this.#reads = new CachedReads(queue, MAX_COMMITS, ({ length }) => length)
+    this.#reads = new CachedReads(queue, CACHE_BYTES, (commits) =>
+      commits.reduce(
+        (sum, { parents, author, subject }) => sum + 300 + bytesOfTexts([...parents, author, subject]),
+        0,
+      ),
+    )
   }
 
   /**

@@ -3,6 +3,7 @@ import { LRUCache } from 'lru-cache'
 import { BRANCHES, TAGS } from '../../domain/ref-names.ts'
 import type { FairQueue } from '../../util/fair-queue.ts'
 import { memoizeByObject } from '../../util/memoize.ts'
+import { bytesOfTexts, MEGABYTE } from '../../util/memory.ts'
 import type { Disk } from '../file-state.ts'
 import type { RepositoryFiles } from '../opened-repository.ts'
 import type { ListLimits } from '../record-parser.ts'
@@ -12,8 +13,9 @@ import { decodeLatin1, readGit } from '../run-git.ts'
 import { CachedReads, createGitQueue, type GitClient, runInSlot } from './cached-reads.ts'
 
 const LIMITS: ListLimits = { count: 20_000, timeout: 10_000 }
-/** Maximum number of refs in memory. The least recently used lists are dropped. */
-const MAX_REFS = 200_000
+/** Bytes of refs in memory, and of names of branches. The least recently used lists are dropped. */
+const CACHE_BYTES = 64 * MEGABYTE
+const NAMES_BYTES = 16 * MEGABYTE
 
 /** Lists the branches and tags of repositories. A list is cached until a ref changes. */
 export class RefLists {
@@ -24,8 +26,8 @@ export class RefLists {
   readonly #containing: CachedReads<readonly Ref[]>
   /** The latest answer about a commit, whatever has been pushed since. */
   readonly #contained = new LRUCache<string, ReadonlySet<string>>({
-    maxSize: MAX_REFS,
-    sizeCalculation: ({ size }) => 10 + size,
+    maxSize: NAMES_BYTES,
+    sizeCalculation: (names, key) => 200 + bytesOfTexts([key, ...names]),
   })
   /** The same list is returned until a ref changes. */
   readonly #idOf = memoizeByObject((_refs: Refs) => randomUUID())
@@ -34,9 +36,13 @@ export class RefLists {
     this.#queue = queue
     this.#disk = disk
     this.#limits = { ...LIMITS, ...limits }
-    this.#reads = new CachedReads(queue, MAX_REFS, ({ branches, tags }) => branches.length + tags.length)
+    this.#reads = new CachedReads(
+      queue,
+      CACHE_BYTES,
+      ({ branches, tags }) => bytesOf(branches) + bytesOf(tags),
+    )
     // It takes git seconds where there are many branches. Nothing waits for it: pages do without.
-    this.#containing = new CachedReads(createGitQueue(1), MAX_REFS, ({ length }) => length)
+    this.#containing = new CachedReads(createGitQueue(1), NAMES_BYTES, bytesOf)
   }
 
   /**
@@ -96,4 +102,8 @@ export class RefLists {
       readRef(opened, name, timeout, client.signal),
     )
   }
+}
+
+function bytesOf(refs: readonly Ref[]): number {
+  return 200 * refs.length + bytesOfTexts(refs.map(({ name }) => name))
 }

@@ -1,4 +1,5 @@
 import type { FairQueue } from '../../util/fair-queue.ts'
+import { bytesOfTexts, MEGABYTE } from '../../util/memory.ts'
 import { cannotOpen, unavailable } from '../errors.ts'
 import type { CommitLookup } from '../objects/commit-lookup.ts'
 import type { LookupRepository } from '../objects/lookup-queue.ts'
@@ -30,8 +31,8 @@ const FIELD_LENGTH = 16 * 1024
 const MAX_PARENTS = 16
 /** Maximum number of bytes read of git's output. */
 const OUTPUT_LENGTH = 256 * 1024
-/** Maximum number of characters in memory. The least recently used commits are dropped. */
-const MAX_CHARACTERS = 1_000_000
+/** Bytes of commits in memory. The least recently used ones are dropped. */
+const CACHE_BYTES = 4 * MEGABYTE
 
 /** The message is last: its end can be left out. */
 const FORMAT = ['%P', '%an', '%aI', '%B'].join('%x00')
@@ -52,8 +53,8 @@ export class Revisions {
     this.#lookup = lookup
     this.#commits = new CachedReads(
       queue,
-      MAX_CHARACTERS,
-      ({ subject, body }) => 1_000 + subject.length + body.length,
+      CACHE_BYTES,
+      ({ parents, author, subject, body }) => 300 + bytesOfTexts([...parents, author, subject, body]),
     )
   }
 

@@ -4,6 +4,7 @@ import { LRUCache } from 'lru-cache'
 import { BRANCHES } from '../../domain/ref-names.ts'
 import { isMissing } from '../../errors.ts'
 import { sortedIndex } from '../../util/lists.ts'
+import { bytesOfTexts, MEGABYTE } from '../../util/memory.ts'
 import { walk } from '../../util/walk.ts'
 import { type Disk, type FilesState, filesState, isCurrent, statIfExists } from '../file-state.ts'
 import { SORTED_HEADER } from './packed-refs.ts'
@@ -11,8 +12,8 @@ import { type RefIds, readRefFiles } from './ref-ids.ts'
 
 /** Refs with files of their own. With more, git is faster. */
 const MAX_LOOSE = 200
-/** Packed refs in memory. The least recently used lists are dropped. */
-const MAX_PACKED = 200_000
+/** Bytes of packed refs in memory. The least recently used lists are dropped. */
+const CACHE_BYTES = 48 * MEGABYTE
 const PACKED = /^([0-9a-f]{40}(?:[0-9a-f]{24})?) (refs\/heads\/.+)$/
 /** Comes after all branches. */
 const END = 'refs/heads0'
@@ -27,8 +28,8 @@ export type NamedId = readonly [name: string, id: string]
 export class BranchFiles {
   readonly #disk: Disk
   readonly #packed = new LRUCache<string, { state: FilesState; refs: readonly NamedId[] }>({
-    maxSize: MAX_PACKED,
-    sizeCalculation: ({ refs }) => 10 + refs.length,
+    maxSize: CACHE_BYTES,
+    sizeCalculation: ({ refs }) => 1_000 + 120 * refs.length + bytesOfTexts(refs.map(([name]) => name)),
   })
 
   constructor(disk: Disk) {

@@ -1,11 +1,12 @@
 import { LRUCache } from 'lru-cache'
 import type { ReportedContext } from '../../domain/verdict.ts'
+import { bytesOfTexts, MEGABYTE } from '../../util/memory.ts'
 import type { Engine } from '../engine.ts'
 import { MANY_ROWS, ownTurn } from '../own-turn.ts'
 import type { StatusSummaries } from './status-summaries.ts'
 
-/** Contexts in memory where a database has no cache of its own, about 100 bytes each. */
-const MAX_CONTEXTS = 400_000
+/** Bytes of contexts in memory where a database has no cache of its own. */
+const CACHE_BYTES = 64 * MEGABYTE
 
 /** The contexts of a commit as of a digest of them. */
 interface Digested {
@@ -27,8 +28,8 @@ export function createReportedContexts(
 ) {
   const statement = dialect.ofCommits?.(kysely).contexts
   const cache = new LRUCache<string, Digested>({
-    maxSize: MAX_CONTEXTS,
-    sizeCalculation: ({ contexts }) => 5 + contexts.length,
+    maxSize: CACHE_BYTES,
+    sizeCalculation: ({ contexts }) => 500 + bytesOfTexts(contexts.map(({ context }) => context)),
   })
 
   return async (repositoryId: number, shas: readonly string[]): Promise<(readonly ReportedContext[])[]> => {
@@ -52,7 +53,7 @@ export function createReportedContexts(
         ? parse(contexts)
         : [...earlier.values()].find((other) => other?.digest === digest)?.contexts
       const current = known?.digest === digest ? known.contexts : (list ?? [])
-      cache.set(keyOf(sha), { digest, contexts: current })
+      if (known?.contexts !== current) cache.set(keyOf(sha), { digest, contexts: current })
       lists.set(sha, current)
       if (contexts && current.length >= MANY_ROWS) await ownTurn()
     }

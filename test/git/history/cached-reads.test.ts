@@ -13,7 +13,7 @@ t.test('a value is not kept if its files changed while it was read', async (t) =
   const sample = await createSample(t)
   const file = join(sample.path, 'HEAD')
   writeFileSync(file, 'before')
-  const reads = new CachedReads<{ text: string }>(createGitQueue(), 100, () => 1)
+  const reads = new CachedReads<{ text: string }>(createGitQueue(), 100_000, () => 1)
   let isPushed = false
   const get = () =>
     reads.get(
@@ -39,7 +39,7 @@ t.test('a value is not kept if its files changed while it was read', async (t) =
 
 t.test('who asks while a value is read gets that value, without another read', async (t) => {
   const sample = await createSample(t)
-  const reads = new CachedReads<{ text: string }>(createGitQueue(), 100, () => 1)
+  const reads = new CachedReads<{ text: string }>(createGitQueue(), 100_000, () => 1)
   const begun = Promise.withResolvers<void>()
   const end = Promise.withResolvers<void>()
   let count = 0
