@@ -147,6 +147,11 @@ export class ForeignKeyViolation extends Error {
   override readonly name = 'ForeignKeyViolation'
 }
 
+/** A row has a value that another one has. Nothing was written. */
+export class UniqueViolation extends Error {
+  override readonly name = 'UniqueViolation'
+}
+
 /** The database does not let the role of its URL run the statement. */
 export class PermissionDenied extends Error {
   override readonly name = 'PermissionDenied'

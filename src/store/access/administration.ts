@@ -6,6 +6,7 @@ import { ServiceError } from '../../errors.ts'
 import type { NamedRepository, Person } from '../audit/audit.ts'
 import type { Change } from '../audit/change.ts'
 import type { Queries, Tables } from '../tables.ts'
+import { lockOwner } from './locked-rows.ts'
 import { repositoriesFor } from './readable-repositories.ts'
 
 /** What is to be changed, by its name. */
@@ -23,55 +24,65 @@ export function namedAs({ id, owner, name }: { id: number; owner: string; name: 
   return { id, name: `${owner}/${name}` }
 }
 
-/** Returns the row of a repository by its name. */
-export function findRow(db: Queries, { owner, name }: RepositoryName): Promise<Row | undefined> {
+/** Returns a query of the repository with a name. */
+function rowsOf(db: Queries, { owner, name }: RepositoryName) {
   return db
     .selectFrom('repositories')
     .selectAll()
     .where('owner_key', '=', nameKey(owner))
     .where('name_key', '=', nameKey(name))
-    .executeTakeFirst()
+}
+
+/** Returns the row of a repository by its name, to read it. */
+export function findRow(db: Queries, repository: RepositoryName): Promise<Row | undefined> {
+  return rowsOf(db, repository).executeTakeFirst()
 }
 
 /** Returns the same. @throws Refusal if there is none */
-export async function getRow(db: Queries, { owner, name }: RepositoryName): Promise<Row> {
-  const row = await findRow(db, { owner, name })
+export async function getRow(db: Queries, repository: RepositoryName): Promise<Row> {
+  return presentRow(await findRow(db, repository), repository)
+}
+
+function presentRow(row: Row | undefined, { owner, name }: RepositoryName): Row {
   if (!row) throw new Refusal(`there is no repository ${owner}/${name}`)
   return row
 }
 
 /**
- * Returns the repository that is to be changed, after checking that who acts may administer it.
+ * Returns the repository that is to be changed, after checking that who acts may administer it. Both
+ * stay true until the end of the change: see `locked-rows.ts`.
  *
  * @throws ServiceError unless it is an administrator of the server, or a user with `admin`; and if a
  * user's repository is gone or has another name by now. Refusal if there is none for an
  * administrator
  */
 export async function administeredRepository(
-  { db, by }: Change<Person>,
+  change: Change<Person>,
   { owner, name, id }: RepositoryName,
 ): Promise<Row> {
+  const { db, by } = change
+  await lockOwner(change, owner)
+  const found = await change.locked(rowsOf(db, { owner, name })).executeTakeFirst()
   if (by.kind === 'administrator') {
-    const row = await getRow(db, { owner, name })
+    const row = presentRow(found, { owner, name })
     if (id !== undefined && row.id !== id)
       throw new Refusal(`${owner}/${name} is another repository by now. Nothing was changed`)
     return row
   }
-  const row = await findRow(db, { owner, name })
   const access = await repositoriesFor(db, by.user.id)
-    .where('repositories.id', '=', id ?? row?.id ?? -1)
+    .where('repositories.id', '=', id ?? found?.id ?? -1)
     .executeTakeFirst()
   if (!access) throw new ServiceError('repository_unknown')
-  if (row?.id !== access.repository_id)
+  if (found?.id !== access.repository_id)
     throw new ServiceError(
       'repository_unknown',
       `${owner}/${name} is called ${access.owner}/${access.name} by now. Nothing was changed.`,
     )
   if (!allows(access.permission, 'admin')) throw new ServiceError('not_admin')
-  return row
+  return found
 }
 
-/** Checks the same for an owner, and for all its repositories. */
+/** Checks the same for an owner that is locked, and for all its repositories. */
 export async function checkOwnerAdmin({ db, by }: Change<Person>, ownerId: number): Promise<void> {
   if (by.kind === 'administrator') return
   const member = await db

@@ -2,16 +2,19 @@ import type { Transaction } from 'kysely'
 import type { Permission } from '../../domain/permissions.ts'
 import { checkUnchanged } from '../../domain/refusal.ts'
 import type { AuditEvent, NamedUser, Person } from '../audit/audit.ts'
-import { type Change, getUserById, type Transact } from '../audit/change.ts'
+import type { Change, Transact } from '../audit/change.ts'
 import type { Queries, Tables } from '../tables.ts'
+import { keepUsers, keptUser, lockOwners } from './locked-rows.ts'
 
 /** Users who have permissions on something: members of a group, or collaborators of a repository. */
 export interface GrantKind<Subject> {
   /** Returns a text that is the same for the same subject. */
   keyOf(subject: Subject): string
+  /** Returns the name of the group, or of the owner of the repository. */
+  ownerOf(subject: Subject): string
   /** Returns a subject, by which its grants are stored. @throws Refusal if there is none */
   find(db: Queries, subject: Subject): Promise<Opened>
-  /** Does the same for who changes grants. @throws as `set` */
+  /** Does the same for who changes grants, and locks the subject. @throws as `set` */
   open(change: Change<Person>, subject: Subject): Promise<Opened>
   /** Returns what a user is granted; null: nothing. */
   read(db: Queries, id: number, userId: number): Promise<Permission | null>
@@ -62,8 +65,9 @@ export function createGrants<Subject>(db: Queries, kind: GrantKind<Subject>) {
       permission: Permission | null,
       expected?: string,
     ): Promise<void> {
+      const users = await keepUsers(change, [userId])
       const opened = await kind.open(change, subject)
-      const event = await grant(kind, change, opened, userId, permission, expected)
+      const event = await grant(kind, change, opened, users, { userId, permission, expected })
       if (event) await change.record(event)
       await checkChange(kind, change, opened)
     },
@@ -82,13 +86,22 @@ export function createGrants<Subject>(db: Queries, kind: GrantKind<Subject>) {
       let changes = 0
       for (let start = 0; start < grants.length; start += STEP)
         changes += await transact(async (change) => {
+          const step = grants.slice(start, start + STEP)
           const opened = new Map<string, Opened>()
           const events: AuditEvent[] = []
-          for (const { subject, userId, permission } of grants.slice(start, start + STEP)) {
+          const users = await keepUsers(
+            change,
+            step.map(({ userId }) => userId),
+          )
+          await lockOwners(
+            change,
+            step.map(({ subject }) => kind.ownerOf(subject)),
+          )
+          for (const { subject, userId, permission } of step) {
             const key = kind.keyOf(subject)
             const found = opened.get(key) ?? (await kind.open(change, subject))
             opened.set(key, found)
-            const event = await grant(kind, change, found, userId, permission)
+            const event = await grant(kind, change, found, users, { userId, permission })
             if (event) events.push(event)
           }
           await change.record(...events)
@@ -104,18 +117,24 @@ async function checkChange<Subject>(kind: GrantKind<Subject>, change: Change<Per
   if (change.by.kind !== 'administrator') await kind.check?.(change, opened)
 }
 
+interface GrantedPermission {
+  userId: number
+  permission: Permission | null
+  /** See `set`. */
+  expected?: string | undefined
+}
+
 /** Stores a grant. Returns its event, or null, and does nothing, if it is stored already. */
 async function grant<Subject>(
   kind: GrantKind<Subject>,
   change: Change,
   opened: Opened,
-  userId: number,
-  permission: Permission | null,
-  expected?: string,
+  users: ReadonlyMap<number, NamedUser>,
+  { userId, permission, expected }: GrantedPermission,
 ): Promise<AuditEvent | null> {
   const from = await kind.read(change.db, opened.id, userId)
   if (from === permission) return null
-  const user = await getUserById(change.db, userId)
+  const user = keptUser(users, userId)
   checkUnchanged(`the access of ${user.name}`, from ?? 'none', expected)
   await kind.write(change.db, opened.id, user.id, permission)
   const details = { user: user.name, access: permission ?? 'none', from: from ?? 'none' }

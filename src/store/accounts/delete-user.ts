@@ -1,14 +1,16 @@
+import { nameKey } from '../../domain/names.ts'
 import { Refusal } from '../../domain/refusal.ts'
 import { type AccessChange, listChangesOfDeletion } from '../access/access-list.ts'
+import { lockOwners } from '../access/locked-rows.ts'
 import type { Administrator } from '../audit/audit.ts'
 import type { Change, Transact } from '../audit/change.ts'
 import { deleteMostChildren } from '../delete-children.ts'
-import { findOwner, lockOwner, type Owner, ownsRepositories } from '../owners/owners.ts'
+import { findOwner, type Owner, ownsRepositories } from '../owners/owners.ts'
 import { checkMove, moveRepositories } from '../repositories/moves.ts'
 import { INSERTED_ROWS } from '../steps.ts'
 import type { Queries } from '../tables.ts'
 import { revokeTokens } from './tokens.ts'
-import { countTokens, deleteSessions, findUser, getUser, type User } from './user-rows.ts'
+import { countTokens, deleteSessions, findUser, getUser, lockUser, type User } from './user-rows.ts'
 
 /** Who is deleted, and who gets the repositories. */
 interface Deletion {
@@ -38,8 +40,12 @@ export async function deleteUser(
   name: string,
   transferTo?: string,
 ): Promise<{ moved: number; changes: AccessChange[] }> {
-  const findPresent = (name: string) => findOwner(db, name)
-  const { user, owner, newOwner } = await findDeletion(db, findPresent, name, transferTo)
+  const { user, owner, newOwner } = await checkDeletion(
+    db,
+    await getUser(db, name),
+    (name) => findOwner(db, name),
+    transferTo,
+  )
   if (owner && newOwner) await checkMove(db, owner, newOwner)
   const changes = await listChangesOfDeletion(db, user, owner, newOwner)
   const grants = { table: 'collaborators', parent: 'user_id', order: 'repository_id' } as const
@@ -56,8 +62,7 @@ export async function deleteUser(
 
   for (let moved = 0; ; ) {
     const step = await transact(async (change) => {
-      const lock = (name: string) => lockOwner(change, name)
-      const deletion = await findDeletion(change.db, lock, name, transferTo)
+      const deletion = await lockDeletion(change, name, transferTo)
       const moves = await transfer(change, deletion)
       const isLast = !deletion.owner || !(await ownsRepositories(change.db, deletion.owner.id))
       if (isLast) await remove(change, deletion, ended)
@@ -68,14 +73,21 @@ export async function deleteUser(
   }
 }
 
+/** Returns who is deleted and who gets the repositories, locked. @throws Refusal as `deleteUser` */
+async function lockDeletion(change: Change, name: string, transferTo?: string): Promise<Deletion> {
+  const user = await lockUser(change, name, 'update')
+  const owners = await lockOwners(change, transferTo === undefined ? [name] : [name, transferTo])
+  return checkDeletion(change.db, user, async (name) => owners.get(nameKey(name)), transferTo)
+}
+
 /** @throws Refusal as `deleteUser` */
-async function findDeletion(
+async function checkDeletion(
   db: Queries,
+  user: User,
   find: (name: string) => Promise<Owner | undefined>,
-  name: string,
   transferTo?: string,
 ): Promise<Deletion> {
-  const user = await getUser(db, name)
+  const { name } = user
   const owner = await find(name)
   const newOwner = transferTo === undefined ? undefined : await find(transferTo)
   if (transferTo !== undefined && !newOwner) throw new Refusal(`there is no user or group "${transferTo}"`)

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { type Selectable, sql } from 'kysely'
 import { checkPatterns } from '../../domain/patterns.ts'
 import { Refusal } from '../../domain/refusal.ts'
+import { keepUser } from '../access/locked-rows.ts'
 import { repositoriesFor } from '../access/readable-repositories.ts'
 import {
   limitColumns,
@@ -10,8 +11,8 @@ import {
   storedLimits,
   type TokenLimits,
 } from '../access/token-limits.ts'
-import type { Administrator, Person, SignedIn } from '../audit/audit.ts'
-import { type Change, getUserById, type Transact } from '../audit/change.ts'
+import type { Administrator, NamedUser, Person, SignedIn } from '../audit/audit.ts'
+import type { Change, Transact } from '../audit/change.ts'
 import type { Engine } from '../engine.ts'
 import { INSERTED_ROWS } from '../steps.ts'
 import type { Queries, Tables } from '../tables.ts'
@@ -138,7 +139,7 @@ async function createToken(change: Change, userId: number, token: NewToken): Pro
   const limits = token.limits ?? NO_LIMITS
   checkPatterns('context pattern', limits.contexts ?? [])
   const { db } = change
-  const user = await getUserById(db, userId)
+  const user = await keepUser(change, userId)
   const id = newTokenId()
 
   const reporter = await db
@@ -190,14 +191,7 @@ async function rotateToken(
   { prefix, hash, expiresAt, oldExpiresAt }: Rotation,
 ): Promise<{ expiresAt: number | null; oldExpiresAt: number }> {
   const { db } = change
-  // An update that changes nothing locks the row in every dialect.
-  const old = await db
-    .updateTable('tokens')
-    .set({ id })
-    .where('id', '=', id)
-    .returningAll()
-    .executeTakeFirst()
-  if (!old) throw new Refusal(`there is no token ${id}`)
+  const { user, ...old } = await lockToken(change, id)
   if (old.expires_at !== null && old.expires_at <= Date.now())
     throw new Refusal(`the token ${id} has expired; create another one`)
 
@@ -215,7 +209,6 @@ async function rotateToken(
   const copy = { ...old, id: newTokenId(), name: `${old.name} (replaced)`, expires_at: until }
   await db.insertInto('tokens').values(copy).execute()
 
-  const user = await getUserById(db, old.user_id)
   const details = {
     id,
     expires_at: formatMilliseconds(fresh.expires_at),
@@ -234,12 +227,31 @@ async function rotateToken(
  */
 async function revokeToken(change: Change<Person>, id: string): Promise<void> {
   const { db, by } = change
-  let query = db.deleteFrom('tokens').where('id', '=', id)
-  if (by.kind === 'user') query = query.where('user_id', '=', by.user.id)
-  const token = await query.returning(['name', 'user_id']).executeTakeFirst()
+  const { user, name } = await lockToken(change, id, by.kind === 'user' ? by.user.id : undefined)
+  await db.deleteFrom('tokens').where('id', '=', id).execute()
+  await change.record({ action: 'token.revoked', token: name, subject: user, details: { id } })
+}
+
+/**
+ * Returns a token and its user, locked.
+ *
+ * @param ownerId the only user whose token it may be; default: any
+ * @throws Refusal if there is no such token
+ */
+async function lockToken(
+  change: Change,
+  id: string,
+  ownerId?: number,
+): Promise<Selectable<Tables['tokens']> & { user: NamedUser }> {
+  const tokens = change.db.selectFrom('tokens').selectAll().where('id', '=', id)
+  // Its user is locked first, and never another one.
+  const found = await tokens.executeTakeFirst()
+  if (!found || (ownerId !== undefined && found.user_id !== ownerId))
+    throw new Refusal(`there is no token ${id}`)
+  const user = await keepUser(change, found.user_id)
+  const token = await change.locked(tokens).executeTakeFirst()
   if (!token) throw new Refusal(`there is no token ${id}`)
-  const user = await getUserById(db, token.user_id)
-  await change.record({ action: 'token.revoked', token: token.name, subject: user, details: { id } })
+  return { ...token, user }
 }
 
 /**
@@ -252,7 +264,7 @@ async function revokeToken(change: Change<Person>, id: string): Promise<void> {
 export async function revokeTokens(transact: Transact<Administrator>, userId: number): Promise<number> {
   for (let revoked = 0; ; ) {
     const count = await transact(async (change) => {
-      const user = await getUserById(change.db, userId)
+      const user = await keepUser(change, userId)
       const step = change.db
         .selectFrom('tokens')
         .select('id')

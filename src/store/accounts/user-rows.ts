@@ -33,7 +33,20 @@ export function findUser(db: Queries, name: string): Promise<User | undefined> {
 
 /** Returns a user. @throws Refusal if there is none of this name */
 export async function getUser(db: Queries, name: string): Promise<User> {
-  const user = await findUser(db, name)
+  return presentUser(await findUser(db, name), name)
+}
+
+/** Returns the same of a user who is to be changed or deleted, locked. @throws as `getUser` */
+export async function lockUser(
+  change: Change,
+  name: string,
+  strength: 'no key update' | 'update' = 'no key update',
+): Promise<User> {
+  const users = change.db.selectFrom('users').select(USER_COLUMNS).where('name_key', '=', nameKey(name))
+  return presentUser(await change.locked(users, strength).executeTakeFirst(), name)
+}
+
+function presentUser(user: User | undefined, name: string): User {
   if (!user) throw new Refusal(`there is no user "${name}"`)
   return user
 }

@@ -3,13 +3,21 @@ import { AlreadyExists, Refusal } from '../../domain/refusal.ts'
 import { chunksOf } from '../../util/lists.ts'
 import type { Administrator, Anonymous, AuditEvent, Author, SignedIn } from '../audit/audit.ts'
 import type { Audit, Change, Transact } from '../audit/change.ts'
-import type { Engine } from '../engine.ts'
+import { type Engine, UniqueViolation } from '../engine.ts'
 import { claimOwners } from '../owners/owners.ts'
 import { INSERTED_ROWS } from '../steps.ts'
 import type { Queries } from '../tables.ts'
 import { nowInSeconds } from '../time.ts'
 import { deleteUser } from './delete-user.ts'
-import { countTokens, deleteSessions, findUser, getUser, USER_COLUMNS, type User } from './user-rows.ts'
+import {
+  countTokens,
+  deleteSessions,
+  findUser,
+  getUser,
+  lockUser,
+  USER_COLUMNS,
+  type User,
+} from './user-rows.ts'
 
 /** An account at an OpenID Connect provider. */
 export interface Identity {
@@ -99,12 +107,20 @@ async function linkUser(
   identity: Identity | null,
 ): Promise<number> {
   const { db } = change
-  const user = await getUser(db, name)
+  const user = await lockUser(change, name)
   if ((identity === null) === (user.issuer === null))
     throw new Refusal(`"${name}" is ${identity ? 'linked already; unlink it first' : 'not linked'}`)
   const holder = identity && (await findLinked(db, identity))
   if (holder) throw new Refusal(`the account is linked to the user "${holder.name}"; unlink that one first`)
-  await db.updateTable('users').set(linkTo(identity)).where('id', '=', user.id).execute()
+  await db
+    .updateTable('users')
+    .set(linkTo(identity))
+    .where('id', '=', user.id)
+    .execute()
+    .catch((error: unknown) => {
+      if (!(error instanceof UniqueViolation)) throw error
+      throw new Refusal('the account was linked to another user in the meantime; unlink that one first')
+    })
   const sessions = await deleteSessions(change, user.id)
   const details = { issuer: identity?.issuer ?? user.issuer, sessions }
   await change.record({ action: identity ? 'user.linked' : 'user.unlinked', subject: user, details })
@@ -179,7 +195,7 @@ async function replacePassword(
  */
 async function setLocked(change: Change<Administrator>, name: string, isLocked: boolean) {
   const { db } = change
-  const user = await getUser(db, name)
+  const user = await lockUser(change, name)
   const changedUser = await db
     .updateTable('users')
     .set({ locked_at: isLocked ? nowInSeconds() : null })

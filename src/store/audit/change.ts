@@ -1,9 +1,8 @@
-import type { Transaction } from 'kysely'
-import { Refusal } from '../../domain/refusal.ts'
+import type { SelectQueryBuilder, Transaction } from 'kysely'
 import type { Engine } from '../engine.ts'
-import type { Queries, Tables } from '../tables.ts'
+import type { Tables } from '../tables.ts'
 import { runInTransaction } from '../transaction-context.ts'
-import type { Actor, AuditEvent, AuditLine, Author, NamedUser, Server } from './audit.ts'
+import type { Actor, AuditEvent, AuditLine, Author, Server } from './audit.ts'
 import { checkUser } from './check-user.ts'
 import { recordEvents } from './event-rows.ts'
 
@@ -31,12 +30,35 @@ class Change<By extends Actor = Recorded> {
   readonly by: By
   readonly #lines: AuditLine[]
   readonly #operator: object | undefined
+  readonly #hasLocks: boolean
 
-  constructor(db: Transaction<Tables>, by: By, lines: AuditLine[], operator?: object) {
+  constructor(
+    db: Transaction<Tables>,
+    by: By,
+    lines: AuditLine[],
+    operator: object | undefined,
+    hasLocks: boolean,
+  ) {
     this.db = db
     this.by = by
     this.#lines = lines
     this.#operator = operator
+    this.#hasLocks = hasLocks
+  }
+
+  /**
+   * Returns a query that locks its rows until the end of the change; see `access/locked-rows.ts`.
+   *
+   * @param strength what others cannot do meanwhile: change the rows; also refer to them, if they
+   * are about to be deleted; or only delete them
+   */
+  locked<DB, TB extends keyof DB, O>(
+    query: SelectQueryBuilder<DB, TB, O>,
+    strength: 'no key update' | 'update' | 'key share' = 'no key update',
+  ): SelectQueryBuilder<DB, TB, O> {
+    if (!this.#hasLocks) return query
+    if (strength === 'update') return query.forUpdate()
+    return strength === 'key share' ? query.forKeyShare() : query.forNoKeyUpdate()
   }
 
   /** Stores events of what is done. */
@@ -80,14 +102,18 @@ export interface AuditOptions {
   signInEvery?: number | undefined
 }
 
-export function createAudit({ kysely }: Engine, { onEvent, operator, signInEvery = 0 }: AuditOptions): Audit {
+export function createAudit(
+  { kysely, dialect }: Engine,
+  { onEvent, operator, signInEvery = 0 }: AuditOptions,
+): Audit {
   return {
     async transaction(by, work) {
       const lines: AuditLine[] = []
       const done = await kysely.transaction().execute((db) =>
         runInTransaction(async () => {
-          if (by.kind === 'user') await checkUser(db, by, signInEvery)
-          return work(new Change(db, by, lines, operator))
+          const change = new Change(db, by, lines, operator, !dialect.serialWrites)
+          if (by.kind === 'user') await checkUser(change, by, signInEvery)
+          return work(change)
         }),
       )
       for (const line of lines) report(onEvent, line)
@@ -103,11 +129,4 @@ function report(onEvent: AuditOptions['onEvent'], line: AuditLine): void {
   } catch (error) {
     process.emitWarning(`an audit event was stored, but not logged: ${error}`)
   }
-}
-
-/** Returns a user who was found before. @throws Refusal if the user was deleted since then */
-export async function getUserById(db: Queries, id: number): Promise<NamedUser> {
-  const user = await db.selectFrom('users').select(['id', 'name']).where('id', '=', id).executeTakeFirst()
-  if (!user) throw new Refusal('the user was deleted in the meantime; nothing was changed')
-  return user
 }

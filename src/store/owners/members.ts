@@ -15,6 +15,7 @@ export interface Member {
 }
 
 const memberGrants: GrantKind<string> = {
+  ownerOf: (group) => group,
   keyOf: (group) => group,
   find: findGroup,
 

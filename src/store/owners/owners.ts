@@ -2,6 +2,7 @@ import type { Insertable, Selectable } from 'kysely'
 import { nameKey } from '../../domain/names.ts'
 import { Refusal } from '../../domain/refusal.ts'
 import { chunksOf } from '../../util/lists.ts'
+import { lockOwner, lockOwners } from '../access/locked-rows.ts'
 import type { NamedUser } from '../audit/audit.ts'
 import type { Change } from '../audit/change.ts'
 import { INSERTED_ROWS } from '../steps.ts'
@@ -13,21 +14,6 @@ export type Owner = Selectable<Tables['owners']>
 /** Returns the owner of a name. */
 export function findOwner(db: Queries, name: string): Promise<Owner | undefined> {
   return db.selectFrom('owners').selectAll().where('name_key', '=', nameKey(name)).executeTakeFirst()
-}
-
-/**
- * Returns the owner of a name, locked until the end of the transaction. On SQLite, transactions
- * that write run one after the other.
- */
-export async function lockOwner({ db }: Change, name: string): Promise<Owner | undefined> {
-  const key = nameKey(name)
-  // An update that changes nothing locks the row in every dialect.
-  return db
-    .updateTable('owners')
-    .set({ name_key: key })
-    .where('name_key', '=', key)
-    .returningAll()
-    .executeTakeFirst()
 }
 
 /** Returns a group. @throws Refusal if there is none of this name */
@@ -53,19 +39,9 @@ export async function isUser(db: Queries, name: string): Promise<boolean> {
 }
 
 /**
- * Returns the owners of names by the keys of these, locked like `lockOwner`, in the order of names,
- * so that two changes do not wait for each other.
+ * Returns the owners of names as `lockOwners`, and creates those that are missing as groups, which
+ * nobody is a member of.
  */
-export async function lockOwners(change: Change, names: readonly string[]): Promise<Map<string, Owner>> {
-  const owners = new Map<string, Owner>()
-  for (const key of [...new Set(names.map(nameKey))].sort()) {
-    const owner = await lockOwner(change, key)
-    if (owner) owners.set(key, owner)
-  }
-  return owners
-}
-
-/** Does the same, and creates those that are missing as groups, which nobody is a member of. */
 export async function ensureOwners(change: Change, names: readonly string[]): Promise<Map<string, Owner>> {
   const owners = await lockOwners(change, names)
   const isMissing = (name: string) => !owners.has(nameKey(name))
@@ -124,7 +100,8 @@ export async function claimOwners(
 async function takeOver(change: Change, user: NamedUser, ownExisting: boolean): Promise<Owner> {
   const { db } = change
   const owner = await lockOwner(change, user.name)
-  if (!owner) throw new Error('the owner was deleted while its name was claimed')
+  // It was deleted meanwhile.
+  if (!owner) return (await insertOwner(change, user.name)) ?? takeOver(change, user, ownExisting)
   if (!ownExisting) {
     const problem = (await ownsRepositories(db, owner.id))
       ? 'already owns repositories, which the user could administer'

@@ -1,6 +1,6 @@
 import { DatabaseError } from 'pg'
 import { isSystemError } from '../../errors.ts'
-import { ForeignKeyViolation, PermissionDenied, StoreUnavailable } from '../engine.ts'
+import { ForeignKeyViolation, PermissionDenied, StoreUnavailable, UniqueViolation } from '../engine.ts'
 
 /**
  * SQLSTATEs of a server that is unreachable, full, overloaded or no longer the primary, as opposed
@@ -28,6 +28,7 @@ const LOCK_TIMEOUT = '55P03'
 /** Maximum number of attempts after conflicts. */
 const ATTEMPTS = 5
 const FOREIGN_KEY = '23503'
+const UNIQUE = '23505'
 const PERMISSION = '42501'
 
 /** How codes of Node begin that are about the system, sockets, TLS or certificates. */
@@ -51,8 +52,8 @@ export const CONNECTION_MESSAGES = [
 
 /**
  * Returns StoreUnavailable for an error of the connection, the server or its disk,
- * ForeignKeyViolation for a reference to a missing row, PermissionDenied, and any other error
- * unchanged.
+ * ForeignKeyViolation for a reference to a missing row, UniqueViolation, PermissionDenied, and any
+ * other error unchanged.
  *
  * @param isConnecting whether a connection could not be opened, which says nothing of a statement
  */
@@ -60,6 +61,7 @@ export function translateError(error: unknown, isConnecting = false): unknown {
   if (error instanceof StoreUnavailable) return error
   const code = sqlStateOf(error)
   if (code === FOREIGN_KEY) return new ForeignKeyViolation('PostgreSQL', { cause: error })
+  if (code === UNIQUE) return new UniqueViolation(`PostgreSQL: ${describe(error)}`, { cause: error })
   if (code === PERMISSION) return new PermissionDenied(`PostgreSQL: ${describe(error)}`, { cause: error })
   const unavailable =
     code === undefined

@@ -7,6 +7,7 @@ import type { Engine } from '../engine.ts'
 import { fullNameOf } from './repositories.ts'
 
 const collaboratorGrants: GrantKind<RepositoryName> = {
+  ownerOf: ({ owner }) => owner,
   keyOf: (repository) => nameKey(fullNameOf(repository)),
 
   async find(db, repository) {

@@ -1,9 +1,10 @@
 import { isName, isOwnerName, NAME_RULE, nameKey, OWNER_NAME_RULE } from '../../domain/names.ts'
 import { Refusal } from '../../domain/refusal.ts'
 import { administeredRepository, checkOwnerAdmin, type RepositoryName } from '../access/administration.ts'
+import { lockOwners } from '../access/locked-rows.ts'
 import type { Person } from '../audit/audit.ts'
 import type { Change } from '../audit/change.ts'
-import { ensureOwners, lockOwners, type Owner } from '../owners/owners.ts'
+import { ensureOwners, type Owner } from '../owners/owners.ts'
 import { MOVE_STEP } from '../steps.ts'
 import type { Queries } from '../tables.ts'
 import { nowInSeconds } from '../time.ts'
@@ -141,17 +142,19 @@ export async function checkMove(
  * @throws Refusal as `checkMove`
  */
 export async function moveRepositories(
-  { db }: Change,
+  change: Change,
   from: Owner,
   to: Owner,
 ): Promise<{ id: number; from: string; to: string }[]> {
-  const moves = await db
+  const { db } = change
+  const next = db
     .selectFrom('repositories')
     .select(['id', 'owner', 'name'])
     .where('owner_id', '=', from.id)
     .orderBy('id')
     .limit(MOVE_STEP)
-    .execute()
+  // In the order of reports, which the change of a key makes wait.
+  const moves = await change.locked(next, 'update').execute()
   const lastId = moves.at(-1)?.id
   if (lastId === undefined) return []
   await checkMove(db, from, to, lastId)

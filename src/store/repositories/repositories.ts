@@ -11,12 +11,13 @@ import {
   namedAs,
   type RepositoryName,
 } from '../access/administration.ts'
+import { lockOwners } from '../access/locked-rows.ts'
 import type { ReadableRepository } from '../access/readable-repositories.ts'
 import type { Administrator, AuditEvent, Person } from '../audit/audit.ts'
 import type { Change, Transact } from '../audit/change.ts'
 import { deleteMostChildren } from '../delete-children.ts'
 import type { Engine } from '../engine.ts'
-import { ensureOwners, lockOwners, type Owner } from '../owners/owners.ts'
+import { ensureOwners, type Owner } from '../owners/owners.ts'
 import { locate, OWNER_TRUST } from '../repository-files.ts'
 import { INSERTED_ROWS } from '../steps.ts'
 import type { Tables, Visibility } from '../tables.ts'

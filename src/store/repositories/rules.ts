@@ -11,6 +11,7 @@ import {
 import { Refusal } from '../../domain/refusal.ts'
 import { memoizeByObject } from '../../util/memoize.ts'
 import { administeredRepository, namedAs, type RepositoryName } from '../access/administration.ts'
+import { keepUsers, keptUser } from '../access/locked-rows.ts'
 import type { AuditEvent, Person, Pusher, RefUpdate } from '../audit/audit.ts'
 import type { Audit, Change } from '../audit/change.ts'
 import { decodeName, MAX_UPDATES, pushedRepository } from '../audit/event-rows.ts'
@@ -115,7 +116,12 @@ async function setRule(
 ): Promise<number> {
   const { refPattern, required, bypass } = validateRule(rule)
   const { db } = change
+  const users = await keepUsers(
+    change,
+    bypass.map(({ id }) => id),
+  )
   const row = await administeredRepository(change, repository)
+  for (const { id } of bypass) keptUser(users, id)
   const rows = await rowsOf(db, row.id).execute()
   const from = detailsOf(rows, refPattern)
   checkUnchangedRule(from, expected)
@@ -140,8 +146,8 @@ async function setRule(
     .executeTakeFirstOrThrow()
   await db.deleteFrom('branch_rule_bypasses').where('rule_id', '=', stored.id).execute()
   if (bypass.length > 0) {
-    const users = bypass.map((user) => ({ rule_id: stored.id, user_id: user.id }))
-    await db.insertInto('branch_rule_bypasses').values(users).execute()
+    const values = bypass.map((user) => ({ rule_id: stored.id, user_id: user.id }))
+    await db.insertInto('branch_rule_bypasses').values(values).execute()
   }
 
   const details = {
