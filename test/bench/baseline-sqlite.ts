@@ -74,6 +74,7 @@ function write({ repo, sha }: Place['Params'], body: ReportedFields) {
     updated_at: now,
     reporter_id: REPORTER,
     run: null,
+    claim_seconds: null,
   }
   const row = upsert.get(givenColumns.map((name) => values[name]))
   return row && toStatus({ ...fields, ...row })
