@@ -15,6 +15,7 @@ import { lastPassedOptions } from '../src/cli/last-passed.ts'
 import { reportOptions } from '../src/cli/report.ts'
 import { runOptions } from '../src/cli/run.ts'
 import { waitOptions } from '../src/cli/wait.ts'
+import { workOptions } from '../src/cli/work/options.ts'
 import { createClient, defaultTimes } from '../src/client.ts'
 import { operations } from '../src/generated/operations.ts'
 import { slowdown } from '../src/poll.ts'
@@ -33,6 +34,7 @@ const cli = resolve(import.meta.dirname, '../src/cli')
 const commands = {
   report: reportOptions,
   run: runOptions,
+  work: workOptions,
   get: getOptions,
   wait: waitOptions,
   'last-passed': lastPassedOptions,

@@ -4,7 +4,7 @@ const SIGNALS: readonly NodeJS.Signals[] = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQ
 /** Milliseconds that the last report has once a signal has come. */
 const AFTER_SIGNAL = 5_000
 /** Milliseconds within which another signal may be the same one: npx passes on what all have got. */
-const SAME_SIGNAL = 500
+export const SAME_SIGNAL = 500
 
 /** What signals ask for while a command runs, and while its result is reported. */
 export interface Cancellation {

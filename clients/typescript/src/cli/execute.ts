@@ -14,10 +14,12 @@ import { run } from './run.ts'
 import { say, sayBug } from './terminal.ts'
 import { UsageError } from './usage-error.ts'
 import { wait } from './wait.ts'
+import { work } from './work/work.ts'
 
 const commands = new Map<string, (args: string[], env: NodeJS.ProcessEnv) => Promise<number>>([
   ['report', report],
   ['run', run],
+  ['work', work],
   ['get', get],
   ['wait', wait],
   ['last-passed', lastPassed],

@@ -19,7 +19,7 @@ export const exitCodes = {
   noRules: 7,
 } as const
 
-const ALL = ['report', 'run', 'get', 'wait', 'last-passed', 'branches', 'land', 'gate']
+const ALL = ['report', 'run', 'work', 'get', 'wait', 'last-passed', 'branches', 'land', 'gate']
 
 /** What each exit code means, and the commands that end with it: the table of `--help` and the README. */
 export const exitCodeTable: readonly { code: number; meaning: string; commands: readonly string[] }[] = [
@@ -27,7 +27,7 @@ export const exitCodeTable: readonly { code: number; meaning: string; commands: 
   {
     code: exitCodes.failure,
     meaning: 'a check failed, or the update is refused',
-    commands: ['wait', 'land', 'gate'],
+    commands: ['work', 'wait', 'land', 'gate'],
   },
   { code: exitCodes.usage, meaning: 'usage error, or a missing or invalid value', commands: ALL },
   {

@@ -1,25 +1,19 @@
 import { randomUUID } from 'node:crypto'
-import { constants } from 'node:os'
-import type { StatusReport } from '../index.ts'
 import { abortable } from '../sleep.ts'
 import { parse, wordsOf } from './arguments.ts'
 import { watchSignals } from './cancellation.ts'
 import { checkRunOptions, createCheckRun, namedRun } from './check-run.ts'
 import { changedFiles, resolveCommit } from './checkout.ts'
-import { type Command, type Ending, start } from './command.ts'
+import { type Command, start } from './command.ts'
 import { findContext } from './context.ts'
-import { formatDuration } from './duration.ts'
+import { describeResult } from './ending.ts'
 import { exitCodes } from './exit-codes.ts'
 import { findJob } from './job.ts'
-import { readJunit } from './junit.ts'
 import { openReporter, type Stored } from './reporter.ts'
 import { targetOptions, waitForCommitOf } from './target.ts'
 import { noticeSlow, say } from './terminal.ts'
 import { UsageError } from './usage-error.ts'
 
-/** Exit codes of a shell for a command that is not there, or that it cannot execute. */
-const NOT_FOUND = 127
-const NOT_EXECUTABLE = 126
 export const runOptions = {
   ...targetOptions,
   ...checkRunOptions,
@@ -60,11 +54,11 @@ export async function run(args: string[], env: NodeJS.ProcessEnv): Promise<numbe
     ? killedBy(cancellation.signal)
     : start(...command, values['pass-token'] ? env : withoutToken)
   const ending = await cancellation.passTo(child)
-  const { state, exitCode, ...known } = resultOf(ending, performance.now() - started, cancellation.signal)
-  const tests = state === 'error' ? undefined : await readJunit(files, startedAt)
-  // Where no test failed, something else did.
-  const description =
-    tests && (tests.failed > 0 || state === 'success') ? tests.description : known.description
+  const { state, exitCode, description } = await describeResult(ending, performance.now() - started, {
+    cancelledBy: cancellation.signal,
+    files,
+    since: startedAt,
+  })
   if (ending.kind === 'not started') say(`${command[0]} could not be started: ${ending.reason}`)
   const result = await abortable(noticeSlow(report(state, description), waitForCommit), givenUp).catch(
     (): Stored => ({ stored: false, reason: 'a signal ended the attempts', exitCode: exitCodes.unanswered }),
@@ -101,24 +95,4 @@ function readArguments(args: string[]) {
   if (extra !== undefined) throw new UsageError(`unexpected word "${extra}"`)
   const command: [string, string[]] = [name, rest]
   return { values, files, command }
-}
-
-function resultOf(
-  ending: Ending,
-  milliseconds: number,
-  cancelledBy: NodeJS.Signals | undefined,
-): { state: StatusReport['state']; description: string; exitCode: number } {
-  const after = `after ${formatDuration(milliseconds)}`
-  if (ending.kind === 'not started') {
-    const exitCode = ending.reason === 'ENOENT' ? NOT_FOUND : NOT_EXECUTABLE
-    return { state: 'error', description: `could not be started: ${ending.reason}`, exitCode }
-  }
-  const exitCode = ending.kind === 'killed' ? 128 + constants.signals[ending.signal] : ending.code
-  // A check that was cut short has shown nothing, whatever exit code its command chose.
-  if (cancelledBy) return { state: 'error', description: `cancelled by ${cancelledBy} ${after}`, exitCode }
-  if (ending.kind === 'killed') {
-    return { state: 'error', description: `killed by ${ending.signal} ${after}`, exitCode }
-  }
-  if (exitCode !== 0) return { state: 'failure', description: `exit code ${exitCode} ${after}`, exitCode }
-  return { state: 'success', description: `passed in ${formatDuration(milliseconds)}`, exitCode }
 }

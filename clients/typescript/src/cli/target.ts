@@ -76,10 +76,7 @@ export async function findRepository(
   env: NodeJS.ProcessEnv,
   { needsJob = false, fetch }: { needsJob?: boolean; fetch?: Fetch | undefined } = {},
 ): Promise<{ client: Client; owner: string; repo: string; job: Job }> {
-  const baseUrl = values.url ?? env.COMMIT_STATUS_URL
-  if (!baseUrl) throw new UsageError('missing address of the service: set COMMIT_STATUS_URL or give --url')
-  const client = openClient(baseUrl, env, fetch)
-  await useProxy(env, baseUrl)
+  const { client } = await openService(values, env, fetch)
   const given = values.repo ?? (env.COMMIT_STATUS_REPO || undefined)
   const job: Job = given && !needsJob ? {} : await findJob(env, process.cwd())
   const repository = given ?? job.repository
@@ -94,6 +91,25 @@ export async function findRepository(
   if (!owner || !repo || more.length > 0)
     throw new UsageError(`--repo must be OWNER/NAME; got "${repository}"`)
   return { client, owner, repo, job }
+}
+
+/**
+ * Determines the service from options and environment.
+ *
+ * @returns its address, a client, and what opens another one
+ * @throws UsageError naming what is missing
+ */
+export async function openService(
+  values: Pick<TargetValues, 'url'>,
+  env: NodeJS.ProcessEnv,
+  fetch?: Fetch | undefined,
+) {
+  const baseUrl = values.url ?? env.COMMIT_STATUS_URL
+  if (!baseUrl) throw new UsageError('missing address of the service: set COMMIT_STATUS_URL or give --url')
+  const open = () => openClient(baseUrl, env, fetch)
+  const client = open()
+  await useProxy(env, baseUrl)
+  return { baseUrl, client, open }
 }
 
 /**

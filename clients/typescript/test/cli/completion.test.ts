@@ -38,7 +38,7 @@ t.test('bash offers what fits the place', async (t) => {
   }
   t.match(
     await offered(''),
-    /^--help --version help report run get wait last-passed branches land gate completion$/,
+    /^--help --version help report run work get wait last-passed branches land gate completion$/,
   )
   t.equal(await offered('r'), 'report run')
   t.match(await offered('wait', '--'), /^--help --require --only --branch .*--json --repo --sha --url$/)

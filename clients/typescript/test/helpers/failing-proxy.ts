@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { buffer } from 'node:stream/consumers'
 import type { Test } from 'tap'
 
 /** What happens to one request on its way. */
@@ -56,7 +57,8 @@ export async function startFailingProxy(t: Test, target: string): Promise<Failin
     const { method = '', url = '', headers } = request
     const passage: Passage = { method, url, headers, body: '', at: performance.now(), status: 0 }
     const failure = planned.shift() ?? 'pass'
-    for await (const chunk of request.setEncoding('utf8')) passage.body += chunk
+    const body = await buffer(request)
+    passage.body = body.toString()
     passages.push(passage)
     look()
     if (failure === 'hang') return
@@ -67,9 +69,9 @@ export async function startFailingProxy(t: Test, target: string): Promise<Failin
       look()
       return
     }
-    const answer = await forward(target, passage)
+    const answer = await forward(target, passage, body).catch(() => undefined)
     arrivals += 1
-    if (failure === 'reset') {
+    if (failure === 'reset' || !answer) {
       request.socket.resetAndDestroy()
       return
     }
@@ -119,13 +121,12 @@ export async function startFailingProxy(t: Test, target: string): Promise<Failin
   }
 }
 
-function forward(target: string, { method, url, headers, body }: Passage) {
-  return new Promise<{ status: number; headers: http.IncomingHttpHeaders; body: string }>(
+function forward(target: string, { method, url, headers }: Passage, body: Buffer) {
+  return new Promise<{ status: number; headers: http.IncomingHttpHeaders; body: Buffer }>(
     (resolve, reject) => {
-      const request = http.request(target + url, { method, headers, agent: false }, async (response) => {
-        let text = ''
-        for await (const chunk of response.setEncoding('utf8')) text += chunk
-        resolve({ status: response.statusCode ?? 0, headers: response.headers, body: text })
+      const request = http.request(target + url, { method, headers, agent: false }, (response) => {
+        const { statusCode: status = 0, headers } = response
+        buffer(response).then((body) => resolve({ status, headers, body }), reject)
       })
       request.on('error', reject).end(body)
     },

@@ -7,6 +7,7 @@ import type { lastPassedOptions } from '../last-passed.ts'
 import type { reportOptions, TextOption } from '../report.ts'
 import type { runOptions } from '../run.ts'
 import type { waitOptions } from '../wait.ts'
+import type { workOptions } from '../work/options.ts'
 
 /** The value of an option, empty for none, and what the option does. */
 type OptionHelp = readonly [value: string, meaning: string]
@@ -90,6 +91,29 @@ export const commandHelp = {
       ...target,
     } satisfies Record<keyof typeof runOptions, OptionHelp>,
     example: 'run --context ci/test --junit report.xml -- npm test',
+  },
+  work: {
+    usage: 'work --repo OWNER/NAME --context NAME [OPTION…] -- COMMAND…',
+    summary: 'run a command on each newest commit that has no result, and report it',
+    details:
+      'Asks for branches whose newest commit has no result of the check, claims one, and runs COMMAND in a clean\ncheckout. Several workers share the work. Whoever may push to a branch runs code as the user of this command.',
+    options: {
+      repo: ['OWNER/NAME', 'repository; once for each'],
+      context: ['NAME', 'required: name of the check, which only workers report'],
+      match: ['PATTERN', 'only branches whose names match, where * stands for any characters'],
+      every: ['TIME', 'pause between two questions, 5s by default'],
+      jobs: ['NUMBER', 'commands that run at a time, 1 by default'],
+      'max-age': ['TIME', 'leave older commits alone unless their check is pending, 7d by default'],
+      junit,
+      once: ['', 'end when nothing is to do; with 1 if a command failed'],
+      cancel: ['', 'end a command when its branch has moved on'],
+      logs: ['DIR', 'also write the output of each command to a file there'],
+      'log-url': ['TEMPLATE', 'link of the status: a URL in which {log} stands for that file'],
+      keep: ['NUMBER', 'logs of each repository that are kept, 20 by default'],
+      folder: ['DIR', 'caches and checkouts; only one worker can use a folder'],
+      url: target.url,
+    } satisfies Record<keyof typeof workOptions, OptionHelp>,
+    example: 'work --repo alice/rocket --context ci -- ./ci.sh',
   },
   get: {
     usage: 'get [COMMIT] [OPTION…]',

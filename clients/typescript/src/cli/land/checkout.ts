@@ -1,5 +1,5 @@
+import { type Git, reasonOf } from '../git.ts'
 import { UsageError } from '../usage-error.ts'
-import { type Git, reasonOf } from './git.ts'
 
 /** Has `merge-tree --write-tree`. */
 const OLDEST_GIT = '2.38'

@@ -1,5 +1,5 @@
+import { type Git, reasonOf } from '../git.ts'
 import { UsageError } from '../usage-error.ts'
-import { type Git, reasonOf } from './git.ts'
 import { LandingEnd } from './landing-end.ts'
 
 /** Returns whether a commit is an ancestor of another one, or the same. */

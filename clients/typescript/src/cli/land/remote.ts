@@ -1,7 +1,7 @@
 import { backoff } from '../../backoff.ts'
 import { sleep } from '../../sleep.ts'
+import { type Git, type GitResult, reasonOf } from '../git.ts'
 import type { OutageNotice } from '../outage.ts'
-import { type Git, type GitResult, reasonOf } from './git.ts'
 import { LandingEnd } from './landing-end.ts'
 
 /** Ids by the name of the ref. */

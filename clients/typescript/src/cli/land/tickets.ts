@@ -1,7 +1,7 @@
 import { pauseAfter } from '../../poll.ts'
 import { sleep } from '../../sleep.ts'
+import type { Git } from '../git.ts'
 import { say } from '../terminal.ts'
-import type { Git } from './git.ts'
 import { LandingEnd } from './landing-end.ts'
 import type { Refs, Remote } from './remote.ts'
 

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { text } from 'node:stream/consumers'
-import { say } from '../terminal.ts'
+import { say } from './terminal.ts'
 
 export interface GitResult {
   /** Negative for a git that did not start or was ended. */
@@ -15,7 +15,7 @@ export interface GitResult {
  */
 const LAST_PUSH = 10_000
 
-/** Runs git in the checkout of the current folder. Rejects only with the reason of the signal. */
+/** Runs git in the current folder. Rejects only with the reason of the signal. */
 export type Git = (
   args: readonly string[],
   options?: { input?: string; env?: Record<string, string> },
@@ -23,8 +23,8 @@ export type Git = (
 
 interface GitOptions {
   /** The only address that gets the token. */
-  url: string
-  token: string
+  url?: string
+  token?: string
   signal?: AbortSignal | undefined
   /** Longest time of one command, in milliseconds. */
   timeout(): number
@@ -52,11 +52,12 @@ const SETTINGS = [
   ['i18n.commitEncoding', 'UTF-8'],
 ] as const
 
-/** Creates a git whose token is in its environment, never in its arguments. */
+/** Creates a git whose token, if any, is in its environment, never in its arguments. */
 export function createGit(env: NodeJS.ProcessEnv, { url, token, signal, timeout }: GitOptions): Git {
   const authorization = `Authorization: Basic ${Buffer.from(`x:${token}`).toString('base64')}`
   // An empty value drops the headers that the configuration has for this address.
-  const headers = ['', authorization].map((value) => [`http.${url}.extraHeader`, value] as const)
+  const values = token === undefined ? [] : ['', authorization]
+  const headers = values.map((value) => [`http.${url}.extraHeader`, value] as const)
   const first = Number(env.GIT_CONFIG_COUNT) || 0
   const settings = [...SETTINGS, ...headers].flatMap(([key, value], index): [string, string][] => [
     [`GIT_CONFIG_KEY_${first + index}`, key],

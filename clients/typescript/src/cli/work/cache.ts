@@ -1,0 +1,159 @@
+import { createHash } from 'node:crypto'
+import { existsSync, mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { createGit, type Git, type GitResult, reasonOf } from '../git.ts'
+
+/** The commits of one repository, kept between jobs. */
+export interface RepositoryCache {
+  /**
+   * Fetches commits that are missing, and returns when that of a tip was made, in milliseconds since
+   * the epoch.
+   *
+   * @param others tips that are fetched along
+   * @throws if it cannot be fetched, with the words of git
+   */
+  bring(tip: CachedTip, others: readonly CachedTip[]): Promise<number>
+  /**
+   * Checks a commit out, detached, into a folder with a git directory of its own: nothing that the
+   * command writes there reaches this cache or another job.
+   */
+  checkOut(sha: string, folder: string): Promise<void>
+}
+
+export interface CachedTip {
+  branch: string
+  sha: string
+}
+
+interface CacheOptions {
+  folder: string
+  /** Address of the repository. */
+  url: string
+  token: string
+  env: NodeJS.ProcessEnv
+  signal: AbortSignal
+}
+
+const TIPS = 'refs/tips/'
+/** Commits that one fetch brings. */
+const MOST = 200
+/** Longest time of one command of git, in milliseconds. */
+const TIMEOUT = 1_800_000
+const SHA1_LENGTH = 40
+
+/** Nothing that a commit contains makes git run a program, or ask another server. */
+const SETTINGS = {
+  'core.hooksPath': '/dev/null',
+  'core.attributesFile': '/dev/null',
+  'core.fsmonitor': 'false',
+  'init.templateDir': '',
+  'submodule.recurse': 'false',
+  'protocol.allow': 'never',
+  'protocol.http.allow': 'always',
+  'protocol.https.allow': 'always',
+  'advice.detachedHead': 'false',
+}
+
+/** Returns an environment in which git reads no configuration of the system or the user. */
+function isolatedEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  const kept = Object.entries(env).filter(
+    ([name]) => !/^GIT_(?!SSL_)/.test(name) && !['COMMIT_STATUS_TOKEN', 'XDG_CONFIG_HOME'].includes(name),
+  )
+  const settings = Object.entries(SETTINGS).flatMap(([key, value], index) => [
+    [`GIT_CONFIG_KEY_${index}`, key],
+    [`GIT_CONFIG_VALUE_${index}`, value],
+  ])
+  return {
+    ...(env.NODE_EXTRA_CA_CERTS && { GIT_SSL_CAINFO: env.NODE_EXTRA_CA_CERTS }),
+    ...Object.fromEntries(kept),
+    ...Object.fromEntries(settings),
+    GIT_CONFIG_COUNT: String(Object.keys(SETTINGS).length),
+    GIT_CONFIG_NOSYSTEM: '1',
+    GIT_CONFIG_GLOBAL: '/dev/null',
+    GIT_ATTR_NOSYSTEM: '1',
+    HOME: '/nonexistent',
+  }
+}
+
+/** Opens the cache of a repository; it is created with the first commit. */
+export function openCache({ folder, url, token, env, signal }: CacheOptions): RepositoryCache {
+  const isolated = isolatedEnvironment(env)
+  const remote = createGit(isolated, { url, token, signal, timeout: () => TIMEOUT })
+  const local = createGit(isolated, { signal, timeout: () => TIMEOUT })
+  /** Dates of the tips that are in the cache, by id. */
+  let dates: Map<string, number> | undefined
+  let last: Promise<unknown> = Promise.resolve()
+
+  /** Runs one task after the other: what git tidies up must not be copied meanwhile. */
+  function inOrder<T>(task: () => Promise<T>): Promise<T> {
+    const result = last.then(task)
+    last = result.catch(() => {})
+    return result
+  }
+
+  async function readDates(): Promise<Map<string, number>> {
+    const format = '--format=%(objectname) %(committerdate:unix)'
+    const { stdout } = await demand(local, ['-C', folder, 'for-each-ref', format, TIPS])
+    const rows = stdout.split('\n').map((line) => line.split(' '))
+    return new Map(rows.map(([sha = '', seconds]) => [sha, Number(seconds) * 1_000]))
+  }
+
+  async function fetchTips(tips: readonly CachedTip[]): Promise<GitResult> {
+    const refs = tips.map(({ branch, sha }) => `+${sha}:${refOf(branch)}`)
+    const options = ['--quiet', '--no-tags', '--no-write-fetch-head', '--no-auto-maintenance']
+    return remote(['-C', folder, 'fetch', ...options, url, ...refs])
+  }
+
+  return {
+    bring: (tip, others) =>
+      inOrder(async () => {
+        if (!existsSync(join(folder, 'HEAD'))) {
+          mkdirSync(folder, { recursive: true, mode: 0o700 })
+          await demand(local, ['init', '--quiet', '--bare', folder], formatOf(tip.sha))
+        }
+        dates ??= await readDates()
+        const known = dates.get(tip.sha)
+        if (known !== undefined) return known
+        const isMissing = ({ sha, branch }: CachedTip) => branch !== tip.branch && !dates?.has(sha)
+        const together = [tip, ...others.filter(isMissing).slice(0, MOST - 1)]
+        let fetched = await fetchTips(together)
+        // One that has moved away may be there no more.
+        if (fetched.code !== 0 && together.length > 1) fetched = await fetchTips([tip])
+        if (fetched.code !== 0) throw new Error(reasonOf(fetched) || `git fetch ended with ${fetched.code}`)
+        dates = await readDates()
+        const date = dates.get(tip.sha)
+        if (date === undefined) throw new Error(`${tip.sha} is not a commit`)
+        return date
+      }),
+    checkOut: (sha, target) =>
+      inOrder(async () => {
+        const copy = ['--quiet', '--no-hardlinks', '--no-checkout', '--no-tags', folder, target]
+        // It takes no format from a repository without branches.
+        await demand(local, ['-c', 'protocol.file.allow=always', 'clone', ...copy], formatOf(sha))
+        await demand(local, ['-C', target, 'remote', 'set-url', 'origin', url])
+        await demand(local, ['-C', target, 'checkout', '--quiet', '--detach', sha])
+        const tidy = ['-c', 'gc.auto=2000', '-c', 'gc.autoPackLimit=20', '-c', 'gc.autoDetach=false']
+        await local(['-C', folder, ...tidy, 'gc', '--auto', '--quiet'])
+      }),
+  }
+}
+
+/** One ref for each branch, so that the next fetch is small. Names of branches may conflict over time. */
+function refOf(branch: string): string {
+  return TIPS + createHash('sha256').update(branch).digest('hex').slice(0, 32)
+}
+
+function formatOf(sha: string): Record<string, string> {
+  return { GIT_DEFAULT_HASH: sha.length === SHA1_LENGTH ? 'sha1' : 'sha256' }
+}
+
+/** @throws if git fails */
+async function demand(
+  git: Git,
+  args: readonly string[],
+  env: Record<string, string> = {},
+): Promise<GitResult> {
+  const result = await git(args, { env })
+  if (result.code !== 0) throw new Error(reasonOf(result) || `git ended with ${result.code}`)
+  return result
+}

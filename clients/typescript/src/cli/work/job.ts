@@ -1,0 +1,245 @@
+import { randomUUID } from 'node:crypto'
+import { mkdirSync, realpathSync, statSync } from 'node:fs'
+import { dirname, join, sep } from 'node:path'
+import { describeResult } from '../ending.ts'
+import { plain, say } from '../terminal.ts'
+import type { CachedTip, RepositoryCache } from './cache.ts'
+import { type ClaimTimes, createClaim, type Result } from './claim.ts'
+import { startCommand } from './command.ts'
+import type { JobRecord, WorkFolder } from './folder.ts'
+import { type LogSettings, openOutput, removeOldLogs } from './output.ts'
+import { MARK } from './processes.ts'
+import type { Repository } from './repository.ts'
+
+/** What all jobs of a worker have in common. */
+export interface JobSettings {
+  command: readonly [file: string, args: readonly string[]]
+  /** The environment of the command, to which each job adds its own variables. */
+  env: NodeJS.ProcessEnv
+  folder: WorkFolder
+  junit: readonly string[]
+  /** Milliseconds; an older commit that nobody asks for is left alone. */
+  maxAge: number
+  logs: LogSettings | undefined
+  /** Whether lines at the terminal begin with the name of the job. */
+  hasLabels: boolean
+  times: ClaimTimes & { grace: number }
+  /** Aborted when nothing more is to be claimed. */
+  stop: AbortSignal
+  /** Aborted when all commands are to be ended. */
+  kill: AbortSignal
+}
+
+/** One commit of one repository, for which the command is to run. */
+export interface JobTask {
+  repository: Repository
+  cache: RepositoryCache
+  tip: CachedTip
+  state: 'pending' | null
+  /** How often the commit could not be fetched. */
+  failures: number
+  /** The run of a killed worker that is to be finished. */
+  left?: JobRecord | undefined
+}
+
+export type JobEnd =
+  | { kind: 'done'; state: Result['state'] }
+  /** Older than `maxAge`. */
+  | { kind: 'old' }
+  /** Could not be fetched, which may pass. */
+  | { kind: 'unfetched' }
+  /** Somebody else has it. */
+  | { kind: 'taken'; seconds: number }
+  | { kind: 'refused'; reason: string }
+  | { kind: 'outdated' }
+  | { kind: 'stopped' }
+
+export interface Job {
+  ended: Promise<JobEnd>
+  /** Ends the command if the commit is still claimed, since its branch has moved. */
+  cancel(): void
+}
+
+/** Attempts to fetch a commit before `error` is reported. */
+const FETCHES = 3
+const SHORT = 10
+
+/**
+ * Starts a job:
+ *
+ *    fetch ──▶ old? ──▶ write down ──▶ claim ──▶ check out ──▶ command ──▶ result ──▶ remove
+ *      │                                 │            │           │
+ *      │ failed, less than three times   │ 409        │ failed    │ the claim is lost: its processes are
+ *      ▼                                 ▼            ▼           ▼ ended, nothing is reported
+ *    again later                       remove       error       remove
+ *
+ * A killed worker leaves what is written down, and the next one finishes it: it claims the commit under
+ * the same run, and begins again.
+ */
+export function startJob(settings: JobSettings, task: JobTask): Job {
+  const { repository, cache, tip, left } = task
+  const { folder, times, stop, kill } = settings
+  const run = left?.run ?? randomUUID()
+  const name = plain(`${repository.name} ${tip.branch} ${tip.sha.slice(0, SHORT)}`)
+  const logName = join(repository.owner, repository.repo, `${tip.sha.slice(0, SHORT)}-${run}.log`)
+  const claim = createClaim({ repository, sha: tip.sha, run, targetUrl: linkTo(settings, logName), times })
+  const cancelled = new AbortController()
+
+  async function execute(): Promise<JobEnd> {
+    let problem: string | undefined
+    if (!left) {
+      const fetched = await bring()
+      if (fetched.problem !== undefined && task.failures + 1 < FETCHES) {
+        say(`${name}: cannot be fetched: ${fetched.problem}`)
+        return { kind: 'unfetched' }
+      }
+      if (task.state === null && Date.now() - fetched.date > settings.maxAge) return { kind: 'old' }
+      problem = fetched.problem
+    }
+    if (stop.aborted) return { kind: 'stopped' }
+    const record: JobRecord = {
+      owner: repository.owner,
+      repo: repository.repo,
+      sha: tip.sha,
+      branch: tip.branch,
+      context: repository.context,
+      run,
+    }
+    try {
+      folder.write(record)
+    } catch (error) {
+      return { kind: 'refused', reason: reasonOf(error) }
+    }
+    const taken = await claim.take(stop)
+    if (taken.kind !== 'held') {
+      remove()
+      return taken.kind === 'away' ? { kind: 'stopped' } : taken
+    }
+    return finish(problem === undefined ? await perform(record).catch(failure) : failure(problem))
+  }
+
+  /** Returns the result of a command that could not be run. */
+  function failure(error: unknown): Result {
+    return { state: 'error', description: kill.aborted ? 'cancelled' : reasonOf(error) }
+  }
+
+  async function bring(): Promise<{ date: number; problem?: string }> {
+    const others = [...repository.waiting.values()].map(({ sha, branches: [branch = ''] }) => ({
+      sha,
+      branch,
+    }))
+    try {
+      return { date: await cache.bring(tip, others) }
+    } catch (error) {
+      return { date: Number.POSITIVE_INFINITY, problem: reasonOf(error) }
+    }
+  }
+
+  /** Checks the commit out and runs the command; undefined if the claim was lost. */
+  async function perform(record: JobRecord): Promise<Result | undefined> {
+    if (left) {
+      await repository.read()
+      if (!repository.waiting.has(tip.sha)) return failure('the worker was killed')
+      folder.removeCheckout(run)
+      await cache.bring(tip, [])
+    }
+    const checkout = folder.checkoutOf(run)
+    await cache.checkOut(tip.sha, checkout)
+    if (claim.lost.aborted) return undefined
+    return runCommand(record, checkout)
+  }
+
+  async function runCommand(record: JobRecord, checkout: string): Promise<Result | undefined> {
+    const {
+      command: [file, args],
+      env,
+      logs,
+      hasLabels,
+    } = settings
+    const log = logs && join(logs.folder, logName)
+    if (log) mkdirSync(dirname(log), { recursive: true })
+    const output = openOutput(hasLabels ? `${name} | ` : '', log)
+    say(`${name}: started`)
+    const started = { at: performance.now(), time: Date.now() }
+    const own = { COMMIT_STATUS_SHA: tip.sha, COMMIT_STATUS_BRANCH: tip.branch, [MARK]: run }
+    const repo = { COMMIT_STATUS_REPO: repository.name, COMMIT_STATUS_CONTEXT: repository.context }
+    const command = startCommand({
+      file,
+      args,
+      cwd: checkout,
+      env: { ...env, CI: 'true', ...repo, ...own },
+      run,
+      output,
+      grace: times.grace,
+    })
+    folder.write({ ...record, command: command.identity })
+    const interrupted = anyAborted(claim.lost, kill, cancelled.signal).then(command.end)
+    const ending = await Promise.race([command.ended, interrupted])
+    output.close()
+    if (logs) removeOldLogs(dirname(join(logs.folder, logName)), logs.keep)
+    if (claim.lost.aborted) return undefined
+    if (cancelled.signal.aborted) return failure(`cancelled: ${tip.branch} has moved on`)
+    if (kill.aborted || !ending) return failure('cancelled')
+    const files = filesWithin(checkout, settings.junit)
+    return describeResult(ending, performance.now() - started.at, { files, since: started.time })
+  }
+
+  async function finish(result: Result | undefined): Promise<JobEnd> {
+    const sent = result && (await claim.finish(result, kill))
+    if (sent === 'unanswered') return { kind: 'stopped' }
+    remove()
+    if (!result || sent === 'lost') {
+      say(`${name}: another run has it`)
+      return { kind: 'taken', seconds: 1 }
+    }
+    say(`${name}: ${result.state}, ${result.description}`)
+    return { kind: 'done', state: result.state }
+  }
+
+  function remove(): void {
+    const problem = folder.remove(run)
+    if (problem) say(`warning: ${problem}`)
+  }
+
+  return {
+    ended: execute(),
+    cancel() {
+      // Another result of the commit also removes it from the list.
+      void claim.renew().then((isHeld) => isHeld && cancelled.abort())
+    },
+  }
+}
+
+function anyAborted(...signals: AbortSignal[]): Promise<void> {
+  return new Promise((resolve) => {
+    for (const signal of signals) {
+      if (signal.aborted) resolve()
+      signal.addEventListener('abort', () => resolve(), { once: true })
+    }
+  })
+}
+
+/** Returns the link to the log of a job. */
+function linkTo({ logs }: JobSettings, logName: string): string | undefined {
+  return logs?.link?.replaceAll('{log}', logName.split(sep).map(encodeURIComponent).join('/'))
+}
+
+/** Returns the files that are in a folder, also where a link leads. What is no file is left out. */
+function filesWithin(folder: string, files: readonly string[]): string[] {
+  const root = realpathSync(folder) + sep
+  return files.flatMap((file) => {
+    const path = join(folder, file)
+    try {
+      const real = realpathSync(path)
+      if (real.startsWith(root) && statSync(real).isFile()) return [real]
+      say(`warning: ${file} is left out: it is not a file of the checkout`)
+    } catch {
+      say(`warning: ${file} is left out: it is missing`)
+    }
+    return []
+  })
+}
+
+function reasonOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}

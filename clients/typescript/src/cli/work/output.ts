@@ -1,0 +1,97 @@
+import { closeSync, mkdirSync, openSync, readdirSync, rmSync, statSync, writeSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import type { Readable, Writable } from 'node:stream'
+import { StringDecoder } from 'node:string_decoder'
+import { sleep } from '../../sleep.ts'
+import { say } from '../terminal.ts'
+
+export interface LogSettings {
+  folder: string
+  /** How many are kept of each repository. */
+  keep: number
+  /** A URL in which `{log}` stands for the file. */
+  link: string | undefined
+}
+
+/** Where the output of a command goes. */
+export interface Output {
+  /** Copies a stream to the terminal and the log until it ends, as fast as the terminal takes it. */
+  copy(from: Readable, to: Writable): Promise<void>
+  close(): void
+}
+
+/** Bytes of a log; a command that prints without end must not fill the disk. */
+const LARGEST_LOG = 64 * 2 ** 20
+const LONGEST_LINE = 10_000
+const DRAIN_PAUSE = 20
+/** Sequences that color text. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they begin with an escape
+const COLORS = /\x1b\[[\d;:]*m/g
+
+/**
+ * Opens the output of a command.
+ *
+ * @param label begins each line at the terminal
+ * @param file the log, created with its folder
+ */
+export function openOutput(label: string, file: string | undefined): Output {
+  let size = 0
+  let log: number | undefined
+  if (file !== undefined) {
+    mkdirSync(dirname(file), { recursive: true })
+    log = openSync(file, 'wx')
+  }
+
+  function record(chunk: Buffer): void {
+    if (log === undefined || size >= LARGEST_LOG) return
+    try {
+      writeSync(log, chunk.subarray(0, LARGEST_LOG - size))
+      size += chunk.length
+      if (size >= LARGEST_LOG) writeSync(log, `\n[commit-status: the log ends after ${LARGEST_LOG} bytes]\n`)
+    } catch (error) {
+      // A full disk ends the log, not the command.
+      size = LARGEST_LOG
+      say(`warning: a log ends: ${error instanceof Error ? error.message : error}`)
+    }
+  }
+
+  return {
+    async copy(from, to) {
+      const decoder = new StringDecoder('utf8')
+      const print = (line: string) => to.write(`${label}${printable(line)}\n`)
+      let rest = ''
+      for await (const chunk of from as AsyncIterable<Buffer>) {
+        record(chunk)
+        const lines = (rest + decoder.write(chunk)).split('\n')
+        rest = lines.pop() ?? ''
+        if (rest.length > LONGEST_LINE) {
+          lines.push(rest)
+          rest = ''
+        }
+        for (const line of lines) print(line)
+        while (to.writableNeedDrain && !to.destroyed) await sleep(DRAIN_PAUSE)
+      }
+      if (rest !== '') print(rest)
+    },
+    close() {
+      if (log !== undefined) closeSync(log)
+    },
+  }
+}
+
+/** Returns a line without what controls a terminal: whoever pushes decides what is printed. */
+function printable(line: string): string {
+  return line
+    .replace(COLORS, '')
+    .replace(/\r$/, '')
+    .replace(/[^\t\P{Cc}]|[\p{Bidi_Control}\u2028\u2029]/gu, ' ')
+}
+
+/** Removes all but the newest logs of a folder. */
+export function removeOldLogs(folder: string, keep: number): void {
+  const files = readdirSync(folder)
+    .filter((name) => name.endsWith('.log'))
+    .map((name) => ({ path: join(folder, name), at: statSync(join(folder, name)).mtimeMs }))
+    .sort((a, b) => b.at - a.at)
+  for (const { path } of files.slice(keep)) rmSync(path, { force: true })
+}

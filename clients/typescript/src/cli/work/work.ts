@@ -1,0 +1,104 @@
+import { constants } from 'node:os'
+import { resolve } from 'node:path'
+import { SAME_SIGNAL } from '../cancellation.ts'
+import { exitCodes } from '../exit-codes.ts'
+import { createOutageNotice } from '../outage.ts'
+import { openService } from '../target.ts'
+import { say } from '../terminal.ts'
+import { UsageError } from '../usage-error.ts'
+import { openCache } from './cache.ts'
+import { openFolder } from './folder.ts'
+import { defaultFolder, readOptions } from './options.ts'
+import { endProcesses } from './processes.ts'
+import { createRepository, findObstacle } from './repository.ts'
+import { createService } from './service.ts'
+import { createWorker } from './worker.ts'
+
+const SIGNALS: readonly NodeJS.Signals[] = ['SIGINT', 'SIGTERM', 'SIGHUP']
+const defaultTimes = { claim: 300, renewal: 100_000, refusal: 60_000, grace: 5_000 }
+
+/**
+ * Runs `commit-status work`: runs a command on the newest commits of branches that have no result of a
+ * check, and reports how it ends.
+ */
+export async function work(args: string[], env: NodeJS.ProcessEnv, times = defaultTimes): Promise<number> {
+  const { names, context, match, ...options } = readOptions(args)
+  if (process.platform !== 'linux') throw new UsageError('work needs Linux, whose /proc lists processes')
+  const { COMMIT_STATUS_TOKEN = '', ...withoutToken } = env
+  const token = COMMIT_STATUS_TOKEN.trim()
+  if (token === '') throw new UsageError('missing token: set COMMIT_STATUS_TOKEN')
+  const { baseUrl, open } = await openService(options, env)
+  const folder = openFolder(resolve(options.folder ?? defaultFolder(baseUrl, context, env)))
+  const signals = watchStops()
+  const service = createService(open, times.refusal)
+
+  function openPlace(owner: string, repo: string, check: string) {
+    const url = new URL(`/${owner}/${repo}.git`, baseUrl).href
+    const cache = openCache({ folder: folder.cacheOf(owner, repo), url, token, env, signal: signals.kill })
+    return { repository: createRepository({ service, owner, repo, context: check, match }), cache }
+  }
+
+  const watched = names.map(([owner, repo]) => openPlace(owner, repo, context))
+  for (const { repository } of watched) {
+    const obstacle = await findObstacle(repository, service)
+    if (obstacle === undefined) continue
+    say(`${repository.name}: ${obstacle}`)
+    return exitCodes.unanswered
+  }
+
+  const records = folder.leftJobs()
+  for (const { run, command } of records) await endProcesses({ run, leader: command }, times.grace)
+  const left = records.map((record) => {
+    const known = watched.find(
+      ({ repository: { owner, repo } }) =>
+        owner === record.owner && repo === record.repo && context === record.context,
+    )
+    return { record, ...(known ?? openPlace(record.owner, record.repo, record.context)) }
+  })
+
+  let problem: string | undefined
+  const worker = createWorker({
+    ...options,
+    settings: {
+      ...options,
+      ...signals,
+      env: { ...withoutToken, COMMIT_STATUS_URL: baseUrl },
+      folder,
+      times,
+      hasLabels: options.jobs > 1 || watched.length > 1,
+    },
+    watched,
+    left,
+    onOutage: createOutageNotice(),
+    abandon(reason) {
+      problem = reason
+      signals.end()
+    },
+  })
+  const succeeded = options.once ? await worker.workOnce() : await worker.watch().then(() => true)
+  if (problem !== undefined) say(problem)
+  if (problem !== undefined || succeeded === undefined) return exitCodes.unanswered
+  const last = signals.last()
+  if (last) return 128 + constants.signals[last]
+  return succeeded ? exitCodes.success : exitCodes.failure
+}
+
+/** The first signal stops the worker once its commands have ended, a later one ends them. */
+function watchStops() {
+  const [stop, kill] = [new AbortController(), new AbortController()]
+  let firstAt: number | undefined
+  let last: NodeJS.Signals | undefined
+  for (const signal of SIGNALS) {
+    process.on(signal, () => {
+      if (firstAt === undefined) {
+        say(`${signal}: waits for what is running; another signal ends it`)
+        firstAt = performance.now()
+        stop.abort()
+      } else if (performance.now() - firstAt >= SAME_SIGNAL) {
+        last = signal
+        kill.abort()
+      }
+    })
+  }
+  return { stop: stop.signal, kill: kill.signal, end: () => stop.abort(), last: () => last }
+}

@@ -1,0 +1,235 @@
+import { sleep } from '../../sleep.ts'
+import type { OutageNotice } from '../outage.ts'
+import { say } from '../terminal.ts'
+import type { RepositoryCache } from './cache.ts'
+import type { JobRecord } from './folder.ts'
+import { type Job, type JobEnd, type JobSettings, startJob } from './job.ts'
+import { OUTDATED, type Repository } from './repository.ts'
+
+export interface WorkerOptions {
+  settings: JobSettings
+  watched: readonly { repository: Repository; cache: RepositoryCache }[]
+  /** What a killed worker has left. */
+  left: readonly { record: JobRecord; repository: Repository; cache: RepositoryCache }[]
+  /** Longest number of jobs at a time. */
+  jobs: number
+  /** Milliseconds between two questions for one repository. */
+  every: number
+  /** Whether a job ends when its branch has moved away. */
+  cancel: boolean
+  onOutage: OutageNotice
+  /** Called when nothing more can be claimed. */
+  abandon(reason: string): void
+}
+
+/** A repository and what is known of its commits, by id. */
+interface Watched {
+  repository: Repository
+  cache: RepositoryCache
+  running: Map<string, Job>
+  /** Not to be claimed before a time, by `performance.now()`, or before the list has changed. */
+  held: Map<string, { until: number; version: number }>
+  failures: Map<string, number>
+  old: Set<string>
+  /** Whether the last question was refused. */
+  isRefused: boolean
+  /** The last reason of a refusal that was said. */
+  refusal: string | undefined
+}
+
+/** Starts jobs for what waits. */
+export interface Worker {
+  /** Asks each repository in turn until `stop` is aborted, and resolves when all jobs have ended. */
+  watch(): Promise<void>
+  /** Asks until nothing is to do. Returns whether each command succeeded; undefined without an answer. */
+  workOnce(): Promise<boolean | undefined>
+}
+
+/**
+ * Creates a worker. What it knows of a commit that waits:
+ *
+ *    ready ──▶ running ──▶ held back ──▶ ready      after Retry-After, or once the list has changed
+ *      ▲          │
+ *      └──────────┘ could not be fetched: with the next list
+ *
+ * One whose result was stored is held back until the next list, which was read after that.
+ */
+export function createWorker(options: WorkerOptions): Worker {
+  const { settings, jobs, every, cancel, onOutage } = options
+  const { stop, times } = settings
+  const watched = options.watched.map(
+    (place): Watched => ({
+      ...place,
+      running: new Map(),
+      held: new Map(),
+      failures: new Map(),
+      old: new Set(),
+      isRefused: false,
+      refusal: undefined,
+    }),
+  )
+  const left = [...options.left]
+  const running = new Set<Promise<void>>()
+  let hasFailed = false
+  /** Repositories take turns. */
+  let turn = 0
+
+  /** Asks one repository what waits. Returns whether there was an answer. */
+  async function look(place: Watched): Promise<boolean> {
+    const { repository } = place
+    const reading = await repository.read(stop)
+    onOutage(reading.kind === 'away' ? reading.reason : null)
+    if (reading.kind === 'refused') refuse(place, reading.reason)
+    place.isRefused = reading.kind === 'refused'
+    if (reading.kind !== 'read') return false
+    // The server answers, so what could not be fetched before may be tried again.
+    for (const sha of place.failures.keys()) place.held.delete(sha)
+    for (const known of [place.held, place.failures, place.old]) {
+      for (const sha of known.keys()) if (!repository.waiting.has(sha)) known.delete(sha)
+    }
+    if (cancel) for (const [sha, job] of place.running) if (!repository.waiting.has(sha)) job.cancel()
+    fill()
+    return true
+  }
+
+  /** Says a reason once, until a job was done. */
+  function refuse(place: Watched, reason: string): void {
+    if (place.refusal !== reason) say(`${place.repository.name}: the server refuses: ${reason}`)
+    place.refusal = reason
+  }
+
+  /** Starts jobs while there are places. */
+  function fill(): void {
+    while (!stop.aborted && running.size < jobs) {
+      const next = left.shift()
+      if (next) startLeft(next)
+      else if (!startNext()) return
+    }
+  }
+
+  function startLeft({ record, repository, cache }: WorkerOptions['left'][number]): void {
+    const { sha, branch } = record
+    const task = {
+      repository,
+      cache,
+      tip: { sha, branch },
+      state: 'pending',
+      failures: 0,
+      left: record,
+    } as const
+    const place = watched.find((other) => other.repository === repository)
+    track(startJob(settings, task), place, sha)
+  }
+
+  function startNext(): boolean {
+    for (let count = 0; count < watched.length; count++) {
+      const place = watched[turn++ % watched.length]
+      const commit = place && [...place.repository.waiting.values()].find((each) => isReady(place, each.sha))
+      if (!place || !commit) continue
+      const { repository, cache, failures } = place
+      const {
+        sha,
+        state,
+        branches: [branch = ''],
+      } = commit
+      const job = startJob(settings, {
+        repository,
+        cache,
+        tip: { sha, branch },
+        state,
+        failures: failures.get(sha) ?? 0,
+      })
+      track(job, place, sha)
+      return true
+    }
+    return false
+  }
+
+  function isReady(place: Watched, sha: string): boolean {
+    const { repository, running, held, old, isRefused } = place
+    if (isRefused || running.has(sha)) return false
+    if (old.has(sha) && repository.waiting.get(sha)?.state === null) return false
+    const hold = held.get(sha)
+    return !hold || hold.version !== repository.version || performance.now() >= hold.until
+  }
+
+  function track(job: Job, place: Watched | undefined, sha: string): void {
+    place?.running.set(sha, job)
+    const ended = job.ended.then((end) => {
+      running.delete(ended)
+      place?.running.delete(sha)
+      if (place) settle(place, sha, end)
+      if (end.kind === 'outdated') options.abandon(OUTDATED)
+      fill()
+    })
+    running.add(ended)
+  }
+
+  /** Remembers what a job has shown. */
+  function settle(place: Watched, sha: string, end: JobEnd): void {
+    const { repository, held, failures, old } = place
+    const hold = (milliseconds: number) =>
+      held.set(sha, { until: performance.now() + milliseconds, version: repository.version })
+    if (end.kind !== 'unfetched') failures.delete(sha)
+    switch (end.kind) {
+      case 'done':
+        hasFailed ||= end.state !== 'success'
+        place.refusal = undefined
+        hold(Number.POSITIVE_INFINITY)
+        break
+      case 'old':
+        old.add(sha)
+        say(`${repository.name}: left alone, since it is older than --max-age: ${describe(place, sha)}`)
+        break
+      case 'unfetched':
+        failures.set(sha, (failures.get(sha) ?? 0) + 1)
+        hold(Number.POSITIVE_INFINITY)
+        break
+      case 'taken':
+        hold(end.seconds * 1_000)
+        break
+      case 'refused':
+        refuse(place, end.reason)
+        hold(times.refusal)
+    }
+  }
+
+  async function watchOne(place: Watched, offset: number): Promise<void> {
+    await sleep(offset, stop)
+    while (!stop.aborted) {
+      await look(place).catch((error: unknown) => {
+        if (!stop.aborted) throw error
+      })
+      await sleep(place.isRefused ? times.refusal : every, stop)
+    }
+  }
+
+  /** Resolves when no job runs. */
+  async function idle(): Promise<void> {
+    while (running.size > 0) await Promise.all(running)
+  }
+
+  return {
+    async watch() {
+      fill()
+      // Spread over the interval.
+      await Promise.all(watched.map((place, index) => watchOne(place, (every * index) / watched.length)))
+      await idle()
+    },
+    async workOnce() {
+      fill()
+      for (;;) {
+        const answers = await Promise.all(watched.map(look))
+        if (!answers.every(Boolean)) return undefined
+        if (running.size === 0) return !hasFailed
+        await idle()
+        if (watched.some(({ failures }) => failures.size > 0)) await sleep(every, stop)
+        if (stop.aborted) return !hasFailed
+      }
+    },
+  }
+}
+
+function describe({ repository }: Watched, sha: string): string {
+  return `${sha} of ${repository.waiting.get(sha)?.branches.join(', ')}`
+}

@@ -1,0 +1,276 @@
+import { writeFileSync } from 'node:fs'
+import http from 'node:http'
+import { join } from 'node:path'
+import { buffer } from 'node:stream/consumers'
+import { setTimeout } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import { temporaryFolder } from '../../../../test/helpers/databases.ts'
+import { listenLocally } from '../../../../test/helpers/free-port.ts'
+import { startServer } from '../../../../test/helpers/server.ts'
+import { findProcesses } from '../../src/cli/work/processes.ts'
+import type { Running } from '../helpers/command-line.ts'
+import { eventually, openWorkPlace, type WorkPlace } from '../helpers/working.ts'
+
+const server = await startServer(t)
+await server.createUser('acme')
+t.setTimeout(600_000)
+t.jobs = 4
+
+/** Milliseconds in which the claim of a worker of these tests ends. */
+const CLAIM = 10_000
+/** Prints its run, starts a child in a session of its own, and goes on until the file `GO` is there. */
+const LONG = `echo "run $COMMIT_STATUS_RUN."
+  setsid sh -c 'while :; do sleep 0.2; done' > /dev/null 2>&1 &
+  while [ ! -e "$GO" ]; do sleep 0.05; done`
+
+/** Starts a worker whose command runs until `go` is called. */
+async function startLong(t: Test, place: WorkPlace, args: string[] = [], folder = place.folder) {
+  const file = join(temporaryFolder(t), 'go')
+  const start = () => place.work(args, { folder, env: { GO: file, COMMIT_STATUS_TIMEOUT: '2s' } })
+  const worker = start()
+  const run = await nextRun(worker)
+  return { worker, run, start, go: () => writeFileSync(file, ''), pids: findProcesses({ run }) }
+}
+
+/** Waits until a command says its run. */
+async function nextRun({ child }: Running, not = ''): Promise<string> {
+  let text = ''
+  return new Promise((resolve) => {
+    child.stdout?.on('data', (chunk: string) => {
+      text += chunk
+      const run = [...text.matchAll(/run (\S+)\./g)].map(([, id = '']) => id).find((id) => id !== not)
+      if (run !== undefined) resolve(run)
+    })
+  })
+}
+
+const gone = (run: string) => eventually(() => findProcesses({ run }).length === 0)
+const areGone = (pids: readonly number[], run: string) =>
+  eventually(() => !findProcesses({ run }).some((pid) => pids.includes(pid)))
+
+async function test(name: string, body: (t: Test, place: WorkPlace) => Promise<void>) {
+  t.test(name, { buffered: true }, async (t) => {
+    const repository = `acme/${name.replace(/\W+/g, '-').slice(0, 40)}`
+    await body(t, await openWorkPlace(t, server, repository))
+  })
+}
+
+test('whoever asks for another run ends the one in progress', async (t, place) => {
+  const sha = place.push('main', LONG)
+  const { worker, run, go, pids } = await startLong(t, place)
+  t.ok(pids.length >= 2, 'the command and what it started')
+  t.equal(await place.result(sha), 'pending: running')
+  await place.request(sha)
+  const next = await nextRun(worker, run)
+  t.not(next, run)
+  await gone(run)
+  go()
+  t.match(await place.settled(sha), /^success: passed in /)
+  await gone(next)
+  worker.child.kill('SIGTERM')
+  t.match(await worker.finished, { code: 0, stderr: /another run has it/ })
+  t.strictSame(place.jobs(), [])
+})
+
+test('a result that somebody else reports ends the run', async (t, place) => {
+  const sha = place.push('main', LONG)
+  const { worker, run } = await startLong(t, place)
+  await server.report(
+    place.name,
+    sha,
+    { state: 'failure', context: 'ci', description: 'by hand' },
+    place.token,
+  )
+  await gone(run)
+  worker.child.kill('SIGTERM')
+  t.equal((await worker.finished).code, 0)
+  t.equal(await place.result(sha), 'failure: by hand')
+})
+
+test('what a killed worker left is ended and run again', async (t, place) => {
+  const sha = place.push('main', LONG)
+  const { worker, run, pids, start, go } = await startLong(t, place)
+  worker.child.kill('SIGKILL')
+  await worker.finished
+  t.ok(findProcesses({ run }).length >= 2, 'its command is still running')
+  const again = start()
+  t.equal(await nextRun(again), run, 'under the same run')
+  await areGone(pids, run)
+  go()
+  t.match(await place.settled(sha), /^success/)
+  again.child.kill('SIGTERM')
+  t.equal((await again.finished).code, 0)
+  t.strictSame(place.jobs(), [])
+})
+
+test('what a killed worker left on a branch that has moved on is an error', async (t, place) => {
+  const sha = place.push('main', LONG)
+  const { worker, run, start, go } = await startLong(t, place)
+  worker.child.kill('SIGKILL')
+  await worker.finished
+  const next = place.push('main', LONG)
+  go()
+  const again = start()
+  t.equal(await place.settled(sha), 'error: the worker was killed')
+  t.match(await place.settled(next), /^success/)
+  await gone(run)
+  again.child.kill('SIGTERM')
+  t.equal((await again.finished).code, 0)
+})
+
+test('what a killed worker left is dropped if somebody else has it', async (t, place) => {
+  const sha = place.push('main', LONG)
+  const { worker, run, start } = await startLong(t, place)
+  worker.child.kill('SIGKILL')
+  await worker.finished
+  await server.report(
+    place.name,
+    sha,
+    { state: 'failure', context: 'ci', description: 'by hand' },
+    place.token,
+  )
+  const again = start()
+  await gone(run)
+  await eventually(() => place.jobs().length === 0)
+  again.child.kill('SIGTERM')
+  t.equal((await again.finished).code, 0)
+  t.equal(await place.result(sha), 'failure: by hand')
+})
+
+test('a worker that stood still loses its commit to another one', async (t, place) => {
+  const sha = place.push('main', LONG)
+  const stalled = await startLong(t, place)
+  stalled.worker.child.kill('SIGSTOP')
+  const start = performance.now()
+  const other = await startLong(t, place, ['--once'], join(temporaryFolder(t), 'other'))
+  t.ok(performance.now() - start > CLAIM - 2_500, 'not before the claim has ended')
+  other.go()
+  t.equal((await other.worker.finished).code, 0)
+  const result = await place.result(sha)
+  t.match(result, /^success/)
+  stalled.worker.child.kill('SIGCONT')
+  await gone(stalled.run)
+  stalled.worker.child.kill('SIGTERM')
+  t.match(await stalled.worker.finished, { code: 0, stderr: /another run has it/ })
+  t.equal(await place.result(sha), result)
+})
+
+test('an outage that outlasts the claim ends nothing', async (t, place) => {
+  const sha = place.push('main', LONG)
+  const { worker, run, go, pids } = await startLong(t, place)
+  await place.proxy.close()
+  await setTimeout(CLAIM + 2_000)
+  t.strictSame(findProcesses({ run }).filter((pid) => pids.includes(pid)).length > 1, true)
+  go()
+  await gone(run)
+  t.equal(await place.result(sha), 'pending: running')
+  await place.proxy.open()
+  t.match(await place.settled(sha), /^success/)
+  worker.child.kill('SIGTERM')
+  t.match(await worker.finished, {
+    code: 0,
+    stderr: /no answer from the service.*\n.*the service answers again/s,
+  })
+})
+
+test('after an outage in which another worker took over, nothing is reported', async (t, place) => {
+  const sha = place.push('main', LONG)
+  const { worker, run } = await startLong(t, place)
+  await place.proxy.close()
+  const env = { COMMIT_STATUS_URL: server.url }
+  const folder = join(temporaryFolder(t), 'other')
+  const other = place.work(['--once'], { folder, env, command: ['sh', '-c', 'exit 7'] })
+  const { code, stderr } = await other.finished
+  t.equal(code, 0, stderr)
+  t.match(await place.result(sha), /^pending/, 'there is nothing to do while the claim holds')
+  await setTimeout(CLAIM)
+  t.equal((await place.work(['--once'], { folder, env, command: ['sh', '-c', 'exit 7'] }).finished).code, 1)
+  await place.proxy.open()
+  await gone(run)
+  worker.child.kill('SIGTERM')
+  t.equal((await worker.finished).code, 0)
+  t.match(await place.result(sha), /^failure: exit code 7/)
+})
+
+test('the first signal lets the command finish, and claims nothing more', async (t, place) => {
+  const sha = place.push('main', LONG)
+  const { worker, go } = await startLong(t, place)
+  const other = place.push('other', 'true')
+  worker.child.kill('SIGTERM')
+  await setTimeout(500)
+  go()
+  t.match(await worker.finished, { code: 0, stderr: /SIGTERM: waits/ })
+  t.match(await place.result(sha), /^success/)
+  t.equal(await place.result(other), undefined)
+})
+
+test('the second signal ends it', async (t, place) => {
+  const sha = place.push('main', LONG)
+  const { worker, run } = await startLong(t, place)
+  worker.child.kill('SIGINT')
+  // npx passes on what a terminal has sent to both.
+  worker.child.kill('SIGINT')
+  await setTimeout(1_000)
+  t.equal(await place.result(sha), 'pending: running')
+  worker.child.kill('SIGTERM')
+  t.equal((await worker.finished).code, 128 + 15)
+  t.equal(await place.result(sha), 'error: cancelled')
+  t.strictSame(findProcesses({ run }), [])
+  t.strictSame(place.jobs(), [])
+})
+
+test('--cancel ends a command whose branch has moved on', async (t, place) => {
+  const sha = place.push('main', LONG)
+  const { worker, run, go } = await startLong(t, place, ['--cancel'])
+  const next = place.push('main', LONG)
+  t.equal(await place.settled(sha), 'error: cancelled: main has moved on')
+  await gone(run)
+  go()
+  t.match(await place.settled(next), /^success/)
+  worker.child.kill('SIGTERM')
+  t.equal((await worker.finished).code, 0)
+})
+
+test('without --cancel it goes on', async (t, place) => {
+  const sha = place.push('main', LONG)
+  const { worker, go } = await startLong(t, place)
+  const next = place.push('main', 'true')
+  await setTimeout(1_000)
+  t.equal(await place.result(sha), 'pending: running')
+  go()
+  t.match(await place.settled(sha), /^success/)
+  t.match(await place.settled(next), /^success/)
+  worker.child.kill('SIGTERM')
+  await worker.finished
+})
+
+test('a server that does not know claims gets no command', async (t, place) => {
+  const sha = place.push('main', 'echo started')
+  const old = http.createServer(async (request, response) => {
+    const { method = '', url = '', headers } = request
+    const body = method === 'POST' ? await buffer(request) : null
+    const own = Object.entries(headers).map(([name, value]): [string, string] => [name, String(value)])
+    const sent = own.filter(([name]) => !['host', 'connection', 'content-length'].includes(name))
+    const answer = await fetch(server.url + url, {
+      method,
+      headers: sent,
+      body: body && new Uint8Array(body),
+    })
+    const bytes = Buffer.from(await answer.arrayBuffer())
+    const { claimed_until: _, ...status } = answer.status === 201 ? JSON.parse(bytes.toString()) : {}
+    response.writeHead(answer.status, { 'content-type': answer.headers.get('content-type') ?? '' })
+    response.end(answer.status === 201 ? JSON.stringify(status) : bytes)
+  })
+  const port = await listenLocally(old)
+  t.teardown(() => {
+    old.close()
+    old.closeAllConnections()
+  })
+  const worker = place.work([], { env: { COMMIT_STATUS_URL: `http://127.0.0.1:${port}` } })
+  t.match(await worker.finished, {
+    code: 5,
+    stdout: '',
+    stderr: /the server is too old: work needs version 1\.5\.0/,
+  })
+  t.equal(await place.result(sha), 'pending: running')
+})

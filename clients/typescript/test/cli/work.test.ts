@@ -1,0 +1,145 @@
+import { readdirSync, readFileSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { temporaryFolder } from '../../../../test/helpers/databases.ts'
+import { git } from '../../../../test/helpers/git.ts'
+import { startServer } from '../../../../test/helpers/server.ts'
+import { openWorkPlace } from '../helpers/working.ts'
+
+const server = await startServer(t)
+const place = await openWorkPlace(t, server, 'acme/rocket')
+const { push, work, result, path, folder } = place
+/** Seconds since the epoch of a commit that is too old. */
+const LONG_AGO = 1_700_000_000
+t.setTimeout(120_000)
+
+t.test('each newest commit without a result is run once, and reported', async (t) => {
+  const script =
+    'echo "$CI $COMMIT_STATUS_BRANCH $COMMIT_STATUS_SHA <$COMMIT_STATUS_TOKEN> $(git log --oneline | wc -l)"'
+  const sha = push('main', script)
+  git(path, 'branch', 'same', sha)
+  push('topic', 'exit 3')
+  const first = await work(['--once']).finished
+  t.equal(first.code, 1, first.stderr)
+  t.equal(first.stdout, `true main ${sha} <> 1\n`, 'one run of a commit that two branches have')
+  t.match(await result(sha), /^success: passed in /)
+  t.match(await result(git(path, 'rev-parse', 'topic')), /^failure: exit code 3 after /)
+  t.strictSame(place.jobs(), [], 'checkouts are removed')
+
+  const second = await work(['--once']).finished
+  t.match(second, { code: 0, stdout: '', stderr: '' }, 'nothing is to do')
+  const next = push('main', script)
+  t.equal((await work(['--once']).finished).code, 0)
+  t.match(await result(next), /^success/, 'a later commit, from the cache')
+})
+
+t.test('an old commit is left alone until somebody asks for it', async (t) => {
+  const sha = push('old', 'true', { at: LONG_AGO })
+  const first = await work(['--once']).finished
+  t.match(first, {
+    code: 0,
+    stderr: `acme/rocket: left alone, since it is older than --max-age: ${sha} of old`,
+  })
+  t.equal(await result(sha), undefined)
+  await place.request(sha)
+  t.equal((await work(['--once']).finished).code, 0)
+  t.match(await result(sha), /^success/)
+  const other = push('old', 'true', { at: LONG_AGO })
+  t.equal((await work(['--once', '--max-age', '30000d']).finished).code, 0)
+  t.match(await result(other), /^success/)
+})
+
+t.test('only branches that match', async (t) => {
+  const [one, two] = [push('release/1', 'true'), push('other', 'true')]
+  t.equal((await work(['--once', '--match', 'release/*']).finished).code, 0)
+  t.match([await result(one), await result(two)], [/^success/, undefined])
+  await work(['--once']).finished
+})
+
+t.test(
+  'output goes to the terminal with the name of the job, and to logs that are kept for a while',
+  async (t) => {
+    const logs = join(temporaryFolder(t), 'logs')
+    const options = [
+      '--once',
+      '--jobs',
+      '2',
+      '--logs',
+      logs,
+      '--keep',
+      '2',
+      '--log-url',
+      'https://logs.test/a/{log}?x',
+    ]
+    const script = "printf 'one\\n\\033[31mred\\033[0m \\033]0;title\\007 two'; echo problem >&2"
+    const sha = push('main', script)
+    const { stdout, stderr } = await work(options).finished
+    const name = `acme/rocket main ${sha.slice(0, 10)}`
+    t.equal(stdout, `${name} | one\n${name} | red  ]0;title  two\n`)
+    t.match(stderr, `${name} | problem\n`)
+    const answer = await server.read('acme/rocket', sha)
+    const [, file = ''] =
+      /^https:\/\/logs\.test\/a\/(.*)\?x$/.exec(answer.json.statuses?.[0]?.target_url ?? '') ?? []
+    const log = readFileSync(join(logs, file), 'utf8')
+    t.match(log, 'one\n\x1b[31mred\x1b[0m \x1b]0;title\x07 two', 'as it was written')
+    t.match(log, 'problem\n')
+    for (let count = 0; count < 3; count++) {
+      push('main', 'true')
+      await work(options).finished
+    }
+    t.equal(readdirSync(join(logs, 'acme/rocket')).length, 2)
+  },
+)
+
+t.test('JUnit files of the checkout describe the result', async (t) => {
+  const xml = '<testsuite><testcase name="a"/><testcase name="b"><failure/></testcase></testsuite>'
+  const sha = push('main', `echo '${xml}' > report.xml; exit 1`)
+  await work(['--once', '--junit', 'report.xml', 'missing.xml']).finished
+  t.equal(await result(sha), 'failure: 1 of 2 failed: b')
+})
+
+t.test('a command that cannot be started, or that a signal kills', async (t) => {
+  const sha = push('main', 'kill -9 $$')
+  await work(['--once']).finished
+  t.match(await result(sha), /^error: killed by SIGKILL after /)
+  const other = push('main', '')
+  await work(['--once'], { command: ['./missing.sh'] }).finished
+  t.equal(await result(other), 'error: could not be started: ENOENT')
+})
+
+t.test('many branches, on several pages', async (t) => {
+  const shas = Array.from({ length: 40 }, (_, index) => push(`many/${index}`, 'true'))
+  t.equal((await work(['--once', '--jobs', '4']).finished).code, 0)
+  const results = await Promise.all(shas.map((sha) => result(sha)))
+  t.ok(results.every((each) => each?.startsWith('success')))
+})
+
+t.test('SHA-256', async (t) => {
+  const repository = await server.createRepository('acme/long', { objectFormat: 'sha256', commits: 1 })
+  const sha = repository.commits[0] ?? ''
+  const { code, stdout } = await work(['--repo', 'acme/long', '--once'], {
+    command: ['git', 'rev-parse', 'HEAD'],
+  }).finished
+  t.equal(code, 0)
+  t.match(stdout, sha)
+})
+
+t.test('a private repository', async (t) => {
+  await server.createRepository('acme/secret', { private: true, commits: 1 })
+  const command = ['sh', '-c', 'git config --get remote.origin.url; git fetch 2>&1 | head -n 1']
+  const { code, stdout } = await work(['--repo', 'acme/secret', '--once'], { command }).finished
+  t.equal(code, 0)
+  t.match(stdout, '/acme/secret.git')
+  const cached = readFileSync(join(folder, 'cache/acme+secret.git/config'), 'utf8')
+  t.notMatch(cached + stdout, place.token)
+})
+
+t.test('what cannot be fetched three times becomes an error with the words of git', async (t) => {
+  const sha = push('broken', 'true')
+  const blob = git(path, 'rev-parse', `${sha}:ci.sh`)
+  rmSync(join(path, 'objects', blob.slice(0, 2), blob.slice(2)))
+  const { code, stderr } = await work(['--once']).finished
+  t.equal(code, 1)
+  t.equal(stderr.match(/cannot be fetched: /g)?.length, 2)
+  t.match(await result(sha), /^error: .*(?:unable to read|not our ref|bad object|upload-pack)/)
+})
