@@ -31,6 +31,8 @@ export interface Tables {
      * unless there is one.
      */
     signed_in_at: number | null
+    /** The reporter of what the user reports without a token; null until then. */
+    reporter_id: Generated<number | null>
     /** Seconds since the epoch, as every `created_at`. */
     created_at: number
   }
@@ -88,7 +90,8 @@ export interface Tables {
     granted: Permission
   }
   /**
-   * Who reported: one row for each token. It keeps the names of users and tokens that are gone, and
+   * Who reported: one row for each token, and one for each user who has reported without a token,
+   * which is empty then. It keeps the names of users and tokens that are gone, and
    * is never deleted.
    */
   reporters: {

@@ -141,6 +141,7 @@ const ROUTES: Record<string, Sample[]> = {
       [{ path: `/acme/{repo}/settings${page}`, ...FORM, expected: always(403) }],
     ]),
   ),
+  'POST /:owner/:repo/commits/*': [{ path: '/acme/{repo}/commits/{sha}', ...FORM, expected: always(403) }],
   'GET /settings/repositories/new': [{ path: '/settings/repositories/new', expected: signedIn(200) }],
   'POST /settings/repositories/new': [
     { path: '/settings/repositories/new', ...FORM, expected: signedIn(403) },

@@ -5,6 +5,7 @@ import t from 'tap'
 import { asAdministrator } from '../helpers/changes.ts'
 import { git, gitWith, importCommits } from '../helpers/git.ts'
 import { createAccount, openPageClient } from '../helpers/page-client.ts'
+import { passTime } from '../helpers/pass-time.ts'
 import { startServer } from '../helpers/server.ts'
 
 const server = await startServer(t, { stalledAfter: 3_600 })
@@ -26,7 +27,7 @@ async function setUp() {
     description: string | null = null,
   ) => server.store.statuses.report({ repositoryId: id, sha, context, state, description, target_url: null })
   const page = (rest: string) => `/alice/${name}/commits/${rest}`
-  return { name, path, commits, report, page }
+  return { name, repositoryId: id, path, commits, report, page }
 }
 
 t.test('short ids, branches and tags redirect to the full id', async (t) => {
@@ -485,4 +486,68 @@ t.test('the checks of a branch or tag', async (t) => {
     t.equal((await checks(`?ref=${wrong}`)).status, 404, wrong)
   await server.createRepository('alice/empty', { commits: 0 })
   t.match((await anonymous.get('/alice/empty/checks')).body, 'No statuses have been reported')
+})
+
+t.test('whoever may write asks for another run of a check that a run has claimed', async (t) => {
+  const { name, repositoryId, commits, page } = await setUp()
+  const sha = commits.at(-1) ?? ''
+  const path = page(sha)
+  const fullName = `alice/${name}`
+  const worker = await server.createToken('alice')
+  const send = (context: string, state: string, more = {}) =>
+    server.report(fullName, sha, { context, state, ...more }, worker)
+  const claim = (state: string, run: string) => send('ci', state, { run, claim: 300, elapsed: 0 })
+  const stored = async () => (await server.read(fullName, sha)).json.statuses ?? []
+  const buttons = (body: string) => [...body.matchAll(/name="status" value="([^"]+)"/g)].map(([, id]) => id)
+  await send('lint', 'success')
+  const { json } = await claim('pending', 'one')
+  const id = json.id ?? ''
+
+  const { body } = await alice.get(path)
+  t.match(body, /last heard of <time/)
+  t.same(buttons(body), [id], 'no run has claimed the other check')
+  t.same(buttons((await anonymous.get(path)).body), [])
+  const eve = openPageClient(server.url)
+  await eve.signIn('eve')
+  t.same(buttons((await eve.get(path)).body), [])
+  t.match(await eve.submit(path, path, { status: id }), { status: 403, body: /read access/ })
+  const live = await alice.poll(path)
+  const again = await alice.poll(path, live.headers.get('etag'))
+  t.equal(again.status, 304, 'a form does not make an open page change')
+
+  const before = await stored()
+  for (const status of ['', 'x', before.find(({ context }) => context === 'lint')?.id ?? ''])
+    t.match(await alice.submit(path, path, { status }), {
+      status: 422,
+      body: /No worker has claimed this check/,
+    })
+  const other = page(commits[0] ?? '')
+  t.match(await alice.submit(path, other, { status: id }), { status: 422 }, 'of another commit')
+  t.same(await stored(), before, 'a refused form changes nothing')
+
+  const sent = await alice.submit(path, path, { status: id })
+  t.same([sent.status, sent.headers.get('location')], [303, path])
+  const asked = await alice.get(path)
+  t.match(asked.body, /Another run of ci was asked for\./)
+  t.match(asked.body, /by alice/)
+  t.same(buttons(asked.body), [], 'it is asked for already')
+  t.notMatch(asked.body, 'last heard of')
+  t.match(await stored(), [
+    { id, context: 'ci', state: 'pending', description: 'Another run was asked for', target_url: null },
+    { context: 'lint', state: 'success' },
+  ])
+  t.equal((await claim('success', 'one')).status, 409, 'the run in progress has lost the check')
+  await passTime(server.store, 2, 'ci')
+  t.equal((await claim('pending', 'two')).status, 201)
+  await claim('failure', 'two')
+  t.same(buttons((await alice.get(path)).body), [id], 'a result can be asked for again')
+  await alice.submit(path, path, { status: id })
+  const rows = await server.store.engine.kysely.selectFrom('reporters').selectAll().execute()
+  t.match(
+    rows.filter(({ token_id }) => token_id === ''),
+    [{ user_name: 'alice', token_name: '' }],
+    'one reporter stands for a user without a token',
+  )
+  const [row] = await server.store.statuses.listWithReporters({ repositoryId, sha })
+  t.match(row, { reporter_user: 'alice', reporter_token: null, run: null, claim_run: 'two' })
 })

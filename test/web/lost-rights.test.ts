@@ -14,6 +14,9 @@ interface Case {
   /** OWNER/NAME of the repository. */
   fullName: string
   tokenId: string
+  /** The path of a commit, and the id of a status of it that a run has claimed. */
+  commit: string
+  status: string
   client: ReturnType<typeof openPageClient>
 }
 
@@ -22,10 +25,11 @@ interface Form {
   fields: Record<string, string>
 }
 
+const SHA = 'a'.repeat(40)
 const NEW_PASSWORD = 'another battery staple'
 
-/** The forms of a session, of a group's admin, and of a repository's. */
-const FORMS: Record<'session' | 'group' | 'repository', Record<string, (of: Case) => Form>> = {
+/** The forms of a session, of a group's admin, of a repository's, and of who may write. */
+const FORMS: Record<'session' | 'group' | 'repository' | 'writer', Record<string, (of: Case) => Form>> = {
   session: {
     password: () => ({
       path: '/settings/account/password',
@@ -78,6 +82,9 @@ const FORMS: Record<'session' | 'group' | 'repository', Record<string, (of: Case
       fields: { branch: 'main', required: 'ci', bypass: '', seen: 'null', change: 'save' },
     }),
   },
+  writer: {
+    'run again': ({ commit, status }) => ({ path: commit, fields: { status } }),
+  },
 }
 
 const SIGNED_OUT = [403, /You are no longer signed in, so nothing was changed/] as const
@@ -101,31 +108,31 @@ t.test('a form does nothing for who has lost the right while it arrived', async 
   ][] = [
     [
       'signing out',
-      ['session', 'group', 'repository'],
+      ['session', 'group', 'repository', 'writer'],
       ({ client }) => client.submit('/settings/account', '/logout'),
       SIGNED_OUT,
     ],
     [
       'an end of all sessions',
-      ['session', 'group', 'repository'],
+      ['session', 'group', 'repository', 'writer'],
       ({ user }) => write.sessions.endAll(user),
       SIGNED_OUT,
     ],
     [
       'a lock',
-      ['session', 'group', 'repository'],
+      ['session', 'group', 'repository', 'writer'],
       ({ user }) => write.users.setLocked(user.name, true),
       SIGNED_OUT,
     ],
     [
       'a new password',
-      ['session', 'group', 'repository'],
+      ['session', 'group', 'repository', 'writer'],
       async ({ user }) => write.users.setPassword(await store.users.get(user.name), passwordHash),
       SIGNED_OUT,
     ],
     [
       'a deletion of the user',
-      ['session', 'group', 'repository'],
+      ['session', 'group', 'repository', 'writer'],
       ({ user }) => write.users.delete(user.name),
       SIGNED_OUT,
     ],
@@ -137,9 +144,15 @@ t.test('a form does nothing for who has lost the right while it arrived', async 
     ],
     [
       'an end of the membership',
-      ['repository'],
+      ['repository', 'writer'],
       ({ user, group }) => write.members.set(group, user.id, null),
       GONE,
+    ],
+    [
+      'a lower permission',
+      ['writer'],
+      ({ user, group }) => write.members.set(group, user.id, 'read'),
+      [403, /You have read access to this repository but not write access/],
     ],
     [
       'a lower permission',
@@ -156,13 +169,13 @@ t.test('a form does nothing for who has lost the right while it arrived', async 
     ],
     [
       'a deletion of the repository',
-      ['repository'],
+      ['repository', 'writer'],
       ({ group }) => write.repositories.delete({ owner: group, name: 'rocket' }),
       GONE,
     ],
     [
       'another repository of its name',
-      ['repository'],
+      ['repository', 'writer'],
       async ({ group }) => {
         const rocket = { owner: group, name: 'rocket' }
         await write.repositories.delete(rocket)
@@ -177,12 +190,15 @@ t.test('a form does nothing for who has lost the right while it arrived', async 
     const user = { id: await createAccount(server, name), name }
     await write.groups.create(group)
     await write.members.set(group, user.id, 'admin')
-    await server.createRepository(`${group}/former`, { private: true, commits: 0 })
+    const repository = await server.createRepository(`${group}/former`, { private: true, commits: 0 })
+    const report = { repositoryId: repository.id, sha: SHA, context: 'ci', state: 'success' } as const
+    const { id: status = '' } = (await store.statuses.report({ ...report, run: 'a', claim: 300 })) ?? {}
     await write.repositories.rename({ owner: group, name: 'former' }, { owner: group, name: 'rocket' })
     const { id: tokenId } = await addToken(store, user.id)
     const client = openPageClient(server.url)
     await client.signIn(name)
-    return { user, group, fullName: `${group}/rocket`, tokenId, client }
+    const fullName = `${group}/rocket`
+    return { user, group, fullName, tokenId, client, status, commit: `/${fullName}/commits/${SHA}` }
   }
 
   /** Sends a form whose last byte arrives after `lose`. */

@@ -173,6 +173,7 @@ interface RepositoryActions {
    */
   'rule.bypassed': (RefUpdate | { updates: RefUpdate[] }) & { reason: string } & PushedAs
   'status.deleted': { sha: string; context: string }
+  'status.requested': { sha: string; context: string }
   /**
    * The first updates that git made; those of which it is unknown, because the ref has another
    * value by now; and how many `more` there are. `unreported`: git did not report them, so refs

@@ -1,3 +1,4 @@
+import { sql } from 'kysely'
 import { Refusal } from '../../domain/refusal.ts'
 import { ServiceError } from '../../errors.ts'
 import type { Administrator } from '../audit/audit.ts'
@@ -15,6 +16,7 @@ import {
   type ReportedFields,
   type StatusRow,
 } from './columns.ts'
+import { requestRun } from './request-run.ts'
 
 /**
  * A status with the names of the user and the token of its latest report; null if it is older than
@@ -25,6 +27,9 @@ export interface ReportedStatus extends StatusRow {
   reporter_token: string | null
   /** When the check that has ended was last reported as pending; null if that is not known. */
   pending_at: number | null
+  /** The run that sent the latest report, and the last one that has claimed the check; null: none. */
+  run: string | null
+  claim_run: string | null
 }
 
 export type Report = ReportedFields & {
@@ -84,8 +89,11 @@ export function createStatusStore(engine: Engine, maxContexts: number) {
       .select(answeredColumns.map((column) => `statuses.${column}` as const))
       .select([
         'pending_at',
+        'run',
+        'claim_run',
         'reporters.user_name as reporter_user',
-        'reporters.token_name as reporter_token',
+        // That of a user without a token is empty.
+        sql<string | null>`nullif(reporters.token_name, '')`.as('reporter_token'),
       ])
       .orderBy('context'),
   )
@@ -151,6 +159,8 @@ export function createStatusStore(engine: Engine, maxContexts: number) {
       engine.read(withReporters, commit, { key: commitCacheKey(commit), variant: 'reporters' }),
 
     delete: deleteStatus,
+
+    requestRun,
 
     /** Returns whether anything has been reported on the commit. */
     async hasAny(repositoryId: number, sha: string): Promise<boolean> {

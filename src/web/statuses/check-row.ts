@@ -16,7 +16,12 @@ export interface StatusNotes {
   isStalled: boolean
   /** null if it is not known, or said elsewhere. */
   reporter: Html | null
+  /** Whether the user may ask for another run. */
+  canRunAgain: boolean
 }
+
+/** The form that the buttons of checks belong to. It is no part of what is brought up to date. */
+export const RUN_AGAIN = 'run-again'
 
 /** Code points of a description that fit in the line of a row, and that are shown when it is opened. */
 const LINE = 30
@@ -27,14 +32,19 @@ const OPENED = 200
  * the log, its description, and when it was reported.
  */
 export function statusRow(status: ReportedStatus, notes: StatusNotes): Html {
-  const { id, state, context, pending_at, updated_at } = status
-  const took =
-    COMBINED[state] === 'pending' || pending_at === null ? '' : formatElapsed(updated_at - pending_at)
+  const { id, state, context, pending_at, updated_at, run, claim_run } = status
+  const isPending = COMBINED[state] === 'pending'
+  const took = isPending || pending_at === null ? '' : formatElapsed(updated_at - pending_at)
+  const isClaimed = isPending && run !== null && run === claim_run
   return html`<li id="s-${id}">
 <span>${stateBadge(state)}${notes.isStalled ? html` <span class="badge stalled">stalled</span>` : ''}</span>
 <span class="name">${targetLink(status.target_url, shownName(context))}${notes.isUnmet ? html` <span class="badge required">required</span>` : ''}</span>
 ${noteOf(status.description ?? '', notes)}
-<span class="faint">${took && html`${took} · `}${formatAge(formatTime(updated_at))}</span></li>
+<span class="faint">${took && html`${took} · `}${isClaimed ? 'last heard of ' : ''}${formatAge(formatTime(updated_at))}${
+    notes.canRunAgain
+      ? html` <button class="quiet" type="submit" form="${RUN_AGAIN}" name="status" value="${id}">Run again<span class="sr">: ${shownName(context)}</span></button>`
+      : ''
+  }</span></li>
 `
 }
 

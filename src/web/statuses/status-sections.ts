@@ -17,6 +17,8 @@ export interface StatusList {
   reporter: Html | null
   /** Renders who has reported a status; null if that is not known. */
   reporterOf(status: ReportedStatus): Html | null
+  /** Whether the user may ask for another run of a check that a run has claimed. */
+  canRunAgain: boolean
   /** Seconds since the epoch. A pending status last reported before is stalled. */
   stalledBefore: number
   /** All statuses of the commit, ordered by context. */
@@ -48,6 +50,7 @@ export function statusSections(list: StatusList): Html {
           isUnmet: isUnmet(status),
           isStalled: isStalled(status, stalledBefore),
           reporter: list.reporter ? null : list.reporterOf(status),
+          canRunAgain: list.canRunAgain && isRunAgainUseful(status),
         })
       })
   const passed = rows('success')
@@ -64,6 +67,11 @@ export function statusSections(list: StatusList): Html {
   const isOpen = isFiltered(filter) || (isAll && passed.length <= FOLDED_ABOVE)
   return html`${isAll ? '' : html`<div class="list rows">${others}</div>`}
 ${passed.length > 0 ? html`<details class="section" id="passed" ${isOpen ? 'open' : ''}><summary><h2>Passed <span class="count">${passed.length}</span></h2></summary><div class="list rows">${checks('Passed', 'passed-checks', passed)}</div></details>` : ''}`
+}
+
+/** Returns whether a run has claimed a check, and no other one was asked for since. */
+function isRunAgainUseful({ state, run, claim_run }: ReportedStatus): boolean {
+  return claim_run !== null && (run !== null || COMBINED[state] !== 'pending')
 }
 
 /** Renders checks with the same state. The columns are those of all lists beside it. */

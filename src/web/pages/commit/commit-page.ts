@@ -1,6 +1,7 @@
-import type { FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { shortId } from '../../../domain/commit-id.ts'
 import { failingSince } from '../../../domain/failing-since.ts'
+import { allows } from '../../../domain/permissions.ts'
 import { COMBINED, combinedCounts } from '../../../domain/states.ts'
 import { ServiceError } from '../../../errors.ts'
 import { RepositoryUnavailable } from '../../../git/errors.ts'
@@ -15,18 +16,25 @@ import type { Html } from '../../parts/html.ts'
 import { sendPage } from '../../parts/layout.ts'
 import type { PageContext } from '../../parts/page-context.ts'
 import type { Pages } from '../../parts/pages.ts'
+import { sessionOf } from '../../session/session-auth.ts'
 import { reporterOf } from '../../statuses/check-row.ts'
 import { tabOf } from '../../statuses/state-summary.ts'
 import { type FilterQuery, readFilter } from '../../statuses/status-filter.ts'
 import type { StatusList } from '../../statuses/status-sections.ts'
 import { requiredContexts, verdictsOn } from '../../statuses/verdicts.ts'
-import { commitView, sinceView } from './commit-view.ts'
+import { commitView, runAgainForm, sinceView } from './commit-view.ts'
 import { type BranchHistory, findPlaces, readHistories } from './places.ts'
 import { resolveCommit } from './resolve-commit.ts'
 
 interface Route {
   Params: { owner: string; repo: string; '*': string }
   Querystring: FilterQuery
+}
+
+/** A commit of a repository. */
+interface Subject {
+  repository: ReadableRepository
+  sha: string
 }
 
 /** Failing contexts whose history is shown. */
@@ -37,24 +45,51 @@ export async function commitPage(pages: Pages, options: PageContext): Promise<vo
   const { store, lookup, refs, revisions, pageQueue, stalledAfter } = options
   const findRepository = createRepositoryFinder(pages, options)
 
-  pages.get<Route>('/:owner/:repo/commits/*', async (request, reply) => {
+  /** Finds a commit that is named by its full id. Leads to its page from other names. */
+  async function find(request: FastifyRequest<Route>, reply: FastifyReply): Promise<Subject | null> {
     const name = request.params['*']
     // An empty segment is an unknown path, as everywhere.
     if (name.split('/').includes('')) throw new ServiceError('path_unknown')
     const repository = await findRepository(request, reply)
-    if (!repository) return reply
+    if (!repository) return null
 
     const client = gitClient(request)
     const sha = await resolveCommit(options, repository, name, client)
-    if (sha === null)
-      return sendUnknownName(reply.code(422), repository, await refs.list(repository, client), name)
+    if (sha === null) {
+      sendUnknownName(reply.code(422), repository, await refs.list(repository, client), name)
+      return null
+    }
     if (sha !== name.toLowerCase()) {
       const query = request.url.includes('?') ? request.url.slice(request.url.indexOf('?')) : ''
-      return reply.redirect(`/${repository.owner}/${repository.name}/commits/${sha}${query}`, 303)
+      reply.redirect(`${commitPath(repository, sha)}${query}`, 303)
+      return null
     }
     if (!(await commitExists(store.statuses, lookup, repository, sha)))
       throw new ServiceError('commit_unknown', 'The commit does not exist in this repository.')
+    return { repository, sha }
+  }
 
+  pages.form('/:owner/:repo/commits/*', {
+    find,
+    initial: () => ({}),
+    refused: (problem) => ({ problem }),
+    submit: async ({ form, subject: { repository, sha }, transact }) => {
+      const commit = { repositoryId: repository.id, sha }
+      const context = await transact((change) =>
+        store.statuses.requestRun(change, commit, form.get('status') ?? ''),
+      )
+      return { path: commitPath(repository, sha), text: `Another run of ${context} was asked for.` }
+    },
+    send,
+  })
+
+  async function send(
+    request: FastifyRequest<Route>,
+    reply: FastifyReply,
+    { repository, sha }: Subject,
+    { problem }: { problem?: string },
+  ): Promise<FastifyReply> {
+    const client = gitClient(request)
     const places = await ifAvailable(request, () => findPlaces(options, repository, sha, client))
     const details = await ifAvailable(request, () => revisions.describe(repository, sha, client))
     const rules = await store.rules.load(repository.id)
@@ -78,14 +113,16 @@ export async function commitPage(pages: Pages, options: PageContext): Promise<vo
         ...reportersOf(statuses, repository.permission),
         filter: readFilter(request.query),
         stalledBefore: nowInSeconds() - stalledAfter,
+        canRunAgain: allows(repository.permission, 'write'),
       }
       const title = `${repository.name}@${shortId(sha)}`
       const tab = tabOf(title, list.counts, list.required.missing.size)
       const origin = request.client.origin()
-      const content = commitView({ repository, sha, details, places, statuses: list, origin })
-      return sendPage(reply, { title, ...tab }, content)
+      const content = commitView({ repository, sha, details, places, statuses: list, origin, problem })
+      const rest = list.canRunAgain ? runAgainForm(sessionOf(request)) : undefined
+      return sendPage(reply, { title, ...tab, rest }, content)
     })
-  })
+  }
 
   /** Returns what git says; null if it cannot read the repository: its statuses are still shown. */
   async function ifAvailable<T>(request: FastifyRequest, read: () => Promise<T>): Promise<T | null> {
@@ -113,6 +150,10 @@ export async function commitPage(pages: Pages, options: PageContext): Promise<vo
         since.get(context)?.push(sinceView(repository, branch, shas, failingSince(cells)))
     return since
   }
+}
+
+function commitPath({ owner, name }: ReadableRepository, sha: string): string {
+  return `/${owner}/${name}/commits/${sha}`
 }
 
 /** Returns who has reported statuses: all of them, or each. */

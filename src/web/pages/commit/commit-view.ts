@@ -1,3 +1,4 @@
+import type { Session } from '../../../auth/session.ts'
 import { shortId } from '../../../domain/commit-id.ts'
 import type { failingSince } from '../../../domain/failing-since.ts'
 import { allows } from '../../../domain/permissions.ts'
@@ -9,8 +10,10 @@ import { truncate } from '../../../util/truncate.ts'
 import { reportCommand } from '../../parts/ci-lines.ts'
 import { repositoryHead } from '../../parts/find-commit.ts'
 import { type Html, html } from '../../parts/html.ts'
+import { csrfField } from '../../parts/layout.ts'
 import { refQuery } from '../../parts/ref-chooser.ts'
 import { copyButton, shownLines, shownText } from '../../parts/text.ts'
+import { RUN_AGAIN } from '../../statuses/check-row.ts'
 import { authorship, subjectOf } from '../../statuses/commit-row.ts'
 import { factLine } from '../../statuses/facts.ts'
 import { filterForm, isFiltered } from '../../statuses/status-filter.ts'
@@ -28,6 +31,8 @@ export interface CommitView {
   statuses: StatusList
   /** The public origin. */
   origin: string
+  /** Why another run was not asked for, as a sentence. */
+  problem?: string | undefined
 }
 
 /** Code points of a subject in a heading. The message has the rest. */
@@ -42,7 +47,7 @@ const FILTERED_FROM = 10
 
 /** Renders a commit and all its statuses. */
 export function commitView(view: CommitView): Html {
-  const { repository, sha, details, places, statuses } = view
+  const { repository, sha, details, places, statuses, problem } = view
   const { counts, filter, verdicts } = statuses
   const { total } = combinedCounts(counts)
   return html`${repositoryHead(repository, places ? refQuery(places.all, places.branches[0] ?? null) : '')}
@@ -54,11 +59,17 @@ export function commitView(view: CommitView): Html {
   ${details === null ? html`<span class="faint">The repository’s files cannot be opened right now.</span>` : ''}
 </div>
 ${details && fullMessage(details) !== '' ? messageView(details) : ''}
+${problem ? html`<p class="error" role="alert">${problem}</p>` : ''}
 ${factLine({ repository, sha, summary: { counts, failed: [] }, verdicts, listed: LISTED, note: statuses.reporter })}
 ${places ? refLinks(repository, sha, places) : ''}
 ${total >= FILTERED_FROM || isFiltered(filter) ? filterForm(filter, checksOf(statuses)) : ''}
 ${total === 0 ? html`<p class="empty">No statuses have been reported for this commit.</p>` : ''}${statusSections(statuses)}
 ${total === 0 && allows(repository.permission, 'write') ? howToReport(view) : ''}`
+}
+
+/** Renders the form by which another run of a check is asked for; its buttons are those of the checks. */
+export function runAgainForm(session: Session): Html {
+  return html`<form id="${RUN_AGAIN}" method="post">${csrfField(session)}</form>`
 }
 
 /** Renders the subject of a commit, or that it has none. */

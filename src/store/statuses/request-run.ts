@@ -1,0 +1,75 @@
+import { sql } from 'kysely'
+import { allows } from '../../domain/permissions.ts'
+import { Refusal } from '../../domain/refusal.ts'
+import { ServiceError } from '../../errors.ts'
+import { namedAs } from '../access/administration.ts'
+import { repositoriesFor } from '../access/readable-repositories.ts'
+import type { SignedIn } from '../audit/audit.ts'
+import type { Change } from '../audit/change.ts'
+import { nowInSeconds } from '../time.ts'
+import type { CommitKey } from './statuses.ts'
+
+/**
+ * Asks for another run of a check that a run has claimed: stores a `pending` without a run, as any
+ * report without one would be stored, by a reporter without a token. A worker takes it, see
+ * `claims.ts`.
+ *
+ * @param id that of the status
+ * @returns its context
+ * @throws ServiceError unless who acts may write; Refusal if no run has ever claimed such a status
+ */
+export async function requestRun(
+  change: Change<SignedIn>,
+  { repositoryId, sha }: CommitKey,
+  id: string,
+): Promise<string> {
+  const { db, by } = change
+  const access = await repositoriesFor(db, by.user.id)
+    .where('repositories.id', '=', repositoryId)
+    .executeTakeFirst()
+  if (!access) throw new ServiceError('repository_unknown')
+  if (!allows(access.permission, 'write')) throw new ServiceError('read_only')
+
+  const now = nowInSeconds()
+  const status = await db
+    .updateTable('statuses')
+    .set({
+      state: 'pending',
+      description: 'Another run was asked for',
+      target_url: null,
+      updated_at: sql`case when updated_at > ${now} then updated_at else ${now} end`,
+      pending_at: now,
+      reporter_id: await reporterOf(change),
+      run: null,
+      run_began_at: null,
+      run_report: null,
+    })
+    .where('repository_id', '=', repositoryId)
+    .where('sha', '=', sha)
+    .where('id', '=', id)
+    .where('claim_run', 'is not', null)
+    .returning('context')
+    .executeTakeFirst()
+  if (!status) throw new Refusal('no worker has claimed this check. Nothing was changed')
+  const { context } = status
+  const repository = namedAs({ ...access, id: repositoryId })
+  await change.record({ action: 'status.requested', repository, details: { sha, context } })
+  return context
+}
+
+/** Returns the reporter that stands for a user without a token. */
+async function reporterOf({ db, by: { user } }: Change<SignedIn>): Promise<number> {
+  const { reporter_id } = await db
+    .selectFrom('users')
+    .select('reporter_id')
+    .where('id', '=', user.id)
+    .executeTakeFirstOrThrow()
+  if (reporter_id !== null) return reporter_id
+  const { id } = await db
+    .insertInto('reporters')
+    .values({ user_name: user.name, token_id: '', token_name: '' })
+    .returning('id')
+    .executeTakeFirstOrThrow()
+  await db.updateTable('users').set({ reporter_id: id }).where('id', '=', user.id).execute()
+  return id
+}
