@@ -6,6 +6,7 @@ import { promisify } from 'node:util'
 import t from 'tap'
 import { isSettled } from '../../src/git/file-state.ts'
 import { readRefsState } from '../../src/git/refs/head.ts'
+import { block } from '../helpers/block.ts'
 import { copyBareRepository } from '../helpers/git.ts'
 import { temporaryFolder } from './sample-repository.ts'
 
@@ -39,7 +40,7 @@ t.test('what changes while files are read is not settled, however long that take
   // A folder whose own changes this state may not show.
   mkdirSync(join(path, 'refs/heads/folder'))
   // The process does not go on for a while, as on a busy machine.
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200)
+  block(200)
   t.notOk((await reading).settled)
 })
 
