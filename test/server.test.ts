@@ -12,6 +12,7 @@ import { createBareRepository } from '../src/git/repository.ts'
 import { checkAccount } from '../src/ops/data-directory.ts'
 import { openStore } from '../src/store/store.ts'
 import { asAdministrator } from './helpers/changes.ts'
+import { runCli } from './helpers/cli.ts'
 import { createCommits } from './helpers/git.ts'
 import { startProcess } from './helpers/process.ts'
 
@@ -66,13 +67,6 @@ async function serve(t: Test, dataDir: string, environment: NodeJS.ProcessEnv = 
   return { ...server, url }
 }
 
-t.test('without git it logs that at once, and serves what does not need git', async (t) => {
-  const server = await serve(t, dataFolder(t), { PATH: '/nonexistent' })
-  await server.printed(/git cannot be run/)
-  t.equal((await fetch(`${server.url}/healthz`)).status, 200)
-  t.equal((await fetch(`${server.url}/readyz`)).status, 503)
-})
-
 t.test('npm start serves, and exits with 0 when only npm gets the signal', async (t) => {
   const environment = { PORT: '0', DATA_DIR: dataFolder(t), LOG_LEVEL: 'silent' }
   const npm = startProcess(t, 'npm', ['start', '--silent'], environment)
@@ -85,8 +79,12 @@ t.test('npm start serves, and exits with 0 when only npm gets the signal', async
   await t.rejects(fetch(`${url}/openapi.json`), 'the port is closed')
 })
 
-t.test('everything else on stdout is JSON', async (t) => {
-  const { child, ended, stdout, stderr, url } = await serve(t, dataFolder(t), { MAX_CONTEXTS: '2000' })
+t.test('everything else on stdout is JSON, also without git, which it misses at once', async (t) => {
+  const environment = { MAX_CONTEXTS: '2000', PATH: '/nonexistent' }
+  const { child, ended, printed, stdout, stderr, url } = await serve(t, dataFolder(t), environment)
+  await printed(/git cannot be run/)
+  t.equal((await fetch(`${url}/healthz`)).status, 200, 'it serves what does not need git')
+  t.equal((await fetch(`${url}/readyz`)).status, 503)
   await fetch(`${url}/api/v1/x`)
   child.kill('SIGINT')
   t.equal(await ended, 0, 'SIGINT stops it as well')
@@ -101,9 +99,12 @@ t.test('everything else on stdout is JSON', async (t) => {
   t.equal(stderr(), '')
 })
 
-t.test('a request in progress is answered before it exits', async (t) => {
-  const { dataDir, headers, reportPath } = await prepare(t)
-  const { child, ended, printed, url } = await serve(t, dataDir)
+/** Stops a server while a report arrives. */
+async function stopDuringReport(
+  t: Test,
+  { child, ended, printed, url }: Awaited<ReturnType<typeof serve>>,
+  { headers, reportPath }: Awaited<ReturnType<typeof prepare>>,
+): Promise<void> {
   const body = JSON.stringify({ state: 'success' })
   const sending = request(`${url}${reportPath}`, {
     method: 'POST',
@@ -119,10 +120,11 @@ t.test('a request in progress is answered before it exits', async (t) => {
   t.equal(response.statusCode, 201)
   t.match(JSON.parse(await text(response)), { state: 'success' })
   t.equal(await ended, 0)
-})
+}
 
 t.test('after kill -9 under load every acknowledged report is stored', async (t) => {
-  const { dataDir, headers, reportPath, readPath } = await prepare(t)
+  const prepared = await prepare(t)
+  const { dataDir, headers, reportPath, readPath } = prepared
   const first = await serve(t, dataDir)
   const answered = new Map<string, string>()
   const enough = Promise.withResolvers<void>()
@@ -155,6 +157,9 @@ t.test('after kill -9 under load every acknowledged report is stored', async (t)
     t.ok(Number(stored.get(context)) >= Number(description), `${context}: ${description}`)
   }
   t.ok(stored.size <= answered.size + workers.length)
+  await t.test('a request in progress is answered before it exits', (t) =>
+    stopDuringReport(t, second, prepared),
+  )
 })
 
 t.test('exits with an error on start', async (t) => {
@@ -179,7 +184,6 @@ t.test('exits with an error on start', async (t) => {
     ['a wrong value', { PORT: 'x' }, /^PORT: "x" is not a whole number from 0 to 65535\n$/],
     ['an invalid host', { HOST: 'host.invalid' }, /^HOST: .*host\.invalid/],
     ['a port in use', { PORT: port }, new RegExp(`^PORT: .*${port}`)],
-    ['a data directory that is a file', { DATA_DIR: file }, /^DATA_DIR: .*\/file is not a folder\n$/],
     [
       isRoot ? 'one of another account' : 'one that cannot be written',
       { DATA_DIR: foreign },
@@ -247,23 +251,24 @@ t.test('a full disk stops the start with one sentence, and so every command', as
 t.test('the server and commands that need git refuse to start with a git without core.fsync', async (t) => {
   const folder = dataFolder(t)
   writeFileSync(join(folder, 'git'), '#!/bin/sh\necho git version 2.35.9\n', { mode: 0o755 })
-  const environment = { PATH: folder, PORT: '0', LOG_LEVEL: 'silent' }
-  const commands = [
-    ['src/server.ts'],
-    ['src/cli/main.ts', 'repo', 'create', 'acme/rocket'],
-    ['src/cli/main.ts', 'repo', 'import', 'acme/rocket', folder],
-    ['src/cli/main.ts', 'check'],
-  ]
-  await Promise.all(
-    commands.map(async (args, index) => {
-      const DATA_DIR = join(folder, `${index}`)
-      await (await openStore({ dataDir: DATA_DIR })).close()
-      const refused = startProcess(t, process.execPath, args, { ...environment, DATA_DIR })
-      t.equal(await refused.ended, 1, args.join(' '))
-      t.match(refused.stderr(), /^(error: )?git 2\.35\.9 is too old: .* Install git 2\.36 or later\.\n$/)
-      t.equal(refused.stdout(), '')
-    }),
-  )
+  await (await openStore({ dataDir: folder })).close()
+  const environment = { PATH: folder, PORT: '0', LOG_LEVEL: 'silent', DATA_DIR: folder }
+  const refused = startProcess(t, process.execPath, ['src/server.ts'], environment)
+  const outcomes = new Map([
+    ['server', { code: await refused.ended, stdout: refused.stdout(), stderr: refused.stderr() }],
+  ])
+  const { PATH } = process.env
+  t.teardown(() => {
+    process.env.PATH = PATH
+  })
+  process.env.PATH = folder
+  for (const command of ['repo create acme/rocket', `repo import acme/rocket ${folder}`, 'check'])
+    outcomes.set(command, await runCli(command.split(' '), environment))
+  for (const [name, { code, stdout, stderr }] of outcomes) {
+    t.equal(code, 1, name)
+    t.match(stderr, /^(error: )?git 2\.35\.9 is too old: .* Install git 2\.36 or later\.\n$/)
+    t.equal(stdout, '')
+  }
 })
 
 t.test('an older Node.js gets a message with the required version', async (t) => {

@@ -37,6 +37,7 @@ export async function copyWith(t: Test, edits: Edits): Promise<string> {
     'generated',
     'clients/typescript/src',
     'clients/shell/commit-status',
+    'clients/recipes',
     'package.json',
     'tsconfig.json',
   ]) {
