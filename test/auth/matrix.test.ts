@@ -100,7 +100,7 @@ const ROUTES: Record<string, Sample[]> = {
     { path: `${API}/commits/{sha}/verdict?require=*`, expected: contractRules('api', 'read', 200) },
   ],
   'GET /api/v1/repos/:owner/:repo/last-passed': [
-    { path: `${API}/last-passed?branch=main&require=*`, expected: contractRules('api', 'read', 200) },
+    { path: `${API}/last-passed?branch=main&require=ci`, expected: contractRules('api', 'read', 200) },
   ],
   'GET /api/v1/repos/:owner/:repo/awaiting': [
     { path: `${API}/awaiting?context=ci`, expected: contractRules('api', 'read', 200) },

@@ -1,6 +1,6 @@
 import { cp, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join, relative, resolve } from 'node:path'
+import { basename, join, relative, resolve } from 'node:path'
 import type { Test } from 'tap'
 import ts from 'typescript'
 import { writeGenerated } from '../../src/codegen/generate.ts'
@@ -41,7 +41,8 @@ export async function copyWith(t: Test, edits: Edits): Promise<string> {
     'package.json',
     'tsconfig.json',
   ]) {
-    await cp(join(root, part), join(copy, part), { recursive: true })
+    const filter = (source: string) => basename(source) !== 'test'
+    await cp(join(root, part), join(copy, part), { recursive: true, filter })
   }
   await symlink(join(root, 'node_modules'), join(copy, 'node_modules'))
   for (const [file, pairs] of Object.entries(edits)) {
