@@ -1,6 +1,9 @@
 import { patternMatcher } from './patterns.ts'
 import { BRANCHES, flawOfRefName, TAGS } from './ref-names.ts'
 
+/** Refs that a note names. */
+const NAMED = 5
+
 /** Returns a function that tests whether the pattern of a rule matches the full name of a ref. */
 export function refMatcher(pattern: string): (ref: string) => boolean {
   return patternMatcher(isTagPattern(pattern) ? pattern : `${BRANCHES}${pattern}`)
@@ -40,11 +43,6 @@ function likelyMeaning(prefix: string, name: string): string {
   return /[?[]/.test(name) ? '; only * is special, so set a rule for each name' : ''
 }
 
-/** Returns whether the name in a pattern has letters, whose case matters. */
-export function isCaseSensitive(pattern: string): boolean {
-  return /\p{L}/u.test(isTagPattern(pattern) ? pattern.slice(TAGS.length) : pattern)
-}
-
 /**
  * Returns a note about a pattern that is legal, but perhaps not what was meant; null if there is
  * nothing to say.
@@ -54,7 +52,13 @@ export function isCaseSensitive(pattern: string): boolean {
 export function noteOnPattern(pattern: string, refs: readonly string[] | null): string | null {
   const notes: string[] = []
   const kind = isTagPattern(pattern) ? 'tag' : 'branch'
-  if (refs !== null && !refs.some(refMatcher(pattern))) notes.push(`no ${kind} matches yet`)
+  if (refs !== null && !refs.some(refMatcher(pattern))) {
+    const inOtherCase = refMatcher(pattern.toLowerCase())
+    const similar = refs.find((ref) => inOtherCase(ref.toLowerCase()))
+    notes.push(
+      `no ${kind} matches yet${similar === undefined ? '' : `; upper and lower case differ: "${similar}" does not match`}`,
+    )
+  }
   const [, remote, rest = ''] = /^(origin|upstream|heads|remotes)\/(.+)/.exec(pattern) ?? []
   if (remote)
     notes.push(
@@ -64,4 +68,15 @@ export function noteOnPattern(pattern: string, refs: readonly string[] | null): 
   if (/^refs(\/|$)/.test(pattern) && kind === 'branch')
     notes.push(`it is about branches; rules protect branches and, with "${TAGS}", tags, and no other refs`)
   return notes.length > 0 ? notes.join('; ') : null
+}
+
+/**
+ * Returns a note about pushes under way that a rule does not check, because git had started before
+ * the repository had rules; null if there are none.
+ */
+export function noteOnUnchecked(updates: readonly { ref: string; user: string }[]): string | null {
+  if (updates.length === 0) return null
+  const names = updates.slice(0, NAMED).map(({ ref, user }) => `"${ref}" by "${user}"`)
+  const more = updates.length > NAMED ? `, and ${updates.length - NAMED} more` : ''
+  return `a push under way is not checked, and its event will say so: ${names.join(', ')}${more}`
 }

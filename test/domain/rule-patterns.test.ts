@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process'
 import fc from 'fast-check'
 import t from 'tap'
 import { type RefRule, rulesOfRef, validateRule } from '../../src/domain/ref-rules.ts'
-import { flawOfPattern, isCaseSensitive, noteOnPattern, refMatcher } from '../../src/domain/rule-patterns.ts'
+import { flawOfPattern, noteOnPattern, noteOnUnchecked, refMatcher } from '../../src/domain/rule-patterns.ts'
 
 const ruleFor = (refPattern: string): RefRule => ({ refPattern, required: ['ci'], bypass: [] })
 
@@ -120,5 +120,16 @@ t.test('patterns that are legal but doubtful get a note', async (t) => {
     )
   t.match(noteOnPattern('heads/main', refs), /leave it out: "main"/)
   t.equal(noteOnPattern('2', null), null, 'refs that are not known')
-  t.same(['v1', '1*', 'refs/tags/1', 'refs/tags/v1'].map(isCaseSensitive), [true, false, false, true])
+  t.equal(
+    noteOnPattern('MAIN', ['refs/heads/1', 'refs/heads/main']),
+    'no branch matches yet; upper and lower case differ: "refs/heads/main" does not match',
+  )
+  t.equal(noteOnPattern('refs/tags/V*', ['refs/heads/v1']), 'no tag matches yet')
+  t.equal(noteOnPattern('Main', ['refs/heads/Main', 'refs/heads/main']), null)
+  const updates = Array.from({ length: 6 }, (_, index) => ({ ref: `refs/heads/${index}`, user: 'bob' }))
+  t.match(
+    noteOnUnchecked(updates),
+    /not checked.*: "refs\/heads\/0" by "bob", .*"refs\/heads\/4" by "bob", and 1 more$/,
+  )
+  t.equal(noteOnUnchecked([]), null)
 })

@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import { BRANCHES, TAGS } from '../../domain/ref-names.ts'
 import { flawsOfRule, MAX_REPOSITORY_PATTERNS, type RefRule } from '../../domain/ref-rules.ts'
-import { flawOfPattern, isCaseSensitive, isTagPattern, noteOnPattern } from '../../domain/rule-patterns.ts'
+import { flawOfPattern, isTagPattern, noteOnPattern, noteOnUnchecked } from '../../domain/rule-patterns.ts'
 import { GitFailed, RepositoryUnavailable } from '../../git/errors.ts'
 import { openRepository } from '../../git/opened-repository.ts'
 import { listRefs } from '../../git/refs/list-refs.ts'
@@ -39,7 +39,9 @@ export function addRuleCommands(program: Command, settings: Settings): void {
           )
         const note = noteOnPattern(refPattern, await refNames(repository))
         if (note !== null) say(`${refPattern}: ${note}`)
-        if (isCaseSensitive(refPattern)) say(`${refPattern}: upper and lower case differ`)
+        const { id } = repository
+        const unchecked = noteOnUnchecked(await store.pushes.listUnchecked(id, await store.rules.load(id)))
+        if (unchecked !== null) say(`${refPattern}: ${unchecked}`)
       }),
     )
 

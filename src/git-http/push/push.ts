@@ -1,8 +1,9 @@
 import { BRANCHES } from '../../domain/ref-names.ts'
-import { type RefRule, rulesOfRef } from '../../domain/ref-rules.ts'
+import { type RefRule, refRuleMatcher, rulesOfRef } from '../../domain/ref-rules.ts'
 import type { OpenedRepository } from '../../git/opened-repository.ts'
 import { followFirstBranch } from '../../git/refs/default-branch.ts'
 import { type RefIds, readRefIds } from '../../git/refs/ref-ids.ts'
+import { decodeLatin1 } from '../../git/run-git.ts'
 import type { ReadableRepository } from '../../store/access/readable-repositories.ts'
 import type { Pusher, RefUpdate } from '../../store/audit/audit.ts'
 import type { PushOutcome } from '../../store/repositories/pushes.ts'
@@ -64,18 +65,19 @@ const NEXT: Record<State, readonly State[]> = {
  *
  * Nothing is stored until it is open. From then on no end of a process loses what git updates: what
  * is stored is settled by this object, or by `PushRecorder` if the server is killed. Only pushes to
- * repositories with rules are decided.
+ * repositories with rules are decided. The first rule of a repository may be set while git works: it
+ * does not decide about that push, whose event says so, as does who sets the rule.
  */
 export class Push {
   readonly pusher: Pusher
   readonly repository: ReadableRepository
   readonly request: PushRequest
   readonly report: PushReport
-  /** The rules before git started. */
-  rules: readonly RefRule[] = []
   /** What git's report is preceded by. */
   advice: Buffer = Buffer.alloc(0)
   readonly #options: PushOptions
+  /** The rules when the push was stored; null before that. */
+  #rules: readonly RefRule[] | null = null
   #state: State = 'received'
   #opened: OpenedRepository | null = null
   #descriptor: number | null = null
@@ -102,6 +104,11 @@ export class Push {
     return this.#descriptor
   }
 
+  /** The rules before git started. */
+  get rules(): readonly RefRule[] {
+    return this.#rules ?? []
+  }
+
   /** Whether git asks which refs it may update. */
   get isGated(): boolean {
     return this.rules.length > 0
@@ -125,7 +132,6 @@ export class Push {
     const { commands } = request
     await recorder.settleBefore(pusher.repositoryId, commands)
     const before = await readRefIds(opened, refsOf(commands), { signal })
-    this.rules = await store.rules.load(pusher.repositoryId)
     const reason = findReason(commands, before)
     if (reason !== null) {
       this.#enter('refused')
@@ -139,6 +145,8 @@ export class Push {
     this.#opened = opened
     this.#descriptor = own?.git.fd ?? null
     this.#settled = recorder.leave(id, this.#settle(id, before))
+    // Not earlier: who sets a rule that is not among these finds the push among those under way.
+    this.#rules = await store.rules.load(pusher.repositoryId)
     return null
   }
 
@@ -159,7 +167,8 @@ export class Push {
    */
   sync(): Promise<void> {
     this.#synced ??= (async () => {
-      const mayMove = (branch: string) => rulesOfRef(this.rules, `${BRANCHES}${branch}`).length === 0
+      const mayMove = (branch: string) =>
+        this.#rules !== null && rulesOfRef(this.#rules, `${BRANCHES}${branch}`).length === 0
       // HEAD of an imported repository belongs to its owner.
       if (this.repository.managed) await followFirstBranch(this.opened, mayMove)
       await syncFolders(this.opened.path)
@@ -191,7 +200,24 @@ export class Push {
           ...((await compareRefs(this.repository, commands, before)) ?? nothingKnown(commands)),
           unreported: true,
         }
-    await persist(() => this.store.pushes.settle(id, this.pusher, outcome))
+    await persist(async () => {
+      const unchecked = await this.#uncheckedRules(outcome.updates)
+      await this.store.pushes.settle(id, this.pusher, {
+        ...outcome,
+        ...(unchecked.length > 0 && { unchecked }),
+      })
+    })
+  }
+
+  /**
+   * Returns the patterns of rules that were set too late to decide about updates: the first ones of
+   * the repository, when git had started without its hook.
+   */
+  async #uncheckedRules(updates: readonly RefUpdate[]): Promise<string[]> {
+    if (this.isGated || updates.length === 0) return []
+    const rulesOf = refRuleMatcher(await this.store.rules.load(this.pusher.repositoryId))
+    const rules = updates.flatMap(({ ref }) => rulesOf(decodeLatin1(ref)))
+    return [...new Set(rules.map(({ refPattern }) => refPattern))]
   }
 
   #enter(state: State): void {

@@ -177,7 +177,8 @@ interface RepositoryActions {
   /**
    * The first updates that git made; those of which it is unknown, because the ref has another
    * value by now; and how many `more` there are. `unreported`: git did not report them, so refs
-   * were compared. `interrupted`: the server did not see the end of the push.
+   * were compared. `interrupted`: the server did not see the end of the push. `unchecked`: patterns
+   * of rules that were set too late to decide about it.
    */
   push: {
     updates: RefUpdate[]
@@ -185,6 +186,7 @@ interface RepositoryActions {
     more?: number
     unreported?: true
     interrupted?: true
+    unchecked?: readonly string[]
   } & PushedAs
 }
 

@@ -1,5 +1,7 @@
 import { sql, type Transaction } from 'kysely'
 import { nameKey } from '../../domain/names.ts'
+import type { RefRule } from '../../domain/ref-rules.ts'
+import { refMatcher } from '../../domain/rule-patterns.ts'
 import type { AuditEvent, NamedRepository, PushDetails, Pusher, RefUpdate } from '../audit/audit.ts'
 import type { Audit } from '../audit/change.ts'
 import { decodeName, MAX_UPDATES, pushedRepository, readDetails, recordEvents } from '../audit/event-rows.ts'
@@ -20,6 +22,8 @@ export interface PushOutcome {
   unreported?: true
   /** Whether the server did not see the end of the push. */
   interrupted?: true
+  /** Patterns of rules for updated refs that were set too late to decide about the push. */
+  unchecked?: readonly string[]
 }
 
 /** A push whose end was not recorded. */
@@ -33,6 +37,13 @@ export interface OpenPush {
   server: string | null
   /** Whether git has ended in any case. */
   isOverdue: boolean
+}
+
+/** A ref that a push under way may update. */
+export interface UncheckedUpdate {
+  ref: string
+  /** Name of the user who pushes. */
+  user: string
 }
 
 /** Open pushes that are read at a time. */
@@ -159,6 +170,27 @@ export function createPushStore(engine: Engine, repositories: string, audit: Aud
       return (await open.limit(1).executeTakeFirst()) !== undefined
     },
 
+    /**
+     * Returns the refs of a repository that pushes under way may update, with who pushes, if a rule
+     * that was just set is the only one of the repository: git does not ask about them.
+     */
+    async listUnchecked(repositoryId: number, rules: readonly RefRule[]): Promise<UncheckedUpdate[]> {
+      const [rule, ...others] = rules
+      if (!rule || others.length > 0) return []
+      const rows = await kysely
+        .selectFrom('push_intents')
+        .select(['pusher', 'commands'])
+        .where('repository_id', '=', repositoryId)
+        .execute()
+      const matches = refMatcher(rule.refPattern)
+      return rows.map(readIntent).flatMap(({ pusher, commands }) =>
+        commands
+          .map((command) => decodeName(command).ref)
+          .filter(matches)
+          .map((ref) => ({ ref, user: pusher.by.user.name })),
+      )
+    },
+
     /** Returns the refs that all open pushes name, as in events. */
     async listOpenRefs(): Promise<{ repositoryId: number; ref: string }[]> {
       const rows = await kysely.selectFrom('push_intents').select(['pusher', 'commands']).execute()
@@ -233,7 +265,7 @@ function textOf({ ref, old, new: id }: RefUpdate): string {
 
 function eventOf(
   { repository, pushedAs }: Awaited<ReturnType<typeof pushedRepository>>,
-  { updates, unknown = [], unreported, interrupted }: PushOutcome,
+  { updates, unknown = [], unreported, interrupted, unchecked }: PushOutcome,
 ): AuditEvent {
   const listedUpdates = updates.slice(0, MAX_UPDATES).map(decodeName)
   const undecided = unknown.slice(0, MAX_UPDATES - listedUpdates.length).map(decodeName)
@@ -244,6 +276,7 @@ function eventOf(
     ...(more > 0 && { more }),
     ...(unreported && { unreported }),
     ...(interrupted && { interrupted }),
+    ...(unchecked && { unchecked }),
     ...pushedAs,
   }
   return { action: 'push', repository, details }

@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { BRANCHES, TAGS } from '../../../domain/ref-names.ts'
 import { type RefRule, requiredBy, rulesOfRef, validateRule } from '../../../domain/ref-rules.ts'
-import { isTagPattern, noteOnPattern, refMatcher } from '../../../domain/rule-patterns.ts'
+import { isTagPattern, noteOnPattern, noteOnUnchecked, refMatcher } from '../../../domain/rule-patterns.ts'
 import { explainVerdict } from '../../../domain/verdict.ts'
 import { insteadOf, ServiceError, Unavailable } from '../../../errors.ts'
 import type { Ref, Refs } from '../../../git/refs/read-refs.ts'
@@ -143,8 +143,13 @@ export async function requiredChecksPage(pages: Pages, context: PageContext): Pr
       }
       await transact((change) => store.rules.set(change, repository, rule, form.seen))
       const refs = await context.refs.list(repository, gitClient(request)).catch(insteadOf(Unavailable, null))
-      const note = noteOnPattern(form.branch, refs && fullNames(refs))
-      return { path, text: `Saved the rule for ${form.branch}${note === null ? '' : ` (${note})`}.` }
+      const rules = await store.rules.load(repository.id)
+      const notes = [
+        noteOnPattern(form.branch, refs && fullNames(refs)),
+        noteOnUnchecked(await store.pushes.listUnchecked(repository.id, rules)),
+      ].filter((note) => note !== null)
+      const text = `Saved the rule for ${form.branch}${notes.length > 0 ? ` (${notes.join('; ')})` : ''}.`
+      return { path, text }
     },
   })
 }
