@@ -1,6 +1,7 @@
 import { BranchLists } from '../git/history/branch-lists.ts'
 import type { GitClient } from '../git/history/cached-reads.ts'
 import { FirstParents } from '../git/history/first-parents.ts'
+import { FormerTips } from '../git/history/former-tips.ts'
 import type { ReadableRepository } from '../store/access/readable-repositories.ts'
 import type { Store } from '../store/store.ts'
 import { FairQueue } from '../util/fair-queue.ts'
@@ -13,7 +14,9 @@ import { Turns } from './turns.ts'
 export type Branches = ReturnType<typeof createBranches>
 
 /** Returns functions that answer questions about branches: for the API and for pages. */
-export function createBranches(store: Pick<Store, 'rules' | 'reportedContexts' | 'awaited' | 'engine'>) {
+export function createBranches(
+  store: Pick<Store, 'rules' | 'reportedContexts' | 'awaited' | 'listTips' | 'engine'>,
+) {
   // git has slots of its own here, so that programs that ask about branches keep no page waiting.
   const queue = new FairQueue({
     slots: 2,
@@ -23,14 +26,15 @@ export function createBranches(store: Pick<Store, 'rules' | 'reportedContexts' |
     timeout: 10_000,
   })
   const lists = new BranchLists(queue, {}, store.engine.remote ? 'shared' : 'own')
-  const firstParents = new FirstParents(queue)
+  const formerTips = new FormerTips(queue, new FirstParents(queue))
+  const { listTips } = store
   const turns = new Turns(store.engine.remote)
   const decide = createDecisions(store, turns)
 
   return {
     /** See `findLastPassed`. */
     lastPassed: (repository: ReadableRepository, query: LastPassedQuery, client: GitClient) =>
-      findLastPassed({ lists, firstParents, decide }, repository, query, client),
+      findLastPassed({ lists, listTips, formerTips, decide }, repository, query, client),
 
     /** See `listBranchPage`. */
     list: (repository: ReadableRepository, query: BranchQuery, client: GitClient) =>

@@ -6,6 +6,7 @@ import { DELETE_STEP } from './steps.ts'
 /** Rows of one parent, and the column that orders them. Rows with equal values stay together. */
 type Children =
   | { table: 'statuses'; parent: 'repository_id'; order: 'sha' }
+  | { table: 'branch_moves'; parent: 'repository_id'; order: 'ref' }
   | { table: 'collaborators'; parent: 'repository_id'; order: 'user_id' }
   | { table: 'collaborators'; parent: 'user_id'; order: 'repository_id' }
   | { table: 'sessions'; parent: 'user_id'; order: 'hash' }

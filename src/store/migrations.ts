@@ -267,6 +267,17 @@ const migrations: Record<string, (dialect: DialectSql) => string[]> = {
     // Not a foreign key, as in `statuses`.
     `alter table users add column reporter_id ${integer}`,
   ],
+  '019-branch-moves': ({ integer, text, clustered }) => [
+    `create table branch_moves (
+      repository_id ${integer} not null references repositories (id) on delete cascade,
+      ref ${text} not null,
+      push_id ${integer} not null,
+      old_id ${text} not null,
+      new_id ${text} not null,
+      primary key (repository_id, ref, push_id)
+    )${clustered}`,
+    'create index push_intents_by_repository on push_intents (repository_id)',
+  ],
 }
 
 /** The database has a schema that this version cannot use. The message says why, and what to do. */

@@ -18,6 +18,7 @@ import { appliedMigrations, migrate, UnknownSchema } from './migrations.ts'
 import { createGroupStore } from './owners/groups.ts'
 import { createMemberStore } from './owners/members.ts'
 import { prepare } from './prepared.ts'
+import { createBranchMoves } from './repositories/branch-moves.ts'
 import { createCollaboratorStore } from './repositories/collaborators.ts'
 import { createRepositoryFolders } from './repositories/folders.ts'
 import { createPushStore } from './repositories/pushes.ts'
@@ -194,6 +195,7 @@ export function createStore(
     collaborators: createCollaboratorStore(engine),
     tokens: createTokenStore(engine, signInEvery),
     rules: createRuleStore(engine, audit),
+    listTips: createBranchMoves(engine),
     pushes: createPushStore(engine, repositories, audit),
     statuses: createStatusStore(engine, Math.min(maxContexts, MAX_CONTEXTS)),
     summaries,

@@ -244,6 +244,17 @@ export interface Tables {
     /** The server that began it: see `Presence`. null where its end cannot be seen. */
     server: string | null
   }
+  /** How pushes moved branches: for each branch the newest ones since it was created. */
+  branch_moves: {
+    repository_id: number
+    /** Its full name, decoded as Latin-1. */
+    ref: string
+    /** The id that the push had in `push_intents`. */
+    push_id: number
+    /** All zeros if the push created the branch. */
+    old_id: string
+    new_id: string
+  }
   schema_migrations: {
     name: string
     applied_at: number
@@ -278,6 +289,7 @@ export const primaryKeys = {
   branch_rules: { key: ['id'], numbered: true },
   branch_rule_bypasses: { key: ['rule_id', 'user_id'], numbered: false },
   push_intents: { key: ['id'], numbered: true },
+  branch_moves: { key: ['repository_id', 'ref', 'push_id'], numbered: false },
   schema_migrations: { key: ['name'], numbered: false },
   statuses: { key: ['repository_id', 'sha', 'context'], numbered: false },
 } as const satisfies { [Table in keyof Tables]: PrimaryKey<Tables[Table]> }

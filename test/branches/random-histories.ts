@@ -11,6 +11,7 @@ import { verdictOf } from '../../src/domain/verdict.ts'
 import { BranchLists } from '../../src/git/history/branch-lists.ts'
 import { createGitQueue } from '../../src/git/history/cached-reads.ts'
 import { FirstParents } from '../../src/git/history/first-parents.ts'
+import { FormerTips } from '../../src/git/history/former-tips.ts'
 import { openUnchecked } from '../../src/git/opened-repository.ts'
 import { decide } from '../../src/git-http/push/gate.ts'
 import type { Pusher } from '../../src/store/audit/audit.ts'
@@ -64,7 +65,12 @@ export async function compareHistories(t: Test, database: TestDatabase, runs: nu
   const { store } = await openTestStore(t, database)
   const queue = createGitQueue()
   const decideAll = createDecisions(store, new Turns(store.engine.remote))
-  const parts = { lists: new BranchLists(queue), firstParents: new FirstParents(queue), decide: decideAll }
+  const parts = {
+    lists: new BranchLists(queue),
+    listTips: store.listTips,
+    formerTips: new FormerTips(queue, new FirstParents(queue)),
+    decide: decideAll,
+  }
   const created = await addRepository(store, 'acme/rocket', { commits: 0 })
   const access = await store.access.find(null, null, 'acme', 'rocket')
   const { repository } = access

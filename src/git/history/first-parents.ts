@@ -27,7 +27,7 @@ interface Segment {
 }
 
 /** What is wanted of a history. */
-interface Wanted {
+export interface Wanted {
   /** Full id in lower case of the commit after which the list begins; undefined: at the first one. */
   after: string | undefined
   /** Maximum number of commits. */
@@ -90,10 +90,7 @@ export class FirstParents {
     client: GitClient,
   ): Promise<FirstParentList | null> {
     if (wanted.after !== undefined && wanted.after.length !== tip.length) return null
-    // Only these change the parents of a commit.
-    const { stamps } = await filesState(['shallow', 'info/grafts'].map((name) => join(repository.path, name)))
-    const prefix = `${repository.path}\0${stamps}\0`
-
+    const prefix = await this.prefixOf(repository)
     const known = await this.#walk(prefix, tip, wanted, client.signal)
     if (known.isComplete) return known.list
     const find = async (opened: OpenedRepository, signal: AbortSignal) => {
@@ -109,6 +106,13 @@ export class FirstParents {
       (signal) => runInSlot(this.#queue, repository, { ...client, signal }, (opened) => find(opened, signal)),
       client.signal,
     )
+  }
+
+  /** Returns a text that is another one when the parents of a repository's commits may be others. */
+  async prefixOf({ path }: RepositoryFiles): Promise<string> {
+    // Nothing else changes them.
+    const { stamps } = await filesState(['shallow', 'info/grafts'].map((name) => join(path, name)))
+    return `${path}\0${stamps}\0`
   }
 
   /** Lists what is cached. */

@@ -9,6 +9,7 @@ import type { Engine } from '../engine.ts'
 import { prepare } from '../prepared.ts'
 import { locate } from '../repository-files.ts'
 import type { Queries, Tables } from '../tables.ts'
+import { OPEN_PUSHES, recordMoves } from './branch-moves.ts'
 import type { Repository } from './repositories.ts'
 
 /**
@@ -59,7 +60,7 @@ const BATCH = 100
  *                      or it is overdue ─────────────▶ settle: row removed, event recorded
  * ```
  *
- * Both happen in one transaction. If several processes find such a push, the one that removes its
+ * Both happen in one transaction, with the record of how branches moved. If several processes find such a push, the one that removes its
  * row records the event. The process that has seen the end always records it: if the clock of
  * the database jumps, another process may have settled the push too early.
  */
@@ -98,6 +99,7 @@ export function createPushStore(engine: Engine, repositories: string, audit: Aud
         outcome.interrupted && open
           ? await withoutRecorded(db, pushed.repository, open.started_at, outcome)
           : outcome
+      await recordMoves(change, pusher.repositoryId, id, own.updates)
       await change.recordOf(pusher.by, eventOf(pushed, own))
       return wasOpen
     })
@@ -158,7 +160,7 @@ export function createPushStore(engine: Engine, repositories: string, audit: Aud
         commands: JSON.stringify(commands),
         server,
       }
-      const [stored] = await engine.write(insert, row, 'push intents')
+      const [stored] = await engine.write(insert, row, OPEN_PUSHES)
       if (!stored) throw new Error('the push was not stored')
       return stored.id
     },

@@ -173,8 +173,7 @@ function changesOf(folder: string) {
     /**
      * Deletes a repository with its statuses and collaborators. The caller removes the files.
      *
-     * One transaction deletes it. Of very many statuses or collaborators, most are deleted before it,
-     * in steps between which others can write; a commit keeps all of its statuses or none. If that is
+     * One transaction deletes it. Of very many rows, most are deleted before it, in steps between which others can write; a commit keeps all of its statuses or none. If that is
      * interrupted, the next call continues.
      *
      * @throws as `administeredRepository`
@@ -183,6 +182,7 @@ function changesOf(folder: string) {
       const { id } = await transact((change) => administeredRepository(change, repository))
       for (const children of [
         { table: 'statuses', parent: 'repository_id', order: 'sha' },
+        { table: 'branch_moves', parent: 'repository_id', order: 'ref' },
         { table: 'collaborators', parent: 'repository_id', order: 'user_id' },
       ] as const)
         await deleteMostChildren(transact, children, id)

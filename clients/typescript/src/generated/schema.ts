@@ -120,7 +120,9 @@ export interface paths {
          * @description Returns the newest commit that the branch was at and whose required checks have passed: its verdict, as of
          *     `getVerdict` with the same `branch` and `require`, is `success`. A deployment can take it without asking again.
          *
-         *     1. Only commits that the branch itself was at are looked at: each commit's first parent, from the newest commit on
+         *     1. Only commits that the branch itself was at are looked at, as the server recorded them with each push, and those that a
+         *        push added before its last one. Where no push is recorded (before version 0.5.0 of the server, beyond the last
+         *        1,000 pushes to the branch, and of what others than this server moved), the first parents of a commit count
          *        (`git log --first-parent`). A commit of a merged branch may have passed without what the branch has had since.
          *     2. Checks must be required, by a rule that matches the branch or by `require`. Otherwise the response is `422`: the
          *        first report would make a commit pass.
@@ -850,8 +852,9 @@ export interface operations {
                  */
                 unless?: components["schemas"]["ExactContext"];
                 /**
-                 * @description Begins after this commit, the `next` of an earlier response. After a forced push the branch may no longer
-                 *     contain it among its first parents: then the response is `404`, and the search begins again without `after`.
+                 * @description Begins after this commit, the `next` of an earlier response or another one that the branch was at. If the branch
+                 *     was not at it, or is not known to have been after a forced push, the response is `404`, and the search begins
+                 *     again without `after`.
                  */
                 after?: components["schemas"]["CommitId"];
             };
