@@ -106,7 +106,11 @@ for (const database of databases) {
       ['?branch=main^{commit}', 404, 'The branch "main^{commit}" does not exist in this repository.'],
       ['?branch=main&requires=x', 422, /^"requires" is an unknown query parameter/],
       ['?branch=main&after=abc', 422, /^after must be a full commit id/],
-      [`?branch=main&require=x&after=${'f'.repeat(64)}`, 404, /^after: "main" is not known to have been at f+\./],
+      [
+        `?branch=main&require=x&after=${'f'.repeat(64)}`,
+        404,
+        /^after: "main" is not known to have been at f+\./,
+      ],
       ['?branch=main&branch=x', 422, 'branch was sent more than once; send it once'],
     ] as const) {
       const answer = await lastPassed(query)

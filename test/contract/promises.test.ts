@@ -9,6 +9,7 @@ import { sqlite } from '../helpers/databases.ts'
 import { git, gitWith, importCommits, importGraph } from '../helpers/git.ts'
 import { createAccount, openPageClient } from '../helpers/page-client.ts'
 import { passTime } from '../helpers/pass-time.ts'
+import { addPush } from '../helpers/records.ts'
 import { startServer } from '../helpers/server.ts'
 import { isObject, type Json } from './json.ts'
 import { readDocument } from './spec.ts'
@@ -770,11 +771,15 @@ t.test('so is what is said about branches', async (t) => {
 
   //  0 ── 1 ── 2 ──── 5 ── 6   the branch main; 4 is the newest commit of a merged branch
   //        └─ 3 ── 4 ─┘
-  const ids = importGraph(path, [[], [0], [1], [1], [3], [2, 4], [5]])
-  const [root = '', one = '', two = '', , side = '', , newest = ''] = ids
+  //                             the branch pulled was at 1 and 2, and then at a merge of 2 into 4
+  const ids = importGraph(path, [[], [0], [1], [1], [3], [2, 4], [5], [4, 2]])
+  const [root = '', one = '', two = '', , side = '', , newest = '', pulled = ''] = ids
   const long = importCommits(path, 302).reverse()
   point('main', newest)
   point('docs', newest)
+  point('pulled', pulled)
+  await addPush(server.store, repository, 'pulled', [one, two])
+  await addPush(server.store, repository, 'pulled', [two, pulled])
   point('long', long[0] ?? '')
   gitWith(path, Buffer.from(`create refs/heads/caf\xe9 ${root}\n`, 'latin1'), 'update-ref', '--stdin')
   point(`${'y'.repeat(200)}/${'y'.repeat(60)}`, root)
@@ -812,7 +817,7 @@ t.test('so is what is said about branches', async (t) => {
     [
       [
         'Returns the newest commit that the branch was at and whose required checks have passed: its verdict, as of `getVerdict` with the same `branch` and `require`, is `success`.',
-        "1. Only commits that the branch itself was at are looked at: each commit's first parent, from the newest commit on (`git log --first-parent`).",
+        'Where no push is recorded (before version 0.5.0 of the server, beyond the last 1,000 pushes to the branch, and of what others than this server moved), the first parents of a commit count (`git log --first-parent`).',
         'The combined state of all contexts of the commit, required or not.',
         'How many commits were looked at, this one included.',
         'Name of the branch, without `refs/heads/`.',
@@ -855,7 +860,6 @@ t.test('so is what is said about branches', async (t) => {
         '4. A request looks at 300 commits at most.',
         'If none of them passed and there are more, `commit` is null and `next` says where to go on, as `Link` does: that is not the same as no commit that passed.',
         "The last commit that was looked at, if none has passed and there are more: the next request's `after`.",
-        'Begins after this commit, the `next` of an earlier response.',
       ],
       [none, await passed(`branch=long&require=ci&after=${long[299]}`)],
       [
@@ -881,6 +885,11 @@ t.test('so is what is said about branches', async (t) => {
       [root, null],
     ],
     [
+      '1. Only commits that the branch itself was at are looked at, as the server recorded them with each push, and those that a push added before its last one.',
+      [(await passed('branch=pulled&require=ci')).commit?.sha],
+      [one],
+    ],
+    [
       'Name at least one context exactly: where no rule matches the branch, and all patterns contain `*`, the response is `422`.',
       await statusesOf(ask('last-passed?branch=docs&require=*'), ask('last-passed?branch=main&require=*')),
       [422, 200],
@@ -902,7 +911,10 @@ t.test('so is what is said about branches', async (t) => {
       [root, 422, 422],
     ],
     [
-      'After a forced push the branch may no longer contain it among its first parents: then the response is `404`, and the search begins again without `after`.',
+      [
+        'Begins after this commit, the `next` of an earlier response or another one that the branch was at.',
+        'If the branch was not at it, or is not known to have been after a forced push, the response is `404`, and the search begins again without `after`.',
+      ],
       await statusesOf(
         ask(`last-passed?branch=main&after=${two}`),
         ask(`last-passed?branch=main&after=${side}`),

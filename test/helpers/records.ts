@@ -54,3 +54,16 @@ export function addReport(
 ) {
   return store.statuses.report({ repositoryId, sha, context, state, description: null, target_url: null })
 }
+
+/** Records a push to a branch that git has made; an id of zeros stands for no commit. */
+export async function addPush(
+  store: Store,
+  { id: repositoryId, owner, name }: Pick<Repository, 'id' | 'owner' | 'name'>,
+  branch: string,
+  [old, next]: readonly [string, string],
+): Promise<void> {
+  const by = { kind: 'user', user: { id: -1, name: 'nobody' }, address: '192.0.2.1' } as const
+  const pusher = { by, repositoryId, repositoryName: `${owner}/${name}` }
+  const update = { ref: `refs/heads/${branch}`, old, new: next }
+  await store.pushes.settle(await store.pushes.open(pusher, [update]), pusher, { updates: [update] })
+}

@@ -45,6 +45,11 @@ export function filling(
       select r.n, 'release-' || u.n, '["ci/*"]', 1 from ${numbers('r', REPOSITORIES)}, ${numbers('u', 5)}`,
     `insert into branch_rule_bypasses (rule_id, user_id)
       select r.n, u.n from ${numbers('r', 5 * REPOSITORIES)}, ${numbers('u', 3)}`,
+    `insert into branch_moves (repository_id, ref, push_id, old_id, new_id)
+      select r.n, 'refs/heads/main', m.n, ${hex("r.n || '/' || m.n")}, ${hex("r.n || '/' || (m.n + 1)")}
+      from ${numbers('r', REPOSITORIES)}, ${numbers('m', 20)}`,
+    `insert into push_intents (repository_id, pusher, commands, started_at)
+      select n, '{}', '[]', 1 from ${numbers('i', REPOSITORIES)}`,
     `insert into audit_events (time, actor, user_id, user_name, user_key, action, object, repository_id, repository_key, details)
       select n, 'user', n % ${USERS}, 'User' || n % ${USERS}, 'user' || n % ${USERS}, 'push', 'x', ${repository},
         'user' || (${repository}) || '/repo', '{}'
@@ -146,6 +151,8 @@ export const requests: Record<string, (store: Store) => Promise<unknown>> = {
   'the history of contexts': (store) =>
     store.matrix.listHistories(500, [SHA, NEW_SHA], ['context 3', 'context 4']),
   'the state of a context': (store) => store.summaries.findState(500, SHA, 'context 3'),
+  'what a branch was at': (store) => store.listTips(500, 'refs/heads/main', SHA),
+  'all that a branch was at': (store) => store.listTips(500, 'refs/heads/main', SHA, 'all'),
   'the rules of a branch': (store) => store.rules.requiredPatterns(500, 'release-3'),
   'all statuses of a commit with their reporters': (store) =>
     store.statuses.listWithReporters({ repositoryId: 500, sha: SHA }),
