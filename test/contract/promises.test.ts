@@ -968,7 +968,7 @@ t.test('so is what is said about branches', async (t) => {
         'It need not be that of a branch any more.',
       ],
       [await namesOf('match=*o*'), await namesOf('match=Main'), await namesOf('after=gone')],
-      [['docs', 'long'], [], ['long', 'main']],
+      [['docs', 'long'], [], ['long', 'main', 'pulled']],
     ],
     [
       'Number of branches on no page: names that are not UTF-8, or longer than `name` may be, cannot be sent.',
