@@ -133,7 +133,12 @@ export async function compareMoves(t: Test, database: TestDatabase, runs: number
   if (!repository) throw new Error('the repository is not readable')
   const branches = createBranches(store)
   const pusher: Pusher = {
-    by: { kind: 'user', user: { id: -1, name: 'nobody' }, address: CLIENT.address },
+    by: {
+      kind: 'user',
+      user: { id: -1, name: 'nobody' },
+      token: { id: 'x', name: 'ci' },
+      address: CLIENT.address,
+    },
     repositoryId: repository.id,
     repositoryName: 'acme/rocket',
   }

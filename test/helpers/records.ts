@@ -62,7 +62,8 @@ export async function addPush(
   branch: string,
   [old, next]: readonly [string, string],
 ): Promise<void> {
-  const by = { kind: 'user', user: { id: -1, name: 'nobody' }, address: '192.0.2.1' } as const
+  const token = { id: 'x', name: 'ci' }
+  const by = { kind: 'user', user: { id: -1, name: 'nobody' }, token, address: '192.0.2.1' } as const
   const pusher = { by, repositoryId, repositoryName: `${owner}/${name}` }
   const update = { ref: `refs/heads/${branch}`, old, new: next }
   await store.pushes.settle(await store.pushes.open(pusher, [update]), pusher, { updates: [update] })

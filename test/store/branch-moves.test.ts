@@ -14,7 +14,7 @@ async function setUp(t: Parameters<typeof openTestStore>[0], database: TestDatab
   const { store } = await openTestStore(t, database)
   const repository = await addRepository(store, 'acme/rocket', { commits: 0 })
   const pusher: Pusher = {
-    by: { kind: 'user', user: { id: 1, name: 'ann' }, address: '192.0.2.1' },
+    by: { kind: 'user', user: { id: 1, name: 'ann' }, token: { id: 'x', name: 'ci' }, address: '192.0.2.1' },
     repositoryId: repository.id,
     repositoryName: 'acme/rocket',
   }
