@@ -36,6 +36,7 @@ import { GRACE_PERIOD } from '../../src/ops/stop.ts'
 import { QUIET } from '../../src/replies/error-log.ts'
 import { BUSY_TIMEOUT } from '../../src/store/sqlite/driver-errors.ts'
 import { TOLERANCE } from '../../src/store/statuses/runs.ts'
+import { referenceView } from '../../src/web/pages/docs/reference.ts'
 import { BENCH_HELP, benchOptions } from '../bench/options.ts'
 import { isObject, type Json, type JsonObject, list, object, text } from '../contract/json.ts'
 import { asAdministrator } from '../helpers/changes.ts'
@@ -44,12 +45,15 @@ import { startInstance } from '../helpers/instance.ts'
 import { createAccount, openPageClient } from '../helpers/page-client.ts'
 import { startProcess } from '../helpers/process.ts'
 import { startServer } from '../helpers/server.ts'
+import { unescaped } from '../helpers/unescaped.ts'
 import { unknownNames } from './commands.ts'
 import { codeBlocks, createMachine, readDocument } from './machine.ts'
 import { commandRows, variableRows } from './tables.ts'
 
 const GUIDE = 'src/ops/README.md'
 const CLI = 'clients/typescript/src/cli/main.ts'
+/** A page that has what is written about the whole server. */
+const REFERENCE = '/docs/reference'
 /** Prints the token that it gets, and fails. */
 const JOB = ['sh', '-c', 'echo "<$COMMIT_STATUS_TOKEN>"; exit 3']
 const DOCUMENTS = [
@@ -72,7 +76,16 @@ const test = (name: string, work: (t: Test) => Promise<void>) => tap.test(name, 
 const document = object(parse(readDocument('openapi.yaml')), 'openapi.yaml')
 const defaultOf = (name: string) => describeVariables().find((row) => row.name === name)?.default ?? ''
 /** Returns the text of a document on one line, so that sentences can be matched. */
-const sentencesOf = (path: string) => readDocument(path).replace(/\s+/g, ' ')
+const sentencesOf = (path: string) =>
+  path === REFERENCE ? reference : readDocument(path).replace(/\s+/g, ' ')
+/** The text of the page, on one line, with marks as documents have them. */
+const reference = unescaped(
+  referenceView
+    .toString()
+    .replace(/<h2[^>]*>/g, '## ')
+    .replace(/<\/?code[^>]*>/g, '`')
+    .replace(/<[^>]*>/g, ''),
+).replace(/\s+/g, ' ')
 const tableAfter = (guide: string, head: string) => guide.split(head)[1]?.split('\n\n')[0]?.split('\n')
 
 test('README: its commands lead to a first report', async (t) => {
@@ -83,12 +96,13 @@ test('README: its commands lead to a first report', async (t) => {
     cwd: machine.folder,
   })
   const readme = readDocument('README.md')
-  const blocks = codeBlocks(readme)
-  let output = ''
-  for (const { language, code } of blocks) {
-    t.equal(language, 'sh')
-    output = await machine.sh(machine.localize(code))
-  }
+  const blocks = codeBlocks(readme).filter(({ language }) => language !== 'text')
+  t.ok(blocks.every(({ language }) => language === 'sh'))
+  const lines = blocks.map(({ code }) => machine.localize(code))
+  // The last two are for one terminal.
+  const report = lines.splice(-2).join('\n')
+  for (const code of lines) await machine.sh(code)
+  const output = await machine.sh(report)
   const [, answer = '', lastPassed = ''] = output.split(/(?<=\})(?=\{)/)
   t.match(JSON.parse(answer), { state: 'success', statuses: [{ description: 'Reported by hand' }] })
   t.match(JSON.parse(lastPassed), { branch: 'main', commit: { state: 'success' }, looked_at: 1 })
@@ -99,7 +113,6 @@ test('README: its commands lead to a first report', async (t) => {
   execFileSync('git', [...author, 'commit', '--quiet', '--allow-empty', '--message=second'], {
     cwd: machine.folder,
   })
-  const report = machine.localize(blocks.at(-1)?.code ?? '')
   const push = /^git push .*$/m.exec(report)?.[0] ?? ''
   const other = `"$(git ${author.join(' ')} commit-tree -m other 'HEAD^{tree}')"`
   const pushes = ['HEAD:', ':', `+${other}:`].map((source) => `${push.replace('HEAD:', source)} 2>&1 || true`)
@@ -112,8 +125,8 @@ test('README: its commands lead to a first report', async (t) => {
   t.match(refused, 'a branch with required checks cannot be pushed to by force')
 })
 
-test('README: its badge', async (t) => {
-  const [, section = ''] = sentencesOf('README.md').split('## Badge')
+test(`${REFERENCE}: its badge`, async (t) => {
+  const section = reference.split('## Badge')[1]?.split('## ')[0] ?? ''
   const { pathname, searchParams } = new URL(/\(([^()]*badge\.svg[^()]*)\)/.exec(section)?.[1] ?? '')
   const server = await startServer(t)
   const [owner = '', name = ''] = pathname.split('/').slice(1)
@@ -245,8 +258,6 @@ test('numbers in prose are those of the program', async (t) => {
     ['README.md', /git ([\d.]+) or later/, oldestGit],
     [GUIDE, /git ([\d.]+) or later/, oldestGit],
     ['README.md', /\(([\d.]+) to serve repositories of other accounts\)/, gitOfOthers],
-    ['README.md', /(\S+) or more digits/, SHORT_ID],
-    ['README.md', /nothing was reported for ([^;]+); `STALLED_AFTER`/, IN_WORDS[defaultOf('STALLED_AFTER')]],
     [GUIDE, /for at most (\S+) seconds\. A second signal/, GRACE_PERIOD / 1000],
     [GUIDE, /finished first, for at most (\S+) s/, GRACE_PERIOD / 1000],
     [GUIDE, /A password has at least (\S+) characters/, MIN_PASSWORD_LENGTH],
@@ -277,6 +288,9 @@ test('numbers in prose are those of the program', async (t) => {
     ['src/README.md', /1 to 3 ms instead, for at most (\S+) s\./, BUSY_TIMEOUT / 1000],
     ['src/README.md', /At most (\S+) parallel lines/, MAX_STARTS],
   ]
+  t.equal(/(\S+) or more digits/.exec(reference)?.[1], String(SHORT_ID))
+  const stalled = /nothing was reported for (.+?), or the time in `STALLED_AFTER`/.exec(reference)
+  t.equal(stalled?.[1], IN_WORDS[defaultOf('STALLED_AFTER')])
   for (const [document, sentence, value] of rows) {
     const found = sentence.exec(sentencesOf(document))?.[1]
     t.equal(found, String(value), `${document}: ${sentence}`)
@@ -290,7 +304,8 @@ test('lists in prose are those of the code', async (t) => {
   const browser = openPageClient(server.url)
   await browser.signIn('owner')
   const places = { owner: 'owner', repo: 'repo', sha: commits[0] ?? '', name: 'main' }
-  const pages = namesIn(tableAfter(readDocument('README.md'), '| page | content |\n| --- | --- |\n'), 0)
+  const [, table = ''] = /<tbody>([\s\S]*?)<\/tbody>/.exec(referenceView.toString()) ?? []
+  const pages = [...table.matchAll(/<code>(.+?)<\/code>/g)].map(([, path = '']) => path)
   t.ok(pages.includes('/settings/tokens'))
   for (const page of pages) {
     const path = Object.entries(places).reduce((path, [key, value]) => path.replace(`{${key}}`, value), page)
@@ -426,15 +441,15 @@ test('promises of the READMEs, in these words, are what the programs do', async 
       ['success', 'failure', 'pending'],
     ],
     [
-      'README.md',
-      'The commit page shows failures first',
+      REFERENCE,
+      'The page of a commit shows failures first',
       page.body.match(/(?<=<bdi>)[zB](?=<)/g)?.slice(0, 2),
       ['z', 'B'],
     ],
     [CLIENT, 'the API has no CORS headers', read.headers.get('access-control-allow-origin'), null],
     [ARCHITECTURE, 'IPv6 addresses count by /64.', addressKey('2001:db8::1'), addressKey('2001:db8::ffff')],
     [ARCHITECTURE, '**Tokens are hashed with SHA-256**, unsalted', hashToken('a'), hash('sha256', 'a')],
-    ['README.md', 'with one combined state per commit.', [status, read.json.state], [201, 'failure']],
+    ['README.md', 'with one combined state per commit', [status, read.json.state], [201, 'failure']],
     [
       CLIENT,
       'the answers 429 (after its `Retry-After`), 502, 503 and 504 are retried',
@@ -505,7 +520,7 @@ test('promises of the READMEs, in these words, are what the programs do', async 
     [CLIENT, 'The command does not get `COMMIT_STATUS_TOKEN`,', job.stdout, '<>\n'],
     [CLIENT, 'never an argument, never printed', job.stderr.includes(token), false],
     [
-      'README.md',
+      REFERENCE,
       'Git LFS is not supported',
       (await server.call('POST', '/acme/rocket.git/info/lfs/objects/batch')).status >= 400,
       true,

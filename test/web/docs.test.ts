@@ -7,6 +7,7 @@ import t from 'tap'
 import { entries, object } from '../contract/json.ts'
 import { contractFile, contractJson } from '../helpers/contract.ts'
 import { startServer } from '../helpers/server.ts'
+import { unescaped } from '../helpers/unescaped.ts'
 
 const RECIPES = resolve(import.meta.dirname, '../../clients/recipes')
 
@@ -165,19 +166,6 @@ t.test('the content security policy of each page forbids inline scripts and othe
     t.notOk(policy.has('upgrade-insecure-requests'), 'it works over plain http')
   }
 })
-
-const CHARACTERS: Record<string, string> = {
-  '&amp;': '&',
-  '&lt;': '<',
-  '&gt;': '>',
-  '&quot;': '"',
-  '&#39;': "'",
-}
-
-/** Returns the text of escaped HTML. */
-function unescaped(html: string): string {
-  return html.replace(/&(?:amp|lt|gt|quot|#39);/g, (entity) => CHARACTERS[entity] ?? '')
-}
 
 /** Parses a policy: sources by directive. */
 function directives(policy: string): Map<string, string[]> {

@@ -19,7 +19,7 @@ export async function docsPage(pages: Pages): Promise<void> {
     return sendPage(reply, { title: 'API docs', style: docsStyle, head: docsHead, wide: true }, docsView)
   })
   pages.get('/docs/reference', async (_request, reply) =>
-    sendPage(reply, { title: 'Samples, versions and errors' }, referenceView),
+    sendPage(reply, { title: 'Samples, pages, versions and errors' }, referenceView),
   )
 
   pages.get<{ Querystring: Query<'file' | 'repository'> }>('/docs/recipes', async (request, reply) => {
