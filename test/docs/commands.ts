@@ -9,6 +9,7 @@ import { lastPassedOptions } from '../../clients/typescript/src/cli/last-passed.
 import { reportOptions } from '../../clients/typescript/src/cli/report.ts'
 import { runOptions } from '../../clients/typescript/src/cli/run.ts'
 import { waitOptions } from '../../clients/typescript/src/cli/wait.ts'
+import { workOptions } from '../../clients/typescript/src/cli/work/options.ts'
 import { createProgram } from '../../src/cli/program.ts'
 import { benchOptions } from '../bench/options.ts'
 import { codeBlocks } from './machine.ts'
@@ -28,6 +29,7 @@ const CLIENT: Record<string, string[]> = {
   branches: optionsOf(branchesOptions),
   land: optionsOf(landOptions),
   gate: optionsOf(gateOptions),
+  work: optionsOf(workOptions),
   completion: [],
 }
 const BENCH = optionsOf(benchOptions)

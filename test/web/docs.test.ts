@@ -29,13 +29,14 @@ t.test('serves the contract unchanged', async (t) => {
   t.same(operations.map(({ operationId }) => operationId).sort(), [
     'getLastPassed',
     'getVerdict',
+    'listAwaiting',
     'listBranches',
     'listStatuses',
     'reportStatus',
   ])
   t.same(
     operations.map((operation) => operation['x-access']).sort(),
-    ['read', 'read', 'read', 'read', 'write'],
+    ['read', 'read', 'read', 'read', 'read', 'write'],
     'including x- keys',
   )
   t.same(document.servers, [{ url: '/', description: 'This server' }])
@@ -58,6 +59,7 @@ t.test('every sample runs, and errors and deprecations are listed', async (t) =>
     /"verdict":"pending"/,
     /"branch":"main","commit":null,"looked_at":1/,
     /"branches":\[/,
+    /"branches":\[\],"next":null,"left_out":0/,
   ]
   t.equal(blocks.length, expected.length * Object.keys(commands).length)
   for (const [index, [, language = '', text = '']] of blocks.entries()) {
