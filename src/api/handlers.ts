@@ -4,12 +4,12 @@ import type { Caller } from '../auth/access-policy.ts'
 import type { Branches } from '../branches/branches.ts'
 import { fullCommitId } from '../domain/commit-id.ts'
 import { matchesPattern } from '../domain/patterns.ts'
-import { refsOfBranch, TAGS } from '../domain/ref-names.ts'
+import { refsOfBranch } from '../domain/ref-names.ts'
 import { combinedState, type StatusState } from '../domain/states.ts'
 import { verdictOf } from '../domain/verdict.ts'
-import { defaultMessage, ServiceError } from '../errors.ts'
+import { ServiceError } from '../errors.ts'
 import type { GitClient } from '../git/history/cached-reads.ts'
-import { type CommitLookup, commitExists } from '../git/objects/commit-lookup.ts'
+import type { CommitLookup } from '../git/objects/commit-lookup.ts'
 import type { ReadableRepository } from '../store/access/readable-repositories.ts'
 import type { StatusRow } from '../store/statuses/columns.ts'
 import type { StoredReport } from '../store/statuses/statuses.ts'
@@ -25,9 +25,6 @@ export const MAX_LISTED = 10_000
 
 /** Milliseconds for which nobody asks again whether a caller may report. */
 const RECENT = 1_000
-
-/** An annotated tag is an object, with an id of its own. */
-const TAG_HINT = ' For an annotated tag, send the id of its commit: git rev-parse "TAG^{commit}".'
 
 /** Who calls an operation, and on whose behalf git is asked. */
 export interface ApiCaller extends Caller {
@@ -54,21 +51,23 @@ export interface HandlerParts {
 export function createHandlers({ store, lookup, branches, onReported }: HandlerParts): Handlers<ApiCaller> {
   const { statuses, rules } = store
 
-  /**
-   * Returns the statuses of a commit: the same array as before while nothing has changed.
-   *
-   * @param hint follows the message that the commit does not exist
-   */
-  async function statusesOf(
-    repository: ReadableRepository,
-    id: string,
-    hint = '',
-  ): Promise<readonly StatusRow[]> {
+  /** Returns the statuses of a commit: the same array as before while nothing has changed. */
+  async function statusesOf(repository: ReadableRepository, id: string): Promise<readonly StatusRow[]> {
     const sha = fullCommitId(repository.objectFormat, id)
     const rows = await statuses.list(repository.id, sha)
-    if (rows.length === 0 && !(await lookup.has(repository, sha)))
-      throw new ServiceError('commit_unknown', defaultMessage('commit_unknown') + hint)
+    if (rows.length === 0) await checkCommit(repository, sha)
     return rows
+  }
+
+  /** @throws ServiceError that names the commit of an annotated tag, unless the id is that of a commit */
+  async function checkCommit(repository: ReadableRepository, sha: string): Promise<void> {
+    const type = await lookup.typeOf(repository, sha)
+    if (type === 'commit') return
+    const commit = type === 'tag' ? await lookup.commitOfTag(repository, sha) : null
+    throw new ServiceError(
+      'commit_unknown',
+      commit ? `${sha} is a tag object; its commit is ${commit}. Send that id.` : undefined,
+    )
   }
 
   return {
@@ -77,7 +76,7 @@ export function createHandlers({ store, lookup, branches, onReported }: HandlerP
       const sha = fullCommitId(repository.objectFormat, params.sha)
       const limits = caller.token?.limits.contexts
       if (limits) checkContext(limits, body.context)
-      if (!(await commitExists(statuses, lookup, repository, sha))) throw new ServiceError('commit_unknown')
+      if (!(await statuses.hasAny(repository.id, sha))) await checkCommit(repository, sha)
       const { token } = await currentCaller(caller)
       const row = await statuses.report({
         // First, since a body may have other fields, with any names.
@@ -98,7 +97,7 @@ export function createHandlers({ store, lookup, branches, onReported }: HandlerP
 
     async getVerdict({ params, query }, { repository }) {
       const { require = [], branch } = query
-      const rows = await statusesOf(repository, params.sha, branch?.startsWith(TAGS) ? TAG_HINT : '')
+      const rows = await statusesOf(repository, params.sha)
       const ruled: string[] = []
       for (const ref of branch === undefined ? [] : refsOfBranch(branch))
         ruled.push(...(await rules.requiredPatterns(repository.id, ref)))

@@ -274,6 +274,7 @@ function prefaceOf({ service, step, protocol }: GitCall): string {
 function serviceEnvironment({ service, protocol }: GitCall, push: Push | null): Record<string, string> {
   const settings = {
     ...(push && PUSH_SETTINGS),
+    ...(push?.mayDeleteHead && { 'receive.denyDeleteCurrent': 'ignore' }),
     ...(service === 'git-upload-pack' && FETCH_SETTINGS),
     // A repository's own values can only add refs: git asks the hook about a ref when any value
     // matches it.

@@ -10,7 +10,7 @@ import type { Store } from '../store/store.ts'
 import { publishAll, SyncedDraft } from '../util/durable.ts'
 import { draftPath } from './leftovers.ts'
 import { openRepository } from './opened-repository.ts'
-import { setDefaultBranch } from './refs/default-branch.ts'
+import { setDefaultBranch, setFollowing } from './refs/default-branch.ts'
 import { readRef, readRefs } from './refs/read-refs.ts'
 import { createBareRepository } from './repository.ts'
 
@@ -70,6 +70,26 @@ export async function deleteRepository(
 ): Promise<void> {
   const { managed, path } = await repositories.delete(transact, repository)
   if (managed) await rm(path, { recursive: true, force: true })
+}
+
+/**
+ * Sets whether HEAD leaves a branch that a push deletes, as a mirror needs it whose default branch is
+ * renamed at the origin.
+ *
+ * @throws Refusal for an imported repository; RepositoryUnavailable; as `administeredRepository`
+ */
+export async function followPushes(
+  transact: Transact<Person>,
+  { repositories }: Pick<Store, 'repositories'>,
+  repository: Pick<Repository, 'id' | 'owner' | 'name' | 'path' | 'managed' | 'ownerTrust'>,
+  follows: boolean,
+): Promise<void> {
+  const { managed, owner, name } = repository
+  if (!managed)
+    throw new Refusal(`${owner}/${name} was imported: its HEAD is for the owner of ${repository.path} to set`)
+  const opened = await openRepository(repository)
+  await transact((change) => repositories.recordFollowing(change, repository, follows))
+  await setFollowing(opened, follows)
 }
 
 /**

@@ -155,17 +155,27 @@ t.test('the deprecated `wait` holds no answer', async (t) => {
   t.match(changed, { status: 200, json: { verdict: 'success' } })
 })
 
-t.test('the id of an annotated tag gets 404 that says how to find the commit', async (t) => {
-  const { server, ask, sha } = await setUp(t)
+t.test('the id of an annotated tag gets 404 that names its commit, and its page leads there', async (t) => {
+  const { server, ask, sha, token } = await setUp(t)
   const { path } = await server.store.repositories.get('acme', 'rocket')
-  git(path, '-c', 'user.name=x', '-c', 'user.email=x', 'tag', '--message=x', 'v1', sha)
-  const tag = git(path, 'rev-parse', 'v1')
-  const { status, json } = await ask('?branch=refs/tags/v1', {}, tag)
-  t.equal(status, 404)
-  t.match(
-    json.error,
-    /\. For an annotated tag, send the id of its commit: git rev-parse "TAG\^\{commit\}"\.$/,
-  )
-  t.notMatch((await ask('?branch=main', {}, tag)).json.error, 'annotated')
-  t.equal((await ask('?branch=refs/tags/v1', {}, git(path, 'rev-parse', 'v1^{commit}'))).status, 200)
+  const tagOf = (name: string, of: string) => {
+    git(path, '-c', 'user.name=x', '-c', 'user.email=x', 'tag', '--message=x', name, of)
+    return git(path, 'rev-parse', name)
+  }
+  const tag = tagOf('v1', sha)
+  for (const id of [tag, tagOf('v2', tag)]) {
+    const error = `${id} is a tag object; its commit is ${sha}. Send that id.`
+    t.match(await ask('?branch=refs/tags/v1', {}, id), { status: 404, json: { error } })
+    t.match(await server.read('acme/rocket', id), { status: 404, json: { error } })
+    const report = await server.report('acme/rocket', id, { state: 'success' }, token)
+    t.match(report, { status: 404, json: { error } })
+    const page = await fetch(`${server.url}/acme/rocket/commits/${id}?filter=x`, { redirect: 'manual' })
+    t.match([page.status, page.headers.get('location')], [303, `/acme/rocket/commits/${sha}?filter=x`])
+  }
+  const tree = git(path, 'rev-parse', `${sha}^{tree}`)
+  for (const id of [tree, tagOf('of-tree', tree), 'f'.repeat(40)]) {
+    t.match(await ask('', {}, id), { status: 404, json: { error: /^The commit does not exist/ } })
+    t.equal((await fetch(`${server.url}/acme/rocket/commits/${id}`, { redirect: 'manual' })).status, 404)
+  }
+  t.equal((await ask('?branch=refs/tags/v1')).status, 200)
 })

@@ -193,9 +193,14 @@ t.test('git prints why a push of many refs is refused, though the report is shor
   const names = Array.from({ length: 300 }, (_, index) => `refs/heads/${'x'.repeat(200)}-${1_000 + index}`)
   writeFileSync(join(checkout, '.git/packed-refs'), names.map((name) => `${tip} ${name}\n`).join(''))
   const args = ['push', url, 'refs/heads/x*:refs/heads/x*']
-  says('unavailable', (await tryGit(checkout, args, { authorization })).stderr, 'remote unpack failed: ')
+  const { stderr } = await tryGit(checkout, args, { authorization })
+  const [last = ''] = stderr
+    .split('\n')
+    .filter((line) => line.startsWith(' ! '))
+    .slice(-1)
+  says('unavailable', last, `${'x'.repeat(200)}-1299 (`)
   const { request, answer } = beginRpc(url, 'git-receive-pack', authorization)
   const commands = names.map((name) => `${'0'.repeat(40)} ${tip} ${name}`)
   request.end(pushBody(commands, 'report-status side-band-64k'))
-  t.ok((await answer).body.length < 200, 'answers that nobody reads stay in memory')
+  t.ok((await answer).body.length < 400, 'answers that nobody reads stay in memory')
 })

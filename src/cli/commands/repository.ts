@@ -4,7 +4,7 @@ import type { Config } from '../../config.ts'
 import { OBJECT_FORMATS, type ObjectFormat } from '../../domain/commit-id.ts'
 import { Refusal } from '../../domain/refusal.ts'
 import { checkGit } from '../../git/git-version.ts'
-import { chooseDefaultBranch, createRepositories, deleteRepository } from '../../git/manage.ts'
+import { chooseDefaultBranch, createRepositories, deleteRepository, followPushes } from '../../git/manage.ts'
 import { isBranchName } from '../../git/refs/read-refs.ts'
 import { inspectRepository } from '../../git/repository.ts'
 import { isShallowClone } from '../../git/repository-health.ts'
@@ -137,13 +137,20 @@ export function addRepositoryCommands(program: Command, settings: Settings): voi
     )
 
   repo
-    .command('default-branch <owner/name> <branch>')
+    .command('default-branch <owner/name> [branch]')
     .description('set the branch that clones check out and pages show first')
-    .action((fullName: string, branch: string) =>
+    .option('--follow', 'when a push deletes it, take the branch that continues it: for mirrors')
+    .option('--no-follow', 'refuse that, as by default')
+    .action((fullName: string, branch: string | undefined, { follow }: { follow?: boolean }) =>
       withStore(settings, async (store) => {
-        if (!isBranchName(branch)) throw new UsageError(`"${branch}" is not a valid name of a branch`)
+        if (branch === undefined && follow === undefined)
+          throw new UsageError('give a branch, or --follow or --no-follow')
+        if (branch !== undefined && !isBranchName(branch))
+          throw new UsageError(`"${branch}" is not a valid name of a branch`)
         const repository = await findRepository(store, fullName)
-        await chooseDefaultBranch(asAdministrator(store), store, repository, branch)
+        const transact = asAdministrator(store)
+        if (branch !== undefined) await chooseDefaultBranch(transact, store, repository, branch)
+        if (follow !== undefined) await followPushes(transact, store, repository, follow)
       }),
     )
 

@@ -11,6 +11,7 @@ import type { Store } from '../../store/store.ts'
 import { persist } from '../../util/persist.ts'
 import { hasCapability, NO_OBJECT, type PushRequest, refsOf, SIDE_BAND } from './commands.ts'
 import { syncFolders } from './folder-sync.ts'
+import { followPush, type HeadPlan, planHead } from './follow-head.ts'
 import { decide } from './gate.ts'
 import { compareRefs, isMove, nothingKnown } from './outcome.ts'
 import type { Presence } from './presence.ts'
@@ -78,6 +79,9 @@ export class Push {
   readonly #options: PushOptions
   /** The rules when the push was stored; null before that. */
   #rules: readonly RefRule[] | null = null
+  #head: HeadPlan = { mayDelete: false, advice: [] }
+  /** How HEAD has moved. */
+  #headMove: Awaited<ReturnType<typeof followPush>> = null
   #state: State = 'received'
   #opened: OpenedRepository | null = null
   #descriptor: number | null = null
@@ -114,6 +118,11 @@ export class Push {
     return this.rules.length > 0
   }
 
+  /** Whether git may delete the branch that HEAD names. */
+  get mayDeleteHead(): boolean {
+    return this.#head.mayDelete
+  }
+
   /** @throws Error before `begin` has returned null */
   get opened(): OpenedRepository {
     if (!this.#opened) throw new Error('the push has not begun')
@@ -138,6 +147,9 @@ export class Push {
       return reason
     }
 
+    const { managed } = this.repository
+    this.#head = await planHead(opened, commands, before, { name: pusher.repositoryName, managed })
+    this.advice = this.#adviceOf([])
     signal.throwIfAborted()
     const own = await presence?.own()
     const id = await store.pushes.open(pusher, commands, own?.server)
@@ -154,7 +166,7 @@ export class Push {
   async decide(pushed: PushedRefs): Promise<ReadonlyMap<string, string>> {
     this.#enter('deciding')
     const { refusals, advice } = await decide(this, pushed, this.#options)
-    if (hasCapability(this.request, SIDE_BAND)) this.advice = Buffer.concat(advice.map(progress))
+    this.advice = this.#adviceOf(advice)
     // git may have been stopped meanwhile.
     if (this.#state === 'deciding') this.#enter('open')
     return refusals
@@ -169,6 +181,7 @@ export class Push {
     this.#synced ??= (async () => {
       const mayMove = (branch: string) =>
         this.#rules !== null && rulesOfRef(this.#rules, `${BRANCHES}${branch}`).length === 0
+      if (this.mayDeleteHead) this.#headMove = await followPush(this.opened, this.request.commands)
       // HEAD of an imported repository belongs to its owner.
       if (this.repository.managed) await followFirstBranch(this.opened, mayMove)
       await syncFolders(this.opened.path)
@@ -207,6 +220,14 @@ export class Push {
         ...(unchecked.length > 0 && { unchecked }),
       })
     })
+    const move = this.#headMove
+    if (move) await persist(() => this.store.pushes.recordHead(this.pusher, move))
+  }
+
+  /** Returns what the report is preceded by, if the client shows it. */
+  #adviceOf(lines: readonly string[]): Buffer {
+    if (!hasCapability(this.request, SIDE_BAND)) return Buffer.alloc(0)
+    return Buffer.concat([...this.#head.advice, ...lines].map(progress))
   }
 
   /**

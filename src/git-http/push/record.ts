@@ -1,15 +1,17 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { ServiceError } from '../../errors.ts'
 import { removeInterrupted } from '../../git/leftovers.ts'
+import { openRepository, type RepositoryFiles } from '../../git/opened-repository.ts'
 import type { RefUpdate } from '../../store/audit/audit.ts'
 import type { OpenPush } from '../../store/repositories/pushes.ts'
 import type { Store } from '../../store/store.ts'
 import { refsOf } from './commands.ts'
+import { followPush } from './follow-head.ts'
 import { COMPARE_TIMEOUT, compareRefs, nothingKnown } from './outcome.ts'
 import type { Presence, ServerState } from './presence.ts'
 
 export interface PushRecorderOptions {
-  pushes: Pick<Store['pushes'], 'listOpen' | 'hasOpen' | 'settle'>
+  pushes: Pick<Store['pushes'], 'listOpen' | 'hasOpen' | 'settle' | 'recordHead'>
   /**
    * Milliseconds after which git has ended, also one of another process that was killed.
    */
@@ -143,7 +145,14 @@ export class PushRecorder {
     // Nobody else has created what is older, unless another push was open.
     if (state === 'ended' && isSettled && repository?.managed && !(await pushes.hasOpen(pusher.repositoryId)))
       await removeInterrupted(repository.path, new Set(refsOf(commands)), now)
+    if (isSettled && repository?.managed) await this.#followInterrupted(push, repository)
     return 'ended'
+  }
+
+  /** Lets HEAD leave the branch that a push has deleted whose server did not see its end. */
+  async #followInterrupted({ pusher, commands }: OpenPush, repository: RepositoryFiles): Promise<void> {
+    const move = await followPush(await openRepository(repository), commands)
+    if (move) await this.#options.pushes.recordHead(pusher, move)
   }
 
   async #stateOf(server: string | null): Promise<ServerState> {

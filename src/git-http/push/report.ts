@@ -137,18 +137,17 @@ export function progress(text: string): Buffer {
 }
 
 /**
- * Returns the answer that git would give if it refused all commands, or, if that is long, the whole
- * push: answers that nobody reads stay in memory.
+ * Returns the answer that git would give if it refused all commands. If that is long, only the last
+ * one is named, in the last line that a client prints about refs: answers that nobody reads stay in
+ * memory.
  */
 export function reportRefusal(request: PushRequest, reason: string): Buffer {
   const { commands } = request
   // The rest of the report is Latin-1, in which this is UTF-8.
   const text = Buffer.from(reason).toString('latin1')
   const length = commands.reduce((sum, { ref }) => sum + ref.length + text.length, 0)
-  const lines =
-    length > MAX_REFUSAL
-      ? [`unpack ${text}\n`]
-      : ['unpack ok\n', ...commands.map(({ ref }) => `ng ${ref} ${text}\n`)]
+  const namedCommands = length > MAX_REFUSAL ? commands.slice(-1) : commands
+  const lines = ['unpack ok\n', ...namedCommands.map(({ ref }) => `ng ${ref} ${text}\n`)]
   const report = `${lines.map(packet).join('')}0000`
   if (!hasCapability(request, SIDE_BAND)) return Buffer.from(report, 'latin1')
   const packets: string[] = []

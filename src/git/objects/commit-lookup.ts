@@ -4,7 +4,7 @@ import type { Store } from '../../store/store.ts'
 import { limitConcurrency } from '../../util/limit-concurrency.ts'
 import { RepositoryUnavailable } from '../errors.ts'
 import { type CreateReader, LookupQueue, type LookupRepository } from './lookup-queue.ts'
-import { ObjectReader } from './object-reader.ts'
+import { type Answer, ObjectReader } from './object-reader.ts'
 
 /** Limits of a commit lookup. Times are milliseconds. */
 export interface CommitLookupOptions {
@@ -79,15 +79,38 @@ export class CommitLookup {
    * (`checkComplete`), if git does not answer within `timeout` or ends twice at the object, or
    * after `close`
    */
-  has(repository: LookupRepository, sha: string): Promise<boolean> {
+  async has(repository: LookupRepository, sha: string): Promise<boolean> {
+    return (await this.typeOf(repository, sha)) === 'commit'
+  }
+
+  /**
+   * Returns the type of an object; null if there is none. Throws as `has`, and does not ask git when
+   * that does not.
+   */
+  async typeOf(repository: LookupRepository, sha: string): Promise<string | null> {
+    if (!isFullId(sha, repository.objectFormat)) return null
+    const { id, type } = await this.#ask(repository, sha)
+    return id === sha && type !== 'missing' ? type : null
+  }
+
+  /**
+   * Returns the commit of an annotated tag, also of a tag of tags; null if the id is of something else.
+   * Throws as `has`.
+   */
+  async commitOfTag(repository: LookupRepository, tag: string): Promise<string | null> {
+    if ((await this.typeOf(repository, tag)) !== 'tag') return null
+    const { id, type } = await this.#ask(repository, `${tag}^{commit}`)
+    return type === 'commit' ? id : null
+  }
+
+  #ask(repository: LookupRepository, name: string): Promise<Answer> {
     if (this.#closed !== undefined) return Promise.reject(new RepositoryUnavailable('the lookup is closed'))
-    if (!isFullId(sha, repository.objectFormat)) return Promise.resolve(false)
     let queue = this.#queues.get(repository.id)
     if (queue === undefined) {
       queue = new LookupQueue(repository, this.#readers, this.#createReader)
       this.#queues.set(repository.id, queue)
     }
-    return queue.ask(sha)
+    return queue.ask(name)
   }
 
   /** Completes pending lookups and ends all processes. Resolves when they have ended. */

@@ -12,7 +12,7 @@ import {
   packState,
   packsOf,
 } from '../repository-health.ts'
-import type { ObjectReader } from './object-reader.ts'
+import type { Answer, ObjectReader } from './object-reader.ts'
 
 /** What a lookup needs of a repository. Its id is never used again for another one. */
 export type LookupRepository = RepositoryFiles & Pick<Repository, 'id' | 'objectFormat'>
@@ -21,10 +21,10 @@ export type LookupRepository = RepositoryFiles & Pick<Repository, 'id' | 'object
 export type CreateReader = (repository: OpenedRepository, packs: string) => ObjectReader
 
 interface Lookup {
-  readonly sha: string
+  readonly name: string
   readonly askedAt: number
-  readonly promise: Promise<boolean>
-  readonly resolve: (isCommit: boolean) => void
+  readonly promise: Promise<Answer>
+  readonly resolve: (answer: Answer) => void
   readonly reject: (error: unknown) => void
 }
 
@@ -60,7 +60,7 @@ export class LookupQueue {
   }
 
   /** The pending lookups. */
-  get pending(): Promise<boolean>[] {
+  get pending(): Promise<Answer>[] {
     return [...this.#open].map(({ promise }) => promise)
   }
 
@@ -69,9 +69,9 @@ export class LookupQueue {
     return this.#open.size === 0 && !this.#isSending
   }
 
-  /** Returns whether `sha`, a full id of the repository's format, is a commit. */
-  ask(sha: string): Promise<boolean> {
-    const lookup = { sha, askedAt: performance.now(), ...Promise.withResolvers<boolean>() }
+  /** Returns what git says about a full id of the repository's format, or what it leads to. */
+  ask(name: string): Promise<Answer> {
+    const lookup = { name, askedAt: performance.now(), ...Promise.withResolvers<Answer>() }
     this.#open.add(lookup)
     this.#batch.push(lookup)
     if (!this.#isSending) void this.#send()
@@ -126,12 +126,15 @@ export class LookupQueue {
   /** Asks git once. @returns the lookups that it did not answer, and why it has ended */
   async #ask(lookups: readonly Lookup[]): Promise<{ rest: readonly Lookup[]; ended: string | undefined }> {
     const reader = await this.#currentReader()
-    const answers = await reader.ask(lookups.map(({ sha }) => sha))
+    const answers = await reader.ask(lookups.map(({ name }) => name))
 
     const answeredLookups = lookups.slice(0, answers.length)
-    for (const [index, lookup] of answeredLookups.entries())
-      if (answers[index] !== 'missing') this.#settle(lookup, answers[index] === 'commit')
-    const missingLookups = answeredLookups.filter((_, index) => answers[index] === 'missing')
+    const missingLookups: Lookup[] = []
+    for (const [index, answer] of answers.entries()) {
+      const lookup = answeredLookups[index]
+      if (lookup && answer.type === 'missing') missingLookups.push(lookup)
+      else if (lookup) this.#settle(lookup, answer)
+    }
     if (missingLookups.length > 0) void this.#settleMissing(missingLookups)
     return { rest: lookups.slice(answers.length), ended: reader.ended }
   }
@@ -160,7 +163,7 @@ export class LookupQueue {
     }
     try {
       await this.#checks.join('', check)
-      for (const lookup of lookups) this.#settle(lookup, false)
+      for (const lookup of lookups) this.#settle(lookup, { id: lookup.name, type: 'missing' })
     } catch (error) {
       this.#checkedState = undefined
       this.#fail(lookups, error)
@@ -174,8 +177,8 @@ export class LookupQueue {
       if (this.#open.delete(lookup)) lookup.reject(unavailable(this.#repository.path, error))
   }
 
-  #settle(lookup: Lookup, isCommit: boolean): void {
+  #settle(lookup: Lookup, answer: Answer): void {
     this.#open.delete(lookup)
-    lookup.resolve(isCommit)
+    lookup.resolve(answer)
   }
 }

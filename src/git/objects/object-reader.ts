@@ -2,8 +2,16 @@ import type { ChildProcess } from 'node:child_process'
 import type { OpenedRepository } from '../opened-repository.ts'
 import { startGit } from '../run-git.ts'
 
-/** git's answer: the object is a commit, it has another type, or it does not exist. */
-export type Answer = 'commit' | 'other' | 'missing'
+/** git's answer about an object. */
+export interface Answer {
+  /**
+   * Of what git found. It may not be the id that was asked about: git has resolved that as a branch
+   * (64 hex digits in a SHA-1 repository) or as the prefix of a longer id.
+   */
+  id: string
+  /** Its type; `missing` if there is no such object. */
+  type: string
+}
 
 /**
  * A `git cat-file --batch-check` process, which answers questions in order.
@@ -20,7 +28,7 @@ export class ObjectReader {
   ended: string | undefined
   readonly #started: Promise<ChildProcess>
   readonly #timeout: number
-  #ids: readonly string[] = []
+  #asked = 0
   #answers: Answer[] = []
   #line = ''
   #settle = () => {}
@@ -53,14 +61,17 @@ export class ObjectReader {
     slots(run).catch(reject)
   }
 
-  /** Asks about full lower-case hex ids, one call at a time. The answers end with the process. */
-  async ask(ids: readonly string[]): Promise<Answer[]> {
+  /**
+   * Asks about full lower-case hex ids, or what they lead to, one call at a time. The answers end with
+   * the process.
+   */
+  async ask(names: readonly string[]): Promise<Answer[]> {
     const child = await this.#started
-    this.#ids = ids
+    this.#asked = names.length
     this.#answers = []
     const { promise, resolve } = Promise.withResolvers<void>()
     this.#settle = resolve
-    if (this.ended === undefined) child.stdin?.write(`${ids.join('\n')}\n`)
+    if (this.ended === undefined) child.stdin?.write(`${names.join('\n')}\n`)
     else resolve()
     await promise
     return this.#answers
@@ -93,19 +104,10 @@ export class ObjectReader {
     const lines = (this.#line + chunk).split('\n')
     this.#line = lines.pop() ?? ''
     for (const line of lines) {
-      const id = this.#ids[this.#answers.length]
-      if (id === undefined) this.kill()
-      else this.#answers.push(readAnswer(id, line))
+      const [id = '', type = ''] = line.split(' ')
+      if (this.#answers.length === this.#asked) this.kill()
+      else this.#answers.push({ id, type })
     }
-    if (this.#answers.length === this.#ids.length) this.#settle()
+    if (this.#answers.length === this.#asked) this.#settle()
   }
-}
-
-/**
- * Parses a line. It begins with the id of the object that git found. If that is another id, git has
- * resolved `id` as a branch (64 hex digits in a SHA-1 repository) or as the prefix of a longer id.
- */
-function readAnswer(id: string, line: string): Answer {
-  if (line === `${id} commit`) return 'commit'
-  return line === `${id} missing` ? 'missing' : 'other'
 }

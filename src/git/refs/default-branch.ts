@@ -8,12 +8,15 @@ import { statIfExists } from '../file-state.ts'
 import { headDraftPath } from '../leftovers.ts'
 import type { OpenedRepository } from '../opened-repository.ts'
 import { decodeLatin1, readGit } from '../run-git.ts'
-import { headPaths } from './head.ts'
+import { headPaths, readHeadRefs } from './head.ts'
 import { readRefs } from './read-refs.ts'
+import { type RefIds, readRefIds } from './ref-ids.ts'
 
 const LIMITS = { count: 1_000, timeout: 10_000 }
 /** Setting of a repository: a branch without commits that HEAD keeps, since it was chosen. */
 const CHOSEN = 'commitstatus.defaultbranch'
+/** Setting of a repository: HEAD leaves a branch that a push deletes. */
+const FOLLOWS = 'commitstatus.followpushes'
 /** Exit code of `git config --get` for a setting that does not exist. */
 const NOT_SET = 1
 
@@ -73,11 +76,11 @@ export async function setDefaultBranch(
   work: (apply: () => Promise<void>) => Promise<void>,
 ): Promise<void> {
   const chosen = keep ? await chosenBranch(repository) : ''
-  if (keep) await choose(repository, branch)
+  if (keep) await configure(repository, CHOSEN, branch)
   try {
     await applyWithin(repository, branch, work)
   } catch (error) {
-    if (keep) await choose(repository, chosen)
+    if (keep) await configure(repository, CHOSEN, chosen)
     throw error
   }
 }
@@ -94,6 +97,61 @@ async function applyWithin(
   }
 
   await withDraft(path, branch, (replace) => work(() => underLock(path, replace)))
+}
+
+/** Sets whether HEAD leaves a branch that a push deletes: see `leaveDeletedBranch`. */
+export async function setFollowing(repository: OpenedRepository, follows: boolean): Promise<void> {
+  await configure(repository, FOLLOWS, String(follows))
+}
+
+/** Returns whether HEAD leaves a branch that a push deletes. */
+export async function followsDeletions(repository: OpenedRepository): Promise<boolean> {
+  return (await readSetting(repository, FOLLOWS)) === 'true'
+}
+
+/**
+ * Lets HEAD leave a branch that was deleted: for the first of `created` that continues it, else the
+ * first of `usual` that exists. Names of refs are full, and decoded as Latin-1.
+ *
+ * @returns the ref that HEAD names now; null if it stays, since it names another one by now, the
+ * branch exists, or there is nowhere to go
+ */
+export async function leaveDeletedBranch(
+  repository: OpenedRepository,
+  deleted: { ref: string; old: string },
+  { created, usual }: { created: readonly string[]; usual: readonly string[] },
+): Promise<string | null> {
+  let left: string | null = null
+  const successor = async () => {
+    const [head] = await readHeadRefs(repository)
+    const ids = await readRefIds(repository, [deleted.ref, ...created, ...usual], {})
+    if (head !== deleted.ref || ids.has(head)) return undefined
+    const continuing = await findContinuing(repository, deleted.old, created, ids)
+    left = continuing ?? usual.find((ref) => ids.has(ref)) ?? null
+    return left === null ? undefined : decodeLatin1(left.slice(BRANCHES.length))
+  }
+  try {
+    await changeHead(repository, successor)
+    return left
+  } catch (error) {
+    // The other process takes care of it.
+    if (error instanceof HeadLocked) return null
+    throw unavailable(repository.path, error)
+  }
+}
+
+/** Returns the first of several refs that is at a commit, else the first at a descendant of it. */
+async function findContinuing(
+  repository: OpenedRepository,
+  sha: string,
+  refs: readonly string[],
+  ids: RefIds,
+): Promise<string | undefined> {
+  const same = refs.find((ref) => ids.get(ref) === sha)
+  if (same !== undefined || refs.length === 0) return same
+  const args = ['for-each-ref', `--contains=${sha}`, '--format=%(refname)', BRANCHES]
+  const containing = new Set((await readGit(repository, args, { timeout: LIMITS.timeout })).split('\n'))
+  return refs.find((ref) => containing.has(ref))
 }
 
 /** Sets HEAD, under its lock, to the branch that `choose` returns, unless that is undefined. */
@@ -158,10 +216,10 @@ async function writeSymbolic(repository: OpenedRepository, branch: string): Prom
   await readGit(repository, ['symbolic-ref', 'HEAD', `${BRANCHES}${branch}`])
 }
 
-/** Stores the branch that HEAD keeps; empty for none. */
-async function choose(repository: OpenedRepository, branch: string): Promise<void> {
+/** Stores a setting of the repository. */
+async function configure(repository: OpenedRepository, setting: string, value: string): Promise<void> {
   const { path } = repository
-  await readGit(repository, ['config', CHOSEN, branch])
+  await readGit(repository, ['config', setting, value])
   await syncPath(join(path, 'config'))
   await syncPath(path)
 }
@@ -173,10 +231,15 @@ async function isLooseRef(path: string): Promise<boolean> {
   return (await statIfExists(last).catch(nullOnSystemError)) !== null
 }
 
-async function chosenBranch(repository: OpenedRepository): Promise<string> {
-  const name = await readGit(repository, ['config', '--get', CHOSEN]).catch((error: unknown) => {
+/** Returns the branch that HEAD keeps; empty for none. */
+function chosenBranch(repository: OpenedRepository): Promise<string> {
+  return readSetting(repository, CHOSEN)
+}
+
+async function readSetting(repository: OpenedRepository, name: string): Promise<string> {
+  const value = await readGit(repository, ['config', '--get', name]).catch((error: unknown) => {
     if (error instanceof GitFailed && error.code === NOT_SET) return ''
     throw error
   })
-  return decodeLatin1(name).trim()
+  return decodeLatin1(value).trim()
 }

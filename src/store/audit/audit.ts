@@ -162,8 +162,11 @@ interface RepositoryActions {
   'repository.visibility': { visibility: string; from: string }
   /** `from`: what the subject was granted before. */
   'repository.access': { user: string; access: string; from: string }
-  /** `from`: the branch that HEAD named before; null if it named none. */
-  'repository.default-branch': { from: string | null; to: string }
+  /**
+   * `from`: the branch that HEAD named before; null if it named none. `follows`: whether it leaves
+   * branches that pushes delete.
+   */
+  'repository.default-branch': { from: string | null; to: string } | { follows: boolean }
   /** `from`: the rule before; null if it is new. */
   'rule.set': RuleDetails & { branches: string; from: RuleDetails | null }
   'rule.removed': { branches: string; from: RuleDetails }

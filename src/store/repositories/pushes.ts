@@ -143,6 +143,14 @@ export function createPushStore(engine: Engine, repositories: string, audit: Aud
   }
 
   return {
+    /** Records that HEAD has left the branch that a push deleted. */
+    recordHead(pusher: Pusher, names: { from: string; to: string }): Promise<void> {
+      return audit.transaction({ kind: 'server' }, async (change) => {
+        const { repository } = await pushedRepository(change.db, pusher)
+        await change.recordOf(pusher.by, { action: 'repository.default-branch', repository, details: names })
+      })
+    },
+
     /**
      * Stores what a push asks for. Returns the id of the record.
      *

@@ -170,6 +170,17 @@ function changesOf(folder: string) {
       await apply()
     },
 
+    /** Records whether HEAD of a repository follows pushes. @throws as `administeredRepository` */
+    async recordFollowing(
+      change: Change<Person>,
+      repository: RepositoryName,
+      follows: boolean,
+    ): Promise<void> {
+      const row = await administeredRepository(change, repository)
+      const details = { follows }
+      await change.record({ action: 'repository.default-branch', repository: namedAs(row), details })
+    },
+
     /**
      * Deletes a repository with its statuses and collaborators. The caller removes the files.
      *

@@ -409,7 +409,10 @@ t.test('a ref name that git would not create is not taken for another one', asyn
     t.equal(tip('main'), first, other)
   }
   const many = Array.from({ length: 10_001 }, (_, index) => `${zero} ${next} refs/heads/b${index}`)
-  t.match(await send(...many), /^....unpack 10001 refs in one push; at most 10000 are allowed\n0000$/)
+  t.match(
+    await send(...many),
+    /^....unpack ok\n....ng refs\/heads\/b10000 10001 refs in one push; at most 10000 are allowed\n0000$/,
+  )
   t.equal(tip('b10000'), '')
 })
 

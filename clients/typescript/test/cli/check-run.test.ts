@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { git } from '../../../../test/helpers/git.ts'
 import { shells } from '../../../shell/test/shells.ts'
 import { namedRun } from '../../src/cli/check-run.ts'
 import { commandLine } from '../helpers/command-line.ts'
@@ -201,6 +202,19 @@ for (const { name, program } of clients) {
       }
     },
   )
+
+  t.test(`${name}: the id of an annotated tag is that of its commit`, { buffered: true }, async (t) => {
+    const service = await first.again()
+    const cwd = temporary(t)
+    git(cwd, 'clone', '--quiet', service.path, '.')
+    const { sha } = service.commit
+    git(cwd, '-c', 'user.name=a', '-c', 'user.email=a', 'tag', '--message=x', 'v1', sha)
+    const of = placeOf(service).with(3, git(cwd, 'rev-parse', 'v1'))
+    const args = ['report', ...of, '--state', 'success']
+    const options = { env: environmentOf(service), cwd, ...(program && { program }) }
+    t.match(await commandLine(t, args, options).finished, { code: 0, stdout: `acme/rocket ${sha} ` })
+    t.strictSame(await service.stored(), ['default success'])
+  })
 
   t.test(`${name}: a run that is run again has its attempt in its id`, { buffered: true }, async (t) => {
     const service = await first.again()

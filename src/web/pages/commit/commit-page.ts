@@ -59,13 +59,17 @@ export async function commitPage(pages: Pages, options: PageContext): Promise<vo
       sendUnknownName(reply.code(422), repository, await refs.list(repository, client), name)
       return null
     }
-    if (sha !== name.toLowerCase()) {
+    const leadTo = (commit: string) => {
       const query = request.url.includes('?') ? request.url.slice(request.url.indexOf('?')) : ''
-      reply.redirect(`${commitPath(repository, sha)}${query}`, 303)
+      reply.redirect(`${commitPath(repository, commit)}${query}`, 303)
       return null
     }
-    if (!(await commitExists(store.statuses, lookup, repository, sha)))
+    if (sha !== name.toLowerCase()) return leadTo(sha)
+    if (!(await commitExists(store.statuses, lookup, repository, sha))) {
+      const tagged = await lookup.commitOfTag(repository, sha)
+      if (tagged) return leadTo(tagged)
       throw new ServiceError('commit_unknown', 'The commit does not exist in this repository.')
+    }
     return { repository, sha }
   }
 

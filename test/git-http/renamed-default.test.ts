@@ -1,0 +1,153 @@
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { asAdministrator } from '../helpers/changes.ts'
+import { runCli } from '../helpers/cli.ts'
+import { sqlite } from '../helpers/databases.ts'
+import { listEvents } from '../helpers/events.ts'
+import { startInstance } from '../helpers/instance.ts'
+import { startServer } from '../helpers/server.ts'
+import { until } from '../helpers/until.ts'
+import { basic, createCheckout, git, tryGit } from './client.ts'
+
+const server = await startServer(t, { database: sqlite })
+const token = await server.createToken('owner')
+const options = { authorization: basic(token, '') }
+const cli = (...args: string[]) => runCli(['repo', 'default-branch', ...args], { DATA_DIR: server.dataDir })
+t.setTimeout(240_000)
+
+/** A repository with a mirror of an origin whose only branch is `main`. */
+async function setUp(t: Test, name: string) {
+  const { path } = await server.createRepository(`owner/${name}`, { commits: 0 })
+  const origin = await createCheckout(t, `${server.url}/owner/${name}.git`)
+  await git(origin, ['branch', '-M', 'main'])
+  const mirror = (url = server.url) =>
+    tryGit(origin, ['push', '--mirror', `${url}/owner/${name}.git`], options)
+  const commit = () => git(origin, ['commit', '--quiet', '--allow-empty', '--message', 'next'])
+  const head = () => readFileSync(join(path, 'HEAD'), 'utf8').trim().replace('ref: refs/heads/', '')
+  const branches = async () => (await git(path, ['for-each-ref', '--format=%(refname:short)'])).split('\n')
+  const moves = async () =>
+    (await listEvents(server.store)).filter(
+      ({ action, object }) => action === 'repository.default-branch' && object === `owner/${name}`,
+    )
+  t.equal((await mirror()).code, 0)
+  return { path, origin, mirror, commit, head, branches, moves }
+}
+
+/** Renames the branch of the origin; some renames bring a commit. */
+const renames = [
+  ['main', 'trunk', false],
+  ['trunk', 'stable', true],
+  ['stable', 'dev', false],
+] as const
+
+t.test('a mirror is refused the deletion of the default branch, and told what to do', async (t) => {
+  const { origin, mirror, head } = await setUp(t, 'plain')
+  for (const [from, to] of renames) {
+    await git(origin, ['branch', '-m', from, to])
+    const { code, stderr } = await mirror()
+    t.equal(code, 1)
+    t.match(stderr, /\(deletion of the current branch prohibited\)/)
+    t.match(stderr, /remote: main is the default branch\. An administrator can choose another one:/)
+    t.match(stderr, /remote: {3}commit-status-admin repo default-branch owner\/plain BRANCH/)
+    t.match(stderr, /remote: {3}commit-status-admin repo default-branch owner\/plain --follow/)
+    t.equal(head(), 'main')
+  }
+})
+
+t.test('HEAD follows a mirror whose default branch is renamed', async (t) => {
+  const { origin, mirror, commit, head, branches, moves } = await setUp(t, 'follows')
+  t.match(await cli('owner/follows', '--follow'), { code: 0 })
+  for (const [from, to, brings] of renames) {
+    await git(origin, ['branch', '-m', from, to])
+    if (brings) await commit()
+    t.match(await mirror(), { code: 0 }, `${from} to ${to}`)
+    t.equal(head(), to)
+    t.strictSame(await branches(), [to])
+  }
+  t.match(
+    (await moves()).map(({ details }) => details),
+    [{ follows: true }, ...renames.map(([from, to]) => ({ from, to }))],
+  )
+
+  await git(origin, ['checkout', '--quiet', '--orphan', 'other'])
+  await commit()
+  await git(origin, ['branch', 'main', 'dev'])
+  await git(origin, ['branch', 'copy', 'dev'])
+  await commit()
+  await mirror()
+  await git(origin, ['branch', '-D', 'dev'])
+  t.match(await mirror(), { code: 0 })
+  t.equal(head(), 'main', 'nothing is created: main')
+  await git(origin, ['branch', 'master', 'main'])
+  await mirror()
+  await git(origin, ['branch', '-D', 'main'])
+  t.match(await mirror(), { code: 0 })
+  t.equal(head(), 'master', 'or master')
+  await git(origin, ['branch', '-D', 'master'])
+  t.match(await mirror(), { code: 1, stderr: /deletion of the current branch prohibited/ })
+  t.equal(head(), 'master', 'or nowhere')
+  await git(origin, ['branch', 'master', 'copy'])
+
+  await git(origin, ['branch', 'a', 'other'])
+  await git(origin, ['branch', '-m', 'master', 'z'])
+  t.match(await mirror(), { code: 0 })
+  t.equal(head(), 'z', 'not one of another history')
+  t.match(await cli('owner/follows', '--no-follow'), { code: 0 })
+  await git(origin, ['branch', '-m', 'z', 'y'])
+  t.match(await mirror(), { code: 1, stderr: /deletion of the current branch prohibited/ })
+  t.match(await cli('owner/follows'), { code: 2, stderr: /give a branch, or --follow/ })
+})
+
+t.test('a branch with rules stays as the gate says', async (t) => {
+  const { origin, mirror, head } = await setUp(t, 'ruled')
+  await cli('owner/ruled', '--follow')
+  const repository = await server.store.repositories.get('owner', 'ruled')
+  const owner = await server.store.users.find('owner')
+  const set = (bypass: { id: number; name: string }[]) =>
+    asAdministrator(server.store).rules.set(repository, { refPattern: 'main', required: ['ci'], bypass })
+  await set([])
+  await git(origin, ['branch', '-m', 'main', 'trunk'])
+  t.match(await mirror(), { code: 1, stderr: /a branch with required checks cannot be deleted/ })
+  t.equal(head(), 'main')
+  await set(owner ? [owner] : [])
+  t.match(
+    await mirror(),
+    { code: 1, stderr: /deletion of the current branch prohibited/ },
+    'nothing is created now',
+  )
+  await git(origin, ['branch', '-m', 'trunk', 'next'])
+  t.match(await mirror(), { code: 0 })
+  t.equal(head(), 'next')
+})
+
+t.test('HEAD names a branch after each moment at which the server is killed', async (t) => {
+  for (const follows of [true, false]) {
+    const name = follows ? 'killed' : 'killed-plain'
+    const { path, origin, mirror, head, branches } = await setUp(t, name)
+    if (follows) await cli(`owner/${name}`, '--follow')
+    const isOpen = async () =>
+      (await server.store.pushes.listOpenRefs()).some(({ ref }) => ref.startsWith('refs/heads/'))
+    for (const [index, [from, to]] of (follows ? renames : renames.slice(0, 1)).entries()) {
+      await git(origin, ['branch', '-m', from, to])
+      const { url, child } = await startInstance(t, server.options, { PATH: process.env.PATH ?? '' })
+      const pushed = mirror(url)
+      await until(isOpen)
+      if (index > 0)
+        await until(
+          async () => (await branches()).includes(to) || (index > 1 && !(await branches()).includes(from)),
+        )
+      child.kill('SIGKILL')
+      await once(child, 'exit')
+      await pushed
+      const next = await startInstance(t, server.options, { PATH: process.env.PATH ?? '' })
+      await until(async () => !(await isOpen()))
+      t.ok((await branches()).includes(head()), `${head()} of ${(await branches()).join()}`)
+      t.equal((await mirror(next.url)).code, follows || head() === to ? 0 : 1)
+      t.equal(head(), follows ? to : 'main')
+      t.equal(await git(path, ['rev-parse', 'HEAD']), await git(origin, ['rev-parse', 'HEAD']))
+      next.child.kill('SIGKILL')
+    }
+  }
+})
