@@ -30,7 +30,10 @@ for (const [name, { required, events, pipeline, began }] of Object.entries(syste
       })
       if (!older || !newer) throw new Error('two pipelines')
       const run = async (env: Record<string, string>, check: string) => {
-        const { close } = await runRecipe(cwd, service, name, pull, { check, env })
+        // Of the other systems, only the closing job reports what rules require.
+        const assumed = check === 'true' ? 'success' : 'failure'
+        const options = isWhole ? {} : ({ assumed, onlyClose: true } as const)
+        const { close } = await runRecipe(cwd, service, name, pull, { check, env, ...options })
         return close?.stderr
       }
       const closed = async () => (await service.stored()).find((status) => status.startsWith(required))
@@ -140,7 +143,6 @@ for (const [name, { required, events, pipeline, began }] of Object.entries(syste
     const forked = await run('exit 1', { COMMIT_STATUS_TOKEN: '' }, cwd)
     t.same(codes(forked), red, 'a failed pull request of a fork, whose secrets are empty')
     t.match([forked.test.stderr, forked.close?.stderr], [why, why])
-    t.same(codes(await run('true', { COMMIT_STATUS_TOKEN: '' }, cwd)), green, 'a green one')
     const missing = await run('true', { COMMIT_STATUS_TOKEN: undefined }, cwd)
     t.same(codes(missing), green, 'a missing token')
     t.match([missing.test.stderr, missing.close?.stderr], [why, why])
