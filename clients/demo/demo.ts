@@ -5,6 +5,7 @@ import { createClient, type Status, type StatusReport } from '../typescript/src/
 import { prepare } from './prepare.ts'
 import { startServer } from './server-process.ts'
 import { printCommit, say } from './table.ts'
+import { startWorker } from './worker-process.ts'
 
 /**
  * Shows the main job on real input: a git repository is created and pushed to, a CI job reports on
@@ -21,7 +22,9 @@ const setup = await prepare()
 const server = await startServer(setup.dataDir)
 // Ctrl-C reaches the server too; this process keeps running only to clean up.
 for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => server.stop())
+let worker: ReturnType<typeof startWorker> | undefined
 const end = async () => {
+  await worker?.stop()
   await server.stop()
   await rm(setup.folder, { recursive: true, force: true })
 }
@@ -29,7 +32,7 @@ const end = async () => {
 try {
   const client = createClient({ baseUrl: server.url, token: setup.token })
   const repository = { owner: 'demo', repo: 'rocket' }
-  const [first = '', second = '', third = ''] = setup.commits
+  const [first = '', second = '', third = '', newest = ''] = setup.commits
 
   /** Reports a status. Returns why it was refused, if a newer run has reported. */
   const report = async (
@@ -80,6 +83,15 @@ try {
   say(`Run 1 is answered ${refusal}`)
   await show(third, 'The run that began last counts')
 
+  say('A push starts CI: a worker asks what has no result, runs ci.sh on a clean checkout, and reports …')
+  worker = startWorker(server.url, setup)
+  const result = await client.waitForState(
+    { ...repository, sha: newest },
+    { require: ['ci'], only: true, settle: 0, interval: 200, timeout: 30_000 },
+  )
+  if (result.outcome !== 'success') throw new Error(`the worker's result is ${result.outcome}`)
+  await show(newest, 'The worker has reported')
+
   const path = `${server.url}/api/v1/repos/demo/rocket`
   say(`The same with curl:
 
@@ -91,6 +103,10 @@ try {
 
   curl '${path}/last-passed?branch=main&require=ci/test'   the newest commit that has passed
   curl ${path}/branches                                    branches and their states
+
+Push, and the worker runs ci.sh again; git takes any user name, and the token above as the password:
+
+  git clone ${server.url}/demo/rocket.git && cd rocket && git commit --allow-empty --message again && git push
 
 In a browser:
 

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
@@ -18,6 +18,11 @@ export interface Setup {
 }
 
 const SUBJECTS = ['Build the engine', 'Light the engine', 'Name the rocket']
+
+/** What a worker runs on each pushed commit. */
+const CHECK = `#!/bin/sh
+echo "Checking $COMMIT_STATUS_BRANCH: three, two, one, lift-off"
+`
 
 /**
  * Creates a user, a token and a repository with pushed commits, through the command line and git.
@@ -54,6 +59,11 @@ async function fill(folder: string): Promise<Setup> {
     await git('commit', '--quiet', '--allow-empty', '--message', subject)
     commits.push(await git('rev-parse', 'HEAD'))
   }
+  const work = join(folder, 'rocket')
+  await writeFile(join(work, 'ci.sh'), CHECK, { mode: 0o755 })
+  await git('add', 'ci.sh')
+  await git('commit', '--quiet', '--message', 'Count down in CI')
+  commits.push(await git('rev-parse', 'HEAD'))
   await git('push', '--quiet', repository, 'HEAD:main')
   return { folder, dataDir, token, password, commits }
 }

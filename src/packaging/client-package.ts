@@ -18,8 +18,8 @@ if (existsSync(join(root, 'node_modules/.bin/tsc'))) {
   rmSync(target, { force: true })
   // npm packs the modes of files, which come from the umask of whoever cloned and builds.
   process.umask(0o022)
-  for (const file of ['package.json', 'README.md', 'SKILL.md', 'LICENSE'])
-    chmodSync(join(folder, file), 0o644)
+  const files = ['package.json', 'README.md', 'SKILL.md', 'LICENSE', 'commit-status-work.service']
+  for (const file of files) chmodSync(join(folder, file), 0o644)
   execFileSync('npm', ['pack', '--silent', '--workspace', folder, '--pack-destination', folder], {
     cwd: root,
     stdio: ['ignore', 'ignore', 'inherit'],

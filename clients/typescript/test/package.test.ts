@@ -41,7 +41,7 @@ t.test('the tarball holds what is needed and nothing else', async (t) => {
   const declarations = packed.filter((path) => path.endsWith('.d.ts'))
   const scripts = packed.filter((path) => path.endsWith('.js'))
   const others = packed.filter((path) => !declarations.includes(path) && !scripts.includes(path))
-  t.strictSame(others, ['LICENSE', 'README.md', 'SKILL.md', 'package.json'])
+  t.strictSame(others, ['LICENSE', 'README.md', 'SKILL.md', 'commit-status-work.service', 'package.json'])
 
   const read = (path: string) => readFileSync(join(place, path), 'utf8')
   t.strictSame(

@@ -1,14 +1,19 @@
 import { shellQuote } from '../../util/shell-quote.ts'
 import { type Html, html } from './html.ts'
+import { copyButton } from './text.ts'
 
 /**
- * Renders the way to report from CI. A command to copy would have one context for all events, so a
- * push could hide the failure of a pull request.
+ * Renders the ways to report from CI. A command to copy would have one context for all events, so a
+ * push could hide the failure of a pull request; a worker has no other events than pushes.
  *
  * @param repository OWNER/NAME; empty for any
  */
 export function ciLines(repository: string): Html {
-  return html`<p>Use the <a href="${recipePath(repository)}">recipe for your CI system</a>, with the token in <code>COMMIT_STATUS_TOKEN</code>.</p>`
+  return html`<p>Use the <a href="${recipePath(repository)}">recipe for your CI system</a>, with the token in <code>COMMIT_STATUS_TOKEN</code>.</p>
+  <p>Without one, a worker runs a script of yours on each commit that is pushed. Whoever may push then runs code there. Install the
+  <a href="/assets/commit-status-client.tgz">client</a> on any machine, and start:</p>
+  <div class="copy"><code id="work">commit-status work --repo ${repository || 'OWNER/NAME'} --context ci -- ./ci.sh</code>
+  ${copyButton('work', 'the command of a worker')}</div>`
 }
 
 /** Returns the path of the page of recipes. @param repository OWNER/NAME; empty for none */
