@@ -35,6 +35,11 @@ tap.test('every block of code runs, or is valid', async (t) => {
       if (code.includes('admin restore')) t.equal(await listTokens(), tokens, 'what was restored')
       if (/admin (token create|backup)/.test(code)) tokens = await listTokens()
     },
+    // It needs users, or containers, of its own.
+    shell(code) {
+      const { status, stderr } = spawnSync('sh', ['-n'], { input: code, encoding: 'utf8' })
+      t.equal(status, 0, stderr)
+    },
     env(code) {
       const values = parseEnvironmentFile(code)
       t.same(
