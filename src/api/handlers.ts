@@ -37,7 +37,10 @@ export interface ApiCaller extends Caller {
 
 /** What the handlers work with. */
 export interface HandlerParts {
-  store: Store
+  store: {
+    rules: Pick<Store['rules'], 'requiredPatterns'>
+    statuses: Pick<Store['statuses'], 'hasAny' | 'list' | 'report'>
+  }
   lookup: CommitLookup
   branches: Branches
   /** Called after each stored report. */

@@ -8,7 +8,11 @@ import { createTokenUseTracker, type TokenUseLog } from './token-use.ts'
 export type Authorizer = ReturnType<typeof createAuthorizer>
 
 /** Returns what decides whether a caller may perform an operation on a repository. */
-export function createAuthorizer(store: Store, budget: Budget, log: TokenUseLog) {
+export function createAuthorizer(
+  store: { access: Store['access']; tokens: Pick<Store['tokens'], 'touch'> },
+  budget: Budget,
+  log: TokenUseLog,
+) {
   const uses = createTokenUseTracker(store.tokens, log)
 
   return {

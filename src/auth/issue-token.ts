@@ -47,7 +47,7 @@ export function boundExpiry(
  */
 export async function rotateToken(
   change: Change<Administrator>,
-  tokens: Store['tokens'],
+  tokens: Pick<Store['tokens'], 'rotate'>,
   id: string,
   overlap: number,
   maxLifetime: number | null,

@@ -20,7 +20,7 @@ export interface TokenUseLog {
  * Records when tokens were last used, in the background: no request waits for the write. Logs
  * tokens in use that expire soon.
  */
-export function createTokenUseTracker(tokens: Store['tokens'], log: TokenUseLog) {
+export function createTokenUseTracker(tokens: Pick<Store['tokens'], 'touch'>, log: TokenUseLog) {
   const warnOfExpiry = createExpiryWarning(log)
   let uses = new Map<string, number>()
   let timer: NodeJS.Timeout | undefined

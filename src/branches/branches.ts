@@ -15,7 +15,7 @@ export type Branches = ReturnType<typeof createBranches>
 
 /** Returns functions that answer questions about branches: for the API and for pages. */
 export function createBranches(
-  store: Pick<Store, 'rules' | 'reportedContexts' | 'awaited' | 'listTips' | 'engine'>,
+  store: Pick<Store, 'rules' | 'reportedContexts' | 'awaited' | 'listTips' | 'remote'>,
 ) {
   // git has slots of its own here, so that programs that ask about branches keep no page waiting.
   const queue = new FairQueue({
@@ -25,10 +25,10 @@ export function createBranches(
     waitingPerClient: 100,
     timeout: 10_000,
   })
-  const lists = new BranchLists(queue, {}, store.engine.remote ? 'shared' : 'own')
+  const lists = new BranchLists(queue, {}, store.remote ? 'shared' : 'own')
   const formerTips = new FormerTips(queue, new FirstParents(queue))
   const { listTips } = store
-  const turns = new Turns(store.engine.remote)
+  const turns = new Turns(store.remote)
   const decide = createDecisions(store, turns)
 
   return {

@@ -65,8 +65,8 @@ export type Decide = ReturnType<typeof createDecisions>
  * the rule that decides about a push too. A decision is remembered with the statuses and the
  * demands from which it follows.
  */
-export function createDecisions(store: Pick<Store, 'rules' | 'reportedContexts' | 'engine'>, turns: Turns) {
-  const { rules, reportedContexts, engine } = store
+export function createDecisions(store: Pick<Store, 'rules' | 'reportedContexts' | 'remote'>, turns: Turns) {
+  const { rules, reportedContexts, remote } = store
   const matcherOf = memoizeByObject((all: readonly RefRule[]) => refRuleMatcher(all))
   const demands = new LRUCache<string, Demands>({
     maxSize: DEMANDS_BYTES,
@@ -157,7 +157,7 @@ export function createDecisions(store: Pick<Store, 'rules' | 'reportedContexts' 
     let together: Awaited<ReturnType<typeof readTogether>> = { rules: [], reported: [] }
     // Where a statement is a round trip, few have many commits, but not many large ones. Elsewhere
     // little is read in vain.
-    let [start, end, size] = [0, 0, engine.remote ? FIRST_READ : 1]
+    let [start, end, size] = [0, 0, remote ? FIRST_READ : 1]
     const loadRules = async () => given ?? rules.load(repositoryId)
     const read = async () => {
       start = end
@@ -165,7 +165,7 @@ export function createDecisions(store: Pick<Store, 'rules' | 'reportedContexts' 
       const shas = candidates.slice(start, end).map(({ sha }) => sha)
       together = await readTogether(repositoryId, shas, loadRules, start === 0 ? undefined : together.rules)
       const contexts = together.reported.reduce((sum, { length }) => sum + length, 1)
-      const most = engine.remote ? READ_COMMITS : 2 * size
+      const most = remote ? READ_COMMITS : 2 * size
       size = Math.min(READ_COMMITS, most, Math.ceil((READ_CONTEXTS * shas.length) / contexts))
     }
     const demandsFor = followDemands(deciding)

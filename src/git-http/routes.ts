@@ -20,7 +20,7 @@ import type { GitService } from './service.ts'
 
 export interface GitHttpOptions extends Omit<GitServerOptions, 'pushes' | 'garbage'> {
   authorizer: Authorizer
-  store: Store
+  store: Pick<Store, 'pushes' | 'reportedContexts' | 'rules'>
 }
 
 /** A repository as named in the path of a request. */

@@ -26,7 +26,7 @@ const LISTED_BRANCHES = 10
  */
 export async function createRepositories(
   transact: Transact<Person>,
-  { repositories }: Pick<Store, 'repositories'>,
+  { repositories }: { repositories: Pick<Store['repositories'], 'createAll' | 'folder'> },
   wanted: readonly NewRepository[],
 ): Promise<Repository[]> {
   // Published when their rows are stored, so that no row is without its repository on disk.
@@ -65,7 +65,7 @@ export async function createRepositories(
  */
 export async function deleteRepository(
   transact: Transact<Person>,
-  { repositories }: Pick<Store, 'repositories'>,
+  { repositories }: { repositories: Pick<Store['repositories'], 'delete'> },
   repository: RepositoryName,
 ): Promise<void> {
   const { managed, path } = await repositories.delete(transact, repository)
@@ -103,7 +103,7 @@ export async function followPushes(
  */
 export async function chooseDefaultBranch(
   transact: Transact<Person>,
-  { repositories }: Pick<Store, 'repositories'>,
+  { repositories }: { repositories: Pick<Store['repositories'], 'setDefaultBranch'> },
   repository: Pick<Repository, 'id' | 'owner' | 'name' | 'path' | 'managed' | 'ownerTrust'>,
   branch: string,
   expected?: string,

@@ -19,7 +19,7 @@ const GIT_MAX_AGE = 60_000
  */
 export async function health(
   app: FastifyInstance,
-  { store, spool }: { store: Store; spool: { check(): Promise<void> } },
+  { store, spool }: { store: Pick<Store, 'ping' | 'repositoryFolders'>; spool: { check(): Promise<void> } },
 ): Promise<void> {
   let gitCheckedAt = Number.NEGATIVE_INFINITY
   const check = throttle(INTERVAL, async () => {

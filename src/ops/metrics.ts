@@ -15,7 +15,11 @@ const BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5
 const BATCH_BUCKETS = [1, 2, 4, 8, 16, 32, 64]
 
 /** Creates the metrics for Prometheus. Values of gauges are read when metrics are requested. */
-export function createMetrics(store: Store, lookup: CommitLookup, limits: FailureLimits) {
+export function createMetrics(
+  store: Pick<Store, 'auditLog' | 'failures' | 'observeBatches' | 'ping' | 'pool'>,
+  lookup: CommitLookup,
+  limits: FailureLimits,
+) {
   const registry = new Registry()
   const registers = [registry]
   collectDefaultMetrics({ register: registry })

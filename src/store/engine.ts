@@ -4,20 +4,31 @@ import { Unavailable } from '../errors.ts'
 import type { Prepared } from './prepared.ts'
 import type { DecidedFields, GivenFields } from './statuses/columns.ts'
 import type { RunSql } from './statuses/runs.ts'
-import type { Tables } from './tables.ts'
+import type { Queries, Tables } from './tables.ts'
 
-/** One database, whatever its dialect. */
-export interface Engine {
+/** One database, whatever its dialect, for functions that only read. */
+export interface Reading {
   readonly dialect: DialectSql
   /** Whether each statement is a round trip to a database server. */
   readonly remote: boolean
   /** For everything that is not on the hot path. */
-  readonly kysely: Kysely<Tables>
+  readonly kysely: Queries
   /**
    * Runs a query that only reads. With cache options, an engine may return the same array as before
-   * if it is sure that the query would return equal rows.
+   * if it is sure that the query would return equal rows. Work of a transaction uses the database of
+   * its change instead.
+   *
+   * @throws StoreUnavailable
    */
   read<Params, Row>(query: Prepared<Params, Row>, params: Params, cache?: CacheOptions<Row>): Promise<Row[]>
+}
+
+/**
+ * One database. What writes by it, instead of a `Change`, is listed in
+ * `test/store/unrecorded-writes.test.ts`.
+ */
+export interface Engine extends Reading {
+  readonly kysely: Kysely<Tables>
   /**
    * Runs one statement that writes. When the promise is fulfilled, its effect survives a crash and
    * a power cut.
@@ -115,7 +126,7 @@ export interface DialectSql extends RunSql {
     maxContexts: number,
   ): (report: GivenFields) => Prepared<GivenFields, DecidedFields>
   /** Returns statements for many commits; missing where one for each commit is as fast. */
-  ofCommits?(kysely: Kysely<Tables>): StatementsOfCommits
+  ofCommits?(kysely: Queries): StatementsOfCommits
 }
 
 interface StatementsOfCommits {

@@ -13,7 +13,13 @@ import { createUserStore } from './accounts/users.ts'
 import { ADMINISTRATOR, type AuditLine } from './audit/audit.ts'
 import { createAuditLog } from './audit/audit-log.ts'
 import { createAudit } from './audit/change.ts'
-import { type BatchObserver, type Engine, type PoolFigures, StoreUnavailable } from './engine.ts'
+import {
+  type BatchObserver,
+  type Engine,
+  type PoolFigures,
+  type Reading,
+  StoreUnavailable,
+} from './engine.ts'
 import { appliedMigrations, migrate, UnknownSchema } from './migrations.ts'
 import { createGroupStore } from './owners/groups.ts'
 import { createMemberStore } from './owners/members.ts'
@@ -136,7 +142,7 @@ function databaseLost(place: string, folder: string): Refusal {
   )
 }
 
-async function isEmpty({ kysely }: Engine): Promise<boolean> {
+async function isEmpty({ kysely }: Reading): Promise<boolean> {
   for (const table of ['users', 'repositories', 'audit_events'] as const)
     if (await kysely.selectFrom(table).select('id').limit(1).executeTakeFirst()) return false
   return true
@@ -184,8 +190,10 @@ export function createStore(
   const summaries = createStatusSummaries(engine)
 
   return {
-    /** For maintenance, which works on tables. */
+    /** For maintenance, which works on tables. Nothing that answers requests has it. */
     engine,
+    /** See `Engine`. */
+    remote: engine.remote,
     users: createUserStore(engine, audit),
     groups: createGroupStore(engine),
     members: createMemberStore(engine),

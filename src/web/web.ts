@@ -32,7 +32,7 @@ const FORM_LIMIT = 64 * 1024
 /** Registers everything that people use in a browser. */
 export async function web(app: FastifyInstance, options: WebOptions): Promise<void> {
   const { sessionAuth } = options
-  const pageQueue = createPageQueue(options.store.engine.remote)
+  const pageQueue = createPageQueue(options.store.remote)
   const limitUnsent = createUnsentLimit()
   const gitQueue = createGitQueue()
   const pageContext: PageContext = {
@@ -40,7 +40,7 @@ export async function web(app: FastifyInstance, options: WebOptions): Promise<vo
     pageQueue,
     headLog: new CommitLog(gitQueue, { count: 1 }),
     commitLog: new CommitLog(gitQueue),
-    refs: new RefLists(gitQueue, {}, options.store.engine.remote ? 'shared' : 'own'),
+    refs: new RefLists(gitQueue, {}, options.store.remote ? 'shared' : 'own'),
     revisions: new Revisions(gitQueue, options.lookup),
     findUser: createUserFinder(options.store),
   }

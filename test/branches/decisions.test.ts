@@ -20,7 +20,7 @@ t.test('on PostgreSQL many commits are read at once, and large ones are not', as
   let loads = 0
   const decide = createDecisions(
     {
-      engine: store.engine,
+      remote: store.remote,
       rules: {
         ...store.rules,
         load: (id) => {
@@ -79,7 +79,7 @@ for (const database of databases)
             return reported
           },
         },
-        new Turns(store.engine.remote),
+        new Turns(store.remote),
       )
       const candidates = [{ sha: shaOf(1), refs: ['refs/heads/main'] }]
       t.match(await decide(repositoryId, candidates, { require: [] }, CLIENT), [

@@ -64,7 +64,7 @@ const BATCH = 20
 export async function compareHistories(t: Test, database: TestDatabase, runs: number): Promise<void> {
   const { store } = await openTestStore(t, database)
   const queue = createGitQueue()
-  const decideAll = createDecisions(store, new Turns(store.engine.remote))
+  const decideAll = createDecisions(store, new Turns(store.remote))
   const parts = {
     lists: new BranchLists(queue),
     listTips: store.listTips,

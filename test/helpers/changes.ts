@@ -30,7 +30,7 @@ const IN_STEPS = [
 /** Returns the functions of the store that write, each for an administrator. */
 export function asAdministrator(store: Store): Changes {
   const transact: Transact<Administrator> = (work) => store.audit.transaction(ADMINISTRATOR, work)
-  const asChanges = ([part, functions]: [string, object]) => {
+  const asChanges = ([part, functions]: [string, object | boolean]) => {
     const changes = Object.entries(functions).map(([name, write]: [string, unknown]) => {
       const run = async (first: Change<Administrator> | Transact<Administrator>, rest: unknown[]) =>
         typeof write === 'function' ? write(first, ...rest) : undefined

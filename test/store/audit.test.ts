@@ -159,6 +159,19 @@ for (const database of databases) {
       const { store } = await openTestStore(t, database)
       const find = store.audit.transaction(ADMINISTRATOR, () => store.users.find('alice'))
       await t.rejects(find, { message: /must run in it/ })
+      const report = { repositoryId: 1, sha: 'a'.repeat(40), context: 'ci', state: 'success' } as const
+      const queries: Record<string, () => Promise<unknown>> = {
+        'a read': () => store.failures.find(address),
+        'a cached read': () => store.rules.load(1),
+        'a write': () => store.statuses.report(report),
+        'a probe': () => store.ping(),
+      }
+      for (const [what, query] of Object.entries(queries)) {
+        const began = performance.now()
+        const beside = store.audit.transaction(ADMINISTRATOR, query)
+        await t.rejects(beside, { message: /must run in it/ }, what)
+        t.ok(performance.now() - began < 2_000, `${what} is refused at once`)
+      }
       await store.audit.transaction(ADMINISTRATOR, (change) => change.record(locked))
       t.equal((await listEvents(store)).length, 1, 'later ones go on')
       const ended = Promise.withResolvers<void>()

@@ -129,7 +129,7 @@ export class CommitLookup {
 
 /** Returns whether git has a commit, or statuses of it keep it known after a garbage collection. */
 export async function commitExists(
-  statuses: Store['statuses'],
+  statuses: Pick<Store['statuses'], 'hasAny'>,
   lookup: CommitLookup,
   repository: LookupRepository,
   sha: string,

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { Permission } from '../../domain/permissions.ts'
 import { memoizeByObject } from '../../util/memoize.ts'
-import type { Engine } from '../engine.ts'
+import type { Reading } from '../engine.ts'
 import { prepare } from '../prepared.ts'
 import { signInDue } from '../token-validity.ts'
 import { accessRules, ofCollaborator, ofMember } from './access-rules.ts'
@@ -56,7 +56,7 @@ const { mayRead, permission } = accessRules(included, highest)
  *
  * An empty text is neither a hash nor a name, and 0 is no id: they match nothing.
  */
-export function accessQuery({ kysely, dialect }: Engine) {
+export function accessQuery({ kysely, dialect }: Reading) {
   const integer = sql.raw(dialect.integer)
   return prepare<{ address: string; hash: string; userId: number; owner: string; name: string }>()((p) =>
     kysely
@@ -117,7 +117,7 @@ type AccessRow = NonNullable<ReturnType<typeof accessQuery>['row']>
  *
  * @param signInEvery see `StoreOptions`
  */
-export function createAccessStore(engine: Engine, folder: string, signInEvery = 0) {
+export function createAccessStore(engine: Reading, folder: string, signInEvery = 0) {
   const query = accessQuery(engine)
   const accessOf = memoizeByObject((row: AccessRow): Access => {
     const { failures, endsIn } = row

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { isName, nameKey } from '../../domain/names.ts'
 import { allows, PERMISSIONS } from '../../domain/permissions.ts'
-import type { Engine } from '../engine.ts'
+import type { Reading } from '../engine.ts'
 import { accessQuery } from './access.ts'
 import { accessRules } from './access-rules.ts'
 import {
@@ -22,7 +22,7 @@ export type ListedRepository = ReadableRepository & { hasRules: boolean }
 /**
  * Returns functions that find the repositories that a signed-in user or an anonymous user may read.
  */
-export function createRepositoryListing(engine: Engine, folder: string) {
+export function createRepositoryListing(engine: Reading, folder: string) {
   const { kysely } = engine
   const query = accessQuery(engine)
   const visibleTo = (userId: number | null) =>

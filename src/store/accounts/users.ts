@@ -3,7 +3,7 @@ import { AlreadyExists, Refusal } from '../../domain/refusal.ts'
 import { chunksOf } from '../../util/lists.ts'
 import type { Administrator, Anonymous, AuditEvent, Author, SignedIn } from '../audit/audit.ts'
 import type { Audit, Change, Transact } from '../audit/change.ts'
-import { type Engine, UniqueViolation } from '../engine.ts'
+import { type Reading, UniqueViolation } from '../engine.ts'
 import { claimOwners } from '../owners/owners.ts'
 import { INSERTED_ROWS } from '../steps.ts'
 import type { Queries } from '../tables.ts'
@@ -48,7 +48,7 @@ export interface NewUser {
 type UserCreation = Change<Administrator | Anonymous>
 
 /** Returns functions that manage users: people and machines that own tokens. */
-export function createUserStore({ kysely }: Engine, audit: Audit) {
+export function createUserStore({ kysely }: Reading, audit: Audit) {
   return {
     create: (change: Change<Administrator>, name: string, options?: NewUser) =>
       createUser(change, name, options),

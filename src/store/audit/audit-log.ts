@@ -1,6 +1,6 @@
 import { type RawBuilder, type Selectable, sql } from 'kysely'
 import { nameKey } from '../../domain/names.ts'
-import type { Engine } from '../engine.ts'
+import type { Reading } from '../engine.ts'
 import type { Tables } from '../tables.ts'
 import { type Administrator, type AuditLine, BACKUP } from './audit.ts'
 import type { Transact } from './change.ts'
@@ -48,7 +48,7 @@ interface Position {
  * and only `prune` removes any. They have no foreign keys, so they outlive the users, tokens and
  * repositories that they name.
  */
-export function createAuditLog({ kysely }: Engine) {
+export function createAuditLog({ kysely }: Reading) {
   /** @param from reads the events after this one in the order */
   async function read(
     {

@@ -3,7 +3,7 @@ import type { Permission } from '../../domain/permissions.ts'
 import { AlreadyExists, Refusal } from '../../domain/refusal.ts'
 import type { Administrator } from '../audit/audit.ts'
 import type { Change } from '../audit/change.ts'
-import type { Engine } from '../engine.ts'
+import type { Reading } from '../engine.ts'
 import type { Queries } from '../tables.ts'
 import { type Member, membersOf } from './members.ts'
 import { insertOwner, isUser, lockGroup, ownsRepositories } from './owners.ts'
@@ -18,7 +18,7 @@ export interface OwnerView {
 }
 
 /** Returns functions that manage groups: owners of repositories who are no users. */
-export function createGroupStore({ kysely }: Engine) {
+export function createGroupStore({ kysely }: Reading) {
   return {
     create: createGroup,
     delete: deleteGroup,

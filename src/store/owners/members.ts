@@ -2,7 +2,7 @@ import type { Permission } from '../../domain/permissions.ts'
 import { Refusal } from '../../domain/refusal.ts'
 import { checkOwnerAdmin } from '../access/administration.ts'
 import { createGrants, type GrantKind } from '../access/grants.ts'
-import type { Engine } from '../engine.ts'
+import type { Reading } from '../engine.ts'
 import type { Queries } from '../tables.ts'
 import { findGroup, lockGroup } from './owners.ts'
 
@@ -57,7 +57,7 @@ const memberGrants: GrantKind<string> = {
 }
 
 /** Returns functions that manage the members of groups, by the names of the groups. */
-export function createMemberStore({ kysely }: Engine) {
+export function createMemberStore({ kysely }: Reading) {
   return {
     ...createGrants(kysely, memberGrants),
 

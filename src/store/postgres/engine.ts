@@ -3,6 +3,7 @@ import type { BatchObserver, DialectSql, Engine } from '../engine.ts'
 import { type Prepared, prepare } from '../prepared.ts'
 import type { RunSql } from '../statuses/runs.ts'
 import type { Tables } from '../tables.ts'
+import { checkOutsideTransaction } from '../transaction-context.ts'
 import { type CallOptions, StatementCalls } from './calls.ts'
 import { Connections } from './connections.ts'
 import { isDiskError, retry } from './driver-errors.ts'
@@ -76,6 +77,7 @@ export function openPostgres(url: string, size: number, isLimited: boolean): Eng
     params: Params,
     key?: string,
   ): Promise<Row[]> {
+    checkOutsideTransaction()
     // What is kept for a query has its types.
     let calls = statements.get(query) as StatementCalls<Params, Row> | undefined
     if (calls === undefined) {

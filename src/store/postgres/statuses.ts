@@ -19,7 +19,7 @@ import {
 } from '../statuses/columns.ts'
 import type { RunSql } from '../statuses/runs.ts'
 import { countsOf, FAILED, type FailedContext, MAX_FAILED } from '../statuses/status-summaries.ts'
-import type { Tables } from '../tables.ts'
+import type { Queries, Tables } from '../tables.ts'
 import { LOCK_TIMEOUT } from './calls.ts'
 
 /** Limits how long the rest of the transaction waits for a lock. */
@@ -191,7 +191,7 @@ export function reporting(
 }
 
 /** Returns statements for many commits, because each is a round trip. */
-export function ofCommits(kysely: Kysely<Tables>): ReturnType<NonNullable<DialectSql['ofCommits']>> {
+export function ofCommits(kysely: Queries): ReturnType<NonNullable<DialectSql['ofCommits']>> {
   const keys = (commits: string) =>
     sql<{ n: number; repository_id: number; sha: string }>`json_to_recordset(cast(${commits} as json))`
   const failedContexts = sql<FailedContext[] | null>`

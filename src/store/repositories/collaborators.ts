@@ -3,7 +3,7 @@ import type { Permission } from '../../domain/permissions.ts'
 import { type AccessEntry, listAccess } from '../access/access-list.ts'
 import { administeredRepository, getRow, type RepositoryName } from '../access/administration.ts'
 import { createGrants, type GrantKind } from '../access/grants.ts'
-import type { Engine } from '../engine.ts'
+import type { Reading } from '../engine.ts'
 import { fullNameOf } from './repositories.ts'
 
 const collaboratorGrants: GrantKind<RepositoryName> = {
@@ -54,7 +54,7 @@ const collaboratorGrants: GrantKind<RepositoryName> = {
 }
 
 /** Returns functions that manage the access of users to repositories. */
-export function createCollaboratorStore({ kysely }: Engine) {
+export function createCollaboratorStore({ kysely }: Reading) {
   return {
     ...createGrants(kysely, collaboratorGrants),
 

@@ -2,11 +2,11 @@ import { constants } from 'node:fs'
 import { access, readdir, realpath } from 'node:fs/promises'
 import { join } from 'node:path'
 import { emptyWhenMissing } from '../../errors.ts'
-import type { Engine } from '../engine.ts'
+import type { Reading } from '../engine.ts'
 import { repositoryPath } from '../repository-files.ts'
 
 /** Returns functions that read the server's own folder of repositories. */
-export function createRepositoryFolders({ kysely }: Engine, folder: string) {
+export function createRepositoryFolders({ kysely }: Reading, folder: string) {
   return {
     /**
      * Makes sure that the server can create repositories, where it has created one before.

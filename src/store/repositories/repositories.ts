@@ -16,7 +16,7 @@ import type { ReadableRepository } from '../access/readable-repositories.ts'
 import type { Administrator, AuditEvent, Person } from '../audit/audit.ts'
 import type { Change, Transact } from '../audit/change.ts'
 import { deleteMostChildren } from '../delete-children.ts'
-import type { Engine } from '../engine.ts'
+import type { Reading } from '../engine.ts'
 import { ensureOwners, type Owner } from '../owners/owners.ts'
 import { locate, OWNER_TRUST } from '../repository-files.ts'
 import { INSERTED_ROWS } from '../steps.ts'
@@ -45,7 +45,7 @@ export interface NewRepository extends Pick<Repository, 'owner' | 'name' | 'visi
 }
 
 /** Returns functions that manage repositories. */
-export function createRepositoryStore({ kysely }: Engine, folder: string) {
+export function createRepositoryStore({ kysely }: Reading, folder: string) {
   return {
     /** Absolute path of the folder of the repositories that the server creates. */
     folder,

@@ -6,7 +6,7 @@ import { checkOwnerAdmin, type RepositoryName } from '../access/administration.t
 import { lockOwner } from '../access/locked-rows.ts'
 import type { Person } from '../audit/audit.ts'
 import type { Change } from '../audit/change.ts'
-import type { Engine } from '../engine.ts'
+import type { Reading } from '../engine.ts'
 import type { Owner } from '../owners/owners.ts'
 import { INSERTED_ROWS } from '../steps.ts'
 import type { Queries } from '../tables.ts'
@@ -28,7 +28,7 @@ export interface ReservedName {
 }
 
 /** Returns functions that list and release reserved names. */
-export function createReservedNames({ kysely }: Engine) {
+export function createReservedNames({ kysely }: Reading) {
   return {
     release: releaseName,
 

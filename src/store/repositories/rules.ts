@@ -15,7 +15,7 @@ import { keepUsers, keptUser } from '../access/locked-rows.ts'
 import type { AuditEvent, Person, Pusher, RefUpdate } from '../audit/audit.ts'
 import type { Audit, Change } from '../audit/change.ts'
 import { decodeName, MAX_UPDATES, pushedRepository } from '../audit/event-rows.ts'
-import type { Engine } from '../engine.ts'
+import type { Reading } from '../engine.ts'
 import { prepare } from '../prepared.ts'
 import type { Queries } from '../tables.ts'
 import { nowInSeconds } from '../time.ts'
@@ -27,7 +27,7 @@ const FIRST_WITH_TAG_RULES = '016-runs'
  * Returns functions that manage the required checks of branches and tags. All rules whose pattern
  * matches a ref apply together, so their order does not matter.
  */
-export function createRuleStore(engine: Engine, audit: Audit) {
+export function createRuleStore(engine: Reading, audit: Audit) {
   const { kysely } = engine
   const ofRepository = prepare<{ repositoryId: number }>()((p) => rowsOf(kysely, p.repositoryId))
   const rulesOf = memoizeByObject((rows: RuleRow[]): RefRule[] =>

@@ -5,6 +5,7 @@ import { isSystemError } from '../../errors.ts'
 import { createFolder } from '../../util/durable.ts'
 import { type DialectSql, type Engine, StoreUnavailable } from '../engine.ts'
 import type { Tables } from '../tables.ts'
+import { checkOutsideTransaction } from '../transaction-context.ts'
 import { Connection } from './connection.ts'
 import { DatabaseFiles } from './database-files.ts'
 import { retryingSqliteDialect } from './dialect.ts'
@@ -83,11 +84,16 @@ export async function openSqlite(file: string): Promise<Engine> {
     remote: false,
     kysely,
     read(query, params, cache) {
+      checkOutsideTransaction()
       if (cache) return turn.read(query, params, cache)
       return retryWhileBusy(() => hot.all(query, params)).finally(() => files.checkNowAndThen())
     },
-    write: (query, params, invalidates) => turn.write(query, params, invalidates),
+    write(query, params, invalidates) {
+      checkOutsideTransaction()
+      return turn.write(query, params, invalidates)
+    },
     async probe() {
+      checkOutsideTransaction()
       // Writes the first page even if the value does not change. Invalidates no key.
       await turn.write({ name: 'probe', sql: 'pragma user_version = 1', bind: () => [] }, {}, 'probe')
     },

@@ -1,4 +1,4 @@
-import type { Engine } from '../engine.ts'
+import type { Reading } from '../engine.ts'
 import { prepare } from '../prepared.ts'
 
 /** Commits that may wait for a check. */
@@ -18,7 +18,7 @@ export interface Awaited {
 }
 
 /** Returns a function that reads which commits have no result of a context, in their order. */
-export function createAwaited({ dialect, kysely, read }: Engine) {
+export function createAwaited({ dialect, kysely, read }: Reading) {
   const awaited = prepare<AwaitedQuestion>()((p) =>
     kysely
       .selectFrom(dialect.elements(p.shas).as('commits'))

@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { COMBINED, type CombinedState, type StatusState } from '../../domain/states.ts'
-import type { Engine } from '../engine.ts'
+import type { Reading } from '../engine.ts'
 import { prepare } from '../prepared.ts'
 import type { StatusSummaries } from './status-summaries.ts'
 
@@ -37,7 +37,7 @@ export type CheckMatrix = ReturnType<typeof createCheckMatrix>
 
 /** Returns functions that compare the statuses of commits. */
 export function createCheckMatrix(
-  { dialect, kysely, read }: Engine,
+  { dialect, kysely, read }: Reading,
   { listStates }: Pick<StatusSummaries, 'listStates'>,
 ) {
   const ofCommits = (p: { repositoryId: number; shas: string }) =>

@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache'
 import type { ReportedContext } from '../../domain/verdict.ts'
 import { bytesOfTexts, MEGABYTE } from '../../util/memory.ts'
-import type { Engine } from '../engine.ts'
+import type { Reading } from '../engine.ts'
 import { MANY_ROWS, ownTurn } from '../own-turn.ts'
 import type { StatusSummaries } from './status-summaries.ts'
 
@@ -23,7 +23,7 @@ interface Digested {
  * instead of contexts that are known: to receive 30,000 of them takes 50 ms.
  */
 export function createReportedContexts(
-  { dialect, kysely, read }: Engine,
+  { dialect, kysely, read }: Reading,
   { listStates }: Pick<StatusSummaries, 'listStates'>,
 ) {
   const statement = dialect.ofCommits?.(kysely).contexts

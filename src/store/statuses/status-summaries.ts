@@ -1,7 +1,7 @@
 import type { SelectQueryBuilder } from 'kysely'
 import { schemas } from '../../../generated/schemas.ts'
 import { type StatusCounts, type StatusState, statesOf } from '../../domain/states.ts'
-import type { Engine } from '../engine.ts'
+import type { Reading } from '../engine.ts'
 import { prepare } from '../prepared.ts'
 import type { Tables } from '../tables.ts'
 import { type CommitKey, commitCacheKey, statusesOf } from './statuses.ts'
@@ -41,7 +41,7 @@ export function countsOf(statuses: SelectQueryBuilder<Tables, 'statuses', object
 export type StatusSummaries = ReturnType<typeof createStatusSummaries>
 
 /** Returns functions that summarize the statuses of commits. */
-export function createStatusSummaries(engine: Engine) {
+export function createStatusSummaries(engine: Reading) {
   const { kysely, dialect } = engine
   const count = prepare<CommitKey>()((p) => countsOf(statusesOf(kysely, p)))
   const failedContexts = prepare<CommitKey>()((p) =>

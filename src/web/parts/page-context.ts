@@ -5,16 +5,16 @@ import type { CommitLog } from '../../git/history/log.ts'
 import type { RefLists } from '../../git/history/ref-lists.ts'
 import type { Revisions } from '../../git/history/revision.ts'
 import type { CommitLookup } from '../../git/objects/commit-lookup.ts'
-import type { Store } from '../../store/store.ts'
 import type { Visibility } from '../../store/tables.ts'
 import type { SessionAuth } from '../session/session-auth.ts'
 import type { SendErrorPage } from './error-page.ts'
 import type { FindUser } from './find-user.ts'
 import type { PageQueue } from './page-queue.ts'
+import type { PageStore } from './page-store.ts'
 
 /** What pages are given by the application. */
 export interface WebOptions {
-  store: Store
+  store: PageStore
   lookup: CommitLookup
   branches: Branches
   budget: Budget
@@ -42,8 +42,7 @@ export interface WebOptions {
  * What all pages share. They change something only for who has sent a form, with what `Pages.form`
  * gives them.
  */
-export interface PageContext extends Omit<WebOptions, 'store' | 'sessionAuth'> {
-  store: Omit<Store, 'audit'>
+export interface PageContext extends Omit<WebOptions, 'sessionAuth'> {
   sessionAuth: Omit<SessionAuth, 'transact'>
   pageQueue: PageQueue
   /** Reads the commit of HEAD. */

@@ -11,6 +11,11 @@ import type { SignedIn } from '../../store/audit/audit.ts'
 import type { Transact } from '../../store/audit/change.ts'
 import type { Store } from '../../store/store.ts'
 
+interface SessionStore extends Pick<Store, 'audit'> {
+  sessions: Pick<Store['sessions'], 'create' | 'signOut' | 'use'>
+  users: Pick<Store['users'], 'setOwnPassword'>
+}
+
 export type SessionAuth = ReturnType<typeof createSessionAuth>
 
 const csrf = Tokens()
@@ -26,7 +31,7 @@ const MAX_RETURN_PATH = 2_000
  * binds forms to the browser; after sign-in its session is in the database, where signing out ends
  * it.
  */
-export function createSessionAuth({ audit, sessions, users }: Pick<Store, 'audit' | 'sessions' | 'users'>) {
+export function createSessionAuth({ audit, sessions, users }: SessionStore) {
   const isSecure = (request: FastifyRequest) => request.client.origin().startsWith('https:')
   const createCookie = (ownName: string) => {
     // With this prefix, browsers reject cookies that other subdomains or plain http set.

@@ -7,8 +7,8 @@ import type { RepositoryFiles } from '../../../git/opened-repository.ts'
 import { readHeadId } from '../../../git/refs/head.ts'
 import type { ListedRepository } from '../../../store/access/repository-listing.ts'
 import { NO_STATUSES } from '../../../store/statuses/status-summaries.ts'
-import type { Store } from '../../../store/store.ts'
 import { chunksOf } from '../../../util/lists.ts'
+import type { PageStore } from '../../parts/page-store.ts'
 import { stateOfSummary } from '../../statuses/commit-row.ts'
 
 /** What of a repository decides about its place in a list. */
@@ -39,12 +39,12 @@ const PART = 1 / 100
 export class Ranking {
   readonly #conditions = new LRUCache<number, Condition>({ max: REMEMBERED, ttl: MAX_AGE })
   readonly #headLog: CommitLog
-  readonly #store: Pick<Store, 'summaries' | 'repositories' | 'listing'>
+  readonly #store: Pick<PageStore, 'summaries' | 'repositories' | 'listing'>
   #first: readonly number[] = []
   #isLooking = false
   #nextLook = 0
 
-  constructor(heads: CommitLog, store: Pick<Store, 'summaries' | 'repositories' | 'listing'>) {
+  constructor(heads: CommitLog, store: Pick<PageStore, 'summaries' | 'repositories' | 'listing'>) {
     this.#headLog = heads
     this.#store = store
   }

@@ -1,0 +1,23 @@
+import type { Store } from '../../store/store.ts'
+
+/**
+ * The functions of the store that pages use. Those that write take the change of who has sent a
+ * form, except `findOrCreate`, which is for somebody who has just shown who it is.
+ */
+export type PageStore = Pick<Store, 'remote' | 'matrix' | 'listing'> & {
+  auditLog: Pick<Store['auditLog'], 'latest' | 'latestOf'>
+  collaborators: Pick<Store['collaborators'], 'list' | 'set'>
+  groups: Pick<Store['groups'], 'administeredBy' | 'find'>
+  members: Pick<Store['members'], 'list' | 'set'>
+  repositories: Pick<
+    Store['repositories'],
+    'createAll' | 'delete' | 'folder' | 'get' | 'list' | 'rename' | 'setDefaultBranch' | 'setVisibility'
+  >
+  reservedNames: Pick<Store['reservedNames'], 'list' | 'release'>
+  rules: Pick<Store['rules'], 'load' | 'remove' | 'set'>
+  sessions: Pick<Store['sessions'], 'endOthers' | 'endOwn' | 'list'>
+  statuses: Pick<Store['statuses'], 'hasAny' | 'listWithReporters'>
+  summaries: Pick<Store['summaries'], 'countByState' | 'findState' | 'list' | 'listStates'>
+  tokens: Pick<Store['tokens'], 'createOwn' | 'list' | 'revoke'>
+  users: Pick<Store['users'], 'any' | 'find' | 'findOrCreate' | 'get'>
+}
