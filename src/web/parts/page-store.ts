@@ -16,7 +16,7 @@ export type PageStore = Pick<Store, 'remote' | 'matrix' | 'listing'> & {
   reservedNames: Pick<Store['reservedNames'], 'list' | 'release'>
   rules: Pick<Store['rules'], 'load' | 'remove' | 'set'>
   sessions: Pick<Store['sessions'], 'endOthers' | 'endOwn' | 'list'>
-  statuses: Pick<Store['statuses'], 'hasAny' | 'listWithReporters'>
+  statuses: Pick<Store['statuses'], 'hasAny' | 'listWithReporters' | 'requestRun'>
   summaries: Pick<Store['summaries'], 'countByState' | 'findState' | 'list' | 'listStates'>
   tokens: Pick<Store['tokens'], 'createOwn' | 'list' | 'revoke'>
   users: Pick<Store['users'], 'any' | 'find' | 'findOrCreate' | 'get'>
