@@ -3,7 +3,7 @@ import { BRANCHES } from '../../domain/ref-names.ts'
 import { chunksOf } from '../../util/lists.ts'
 import type { RefUpdate } from '../audit/audit.ts'
 import type { Change } from '../audit/change.ts'
-import type { Engine } from '../engine.ts'
+import type { Reading } from '../engine.ts'
 import { prepare } from '../prepared.ts'
 import type { Queries } from '../tables.ts'
 
@@ -27,7 +27,7 @@ interface PushRow {
  * A push is older than another one if its id is: a push that builds on another one begins after that
  * has moved the branch. So the order does not depend on when each end was recorded.
  */
-export function createBranchMoves(engine: Engine) {
+export function createBranchMoves(engine: Reading) {
   const { kysely } = engine
   const pushesOf = (count: number) =>
     prepare<{ repositoryId: number; ref: string; named: string }>()((p) => {

@@ -9,6 +9,7 @@ export type PageStore = Pick<Store, 'remote' | 'matrix' | 'listing'> & {
   collaborators: Pick<Store['collaborators'], 'list' | 'set'>
   groups: Pick<Store['groups'], 'administeredBy' | 'find'>
   members: Pick<Store['members'], 'list' | 'set'>
+  pushes: Pick<Store['pushes'], 'listUnchecked'>
   repositories: Pick<
     Store['repositories'],
     'createAll' | 'delete' | 'folder' | 'get' | 'list' | 'rename' | 'setDefaultBranch' | 'setVisibility'
