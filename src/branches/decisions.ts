@@ -44,6 +44,8 @@ interface Demands {
   /** Without duplicates. */
   patterns: readonly string[]
   unless: string | undefined
+  /** Whether they were asked for before. Decisions by those that come once are not kept. */
+  recur: boolean
 }
 
 /** Commits that are read at once while it is not known how large they are. */
@@ -82,8 +84,10 @@ export function createDecisions(store: Pick<Store, 'rules' | 'reportedContexts' 
     const patterns = isExact ? [...new Set([...require, ...ruled])] : []
     // No name contains it.
     const key = [unless ?? '', ...patterns].join('\0')
-    const equal = demands.get(key) ?? { patterns, unless }
-    demands.set(key, equal)
+    const earlier = demands.get(key)
+    if (earlier) earlier.recur = true
+    const equal = earlier ?? { patterns, unless, recur: false }
+    if (!earlier) demands.set(key, equal)
     return equal
   }
 
@@ -116,7 +120,7 @@ export function createDecisions(store: Pick<Store, 'rules' | 'reportedContexts' 
     const hasFailed = ({ context, state }: ReportedContext) =>
       context === unless && COMBINED[state] === 'failure'
     const decision = { ...summaryOf(reported), verdict, isPassedOver: reported.some(hasFailed) }
-    known.set(key, decision)
+    if (demands.recur) known.set(key, decision)
     return decision
   }
 
@@ -189,8 +193,8 @@ export function createDecisions(store: Pick<Store, 'rules' | 'reportedContexts' 
 }
 
 /**
- * Decisions by the contexts and the demands from which they follow. The least recently used ones are
- * dropped: anybody may ask with other demands each time.
+ * Decisions by the contexts and the demands from which they follow. Anybody may ask with other demands
+ * each time, so those that come once leave none, and the least recently used ones are dropped.
  */
 const known = new LRUCache<string, Decision>({ max: Math.floor(DECISIONS_BYTES / DECISION_BYTES) })
 let lastNumber = 0
