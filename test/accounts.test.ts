@@ -202,6 +202,7 @@ for (const database of databases) {
         ['administrator alice', null, 'password.set', 'alice', { sessions: 1, tokens: 1 }],
         ['administrator null', null, 'repository.visibility', 'alice/rocket', { visibility: 'public' }],
         ['administrator bob', null, 'repository.transferred', 'bob/rocket', { from: 'alice/rocket' }],
+        ['administrator alice', null, 'token.revoked', /./, { id: /^[0-9a-f]{16}$/ }],
         [
           'administrator alice',
           null,
@@ -212,7 +213,7 @@ for (const database of databases) {
         ['administrator null', null, 'repository.deleted', 'bob/rocket', {}],
       ],
     )
-    t.equal(events.length, 28)
+    t.equal(events.length, 29)
 
     const everything = JSON.stringify([events, a.log, b.log])
     const [cookie = ''] = laptop.cookies.values()

@@ -44,7 +44,7 @@ export async function metricsPage(app: FastifyInstance, options: MetricsPageOpti
       }
       await budget.check(address)
       if (credential.kind === 'bad') {
-        if (credential.counts) await budget.count(address)
+        if (credential.counts) await budget.count(address, { at: 'metrics' })
         throw new ServiceError(credential.code, WRONG)
       }
       const right = await budget.attempt(

@@ -1,4 +1,5 @@
 import { setTimeout } from 'node:timers/promises'
+import { Unavailable } from '../errors.ts'
 
 /** How long a write is retried, and how often, in milliseconds. */
 const WAIT = 20_000
@@ -7,7 +8,7 @@ const RETRY = 500
 /**
  * Retries a write that must not be lost while the database is unavailable.
  *
- * @throws the last error
+ * @throws the last error; at once any other than that of an unavailable database, which comes again
  */
 export async function persist<T>(write: () => Promise<T>): Promise<T> {
   const since = performance.now()
@@ -15,7 +16,7 @@ export async function persist<T>(write: () => Promise<T>): Promise<T> {
     try {
       return await write()
     } catch (error) {
-      if (performance.now() - since > WAIT) throw error
+      if (!(error instanceof Unavailable) || performance.now() - since > WAIT) throw error
       await setTimeout(RETRY)
     }
   }

@@ -7,6 +7,7 @@ import { ADMINISTRATOR, type AuditEvent, BACKUP } from '../../src/store/audit/au
 import { openStore } from '../../src/store/store.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import { createPostgresDatabase, execute, temporaryFolder } from '../helpers/databases.ts'
+import { listEvents } from '../helpers/events.ts'
 import { recordLog } from '../helpers/log.ts'
 import { startServer } from '../helpers/server.ts'
 
@@ -147,6 +148,13 @@ t.test('the start warns of a short token, and of no other', async (t) => {
     t.equal(lines.filter((line) => /METRICS_TOKEN has fewer than 32 characters/.test(line)).length, warnings)
     t.notMatch(lines.join(''), metricsToken)
   }
+})
+
+t.test('a malformed credential is counted as one of this page', async (t) => {
+  const server = await startServer(t, { metricsToken: TOKEN, budget: { limit: 1, window: 60 } })
+  const headers = { authorization: 'Basic eDp5' }
+  t.equal((await server.call('GET', '/metrics', { headers })).status, 401)
+  t.match(await listEvents(server.store, {}), [{ action: 'address.blocked', details: { after: 'metrics' } }])
 })
 
 t.test('accepts any case of the scheme, and only GET', async (t) => {

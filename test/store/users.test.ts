@@ -1,6 +1,8 @@
 import { test } from 'tap'
 import { asAdministrator } from '../helpers/changes.ts'
 import { databases, openTestStore, sqlite } from '../helpers/databases.ts'
+import { listEvents } from '../helpers/events.ts'
+import { addToken } from '../helpers/records.ts'
 import { BROWSER, insertSession } from '../helpers/sessions.ts'
 
 for (const database of databases) {
@@ -17,6 +19,17 @@ for (const database of databases) {
         name: 'AlreadyExists',
         message: 'there is already a user "aLICE-b.c_1"',
       })
+    })
+
+    t.test('a deleted user leaves an event of each token', async (t) => {
+      const { store } = await openTestStore(t, database)
+      const { id } = await asAdministrator(store).users.create('alice')
+      const tokens = [await addToken(store, id), await addToken(store, id)].map((token) => token.id)
+      await asAdministrator(store).users.delete('alice')
+      const events = await listEvents(store)
+      const revoked = events.filter(({ action }) => action === 'token.revoked')
+      t.same(revoked.map(({ details }) => details.id).sort(), tokens.sort())
+      t.match(events.at(-1), { action: 'user.deleted', details: { tokens: 2 } })
     })
 
     t.test('one of several concurrent creations of a name succeeds', async (t) => {

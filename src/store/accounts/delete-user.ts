@@ -9,7 +9,7 @@ import { findOwner, type Owner, ownsRepositories } from '../owners/owners.ts'
 import { checkMove, moveRepositories } from '../repositories/moves.ts'
 import { INSERTED_ROWS } from '../steps.ts'
 import type { Queries } from '../tables.ts'
-import { revokeTokens } from './tokens.ts'
+import { revokeSome, revokeTokens } from './tokens.ts'
 import { countTokens, deleteSessions, findUser, getUser, lockUser, type User } from './user-rows.ts'
 
 /** Who is deleted, and who gets the repositories. */
@@ -123,7 +123,9 @@ async function remove(
   ended: { tokens: number; sessions: number },
 ): Promise<void> {
   const { db } = change
-  const tokens = ended.tokens + (await countTokens(db, user.id))
+  let { tokens } = ended
+  for (let count = INSERTED_ROWS; count === INSERTED_ROWS; tokens += count)
+    count = await revokeSome(change, user)
   const sessions = ended.sessions + (await deleteSessions(change, user.id))
   await db.deleteFrom('users').where('id', '=', user.id).execute()
   if (owner)

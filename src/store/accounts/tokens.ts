@@ -263,25 +263,23 @@ async function lockToken(
  */
 export async function revokeTokens(transact: Transact<Administrator>, userId: number): Promise<number> {
   for (let revoked = 0; ; ) {
-    const count = await transact(async (change) => {
-      const user = await keepUser(change, userId)
-      const step = change.db
-        .selectFrom('tokens')
-        .select('id')
-        .where('user_id', '=', userId)
-        .limit(INSERTED_ROWS)
-      const tokens = await change.db
-        .deleteFrom('tokens')
-        .where('id', 'in', step)
-        .returning(['id', 'name'])
-        .execute()
-      const event = { action: 'token.revoked', subject: user } as const
-      await change.record(...tokens.map(({ id, name }) => ({ ...event, token: name, details: { id } })))
-      return tokens.length
-    })
+    const count = await transact(async (change) => revokeSome(change, await keepUser(change, userId)))
     revoked += count
     if (count < INSERTED_ROWS) return revoked
   }
+}
+
+/** Deletes tokens of a user, as `revokeToken`: at most `INSERTED_ROWS`. @returns how many */
+export async function revokeSome(change: Change, user: NamedUser): Promise<number> {
+  const step = change.db.selectFrom('tokens').select('id').where('user_id', '=', user.id).limit(INSERTED_ROWS)
+  const tokens = await change.db
+    .deleteFrom('tokens')
+    .where('id', 'in', step)
+    .returning(['id', 'name'])
+    .execute()
+  const event = { action: 'token.revoked', subject: user } as const
+  await change.record(...tokens.map(({ id, name }) => ({ ...event, token: name, details: { id } })))
+  return tokens.length
 }
 
 function newTokenId(): string {
