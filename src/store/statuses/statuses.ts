@@ -57,10 +57,7 @@ export interface CommitKey {
   sha: string
 }
 
-/**
- * Names a commit's statuses where they are cached, and the lock under which contexts are added to
- * it.
- */
+/** Names a commit's statuses where they are cached. */
 export function commitCacheKey({ repositoryId, sha }: CommitKey): string {
   return `statuses ${repositoryId} ${sha}`
 }
