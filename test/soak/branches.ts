@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { setTimeout } from 'node:timers/promises'
 import tap, { type Test } from 'tap'
+import { compareMoves } from '../branches/moved-branches.ts'
 import { compareHistories } from '../branches/random-histories.ts'
 import { basic } from '../git-http/client.ts'
 import { EMPTY_PACK, packet } from '../git-http/raw.ts'
@@ -130,12 +131,13 @@ if (part !== 'walks')
   tap.test('histories', async (t) => {
     for (const database of databases) {
       await t.test(database.name, (t) => compareHistories(t, database, HISTORIES))
+      await t.test(`${database.name}, moved`, (t) => compareMoves(t, database, HISTORIES))
       t.comment(`${database.name} is done`)
     }
     if (t.counts.fail > 0) return
     recordEvidence(
       'branches',
-      'the last commit that passed was compared with the gate and with each verdict, in random histories with merges',
+      'the last commit that passed was compared with the gate and with each verdict, in random histories with merges, and with what a branch was really at',
       `${HISTORIES} histories on SQLite and ${HISTORIES} on PostgreSQL: all agree`,
     )
   })

@@ -14,7 +14,7 @@ import { promisify } from 'node:util'
 import t from 'tap'
 import { parse } from 'yaml'
 import { asAdministrator } from '../../../test/helpers/changes.ts'
-import { git } from '../../../test/helpers/git.ts'
+import { git, importCommits } from '../../../test/helpers/git.ts'
 import { minimalEnvironment } from '../../../test/helpers/process.ts'
 import { startService } from '../../typescript/test/helpers/service.ts'
 import { checkout, environment, read, recipes } from './systems.ts'
@@ -320,6 +320,23 @@ t.test('the last commit that passed is deployed, and red branches are named', as
   await report('success')
   t.equal(await deploy(), `deployed ${commit.sha}\n`)
   t.equal(await runRecipe('red-branches', branch), '')
+
+  const [older = '', newer = ''] = importCommits(service.path, 2)
+  git(service.path, 'update-ref', `refs/heads/${branch}`, newer)
+  for (const sha of [older, newer])
+    await server.report('acme/rocket', sha, { context: 'all', state: 'success' }, token)
+  const log = join(cwd, 'deployed')
+  const fail = () => runRecipe('deploy-last-passed', branch, 'sh', '-c', `echo "$1" >>${log}; exit 9`, 'sh')
+  t.equal(await fail(), 9, 'the code of the command')
+  t.equal(readFileSync(log, 'utf8'), `${newer}\n${older}\n`, 'one commit before, once')
+  t.equal(await deploy(), `deployed ${older}\n`, 'the commit before is not marked, the first one is')
+  const { json } = await server.read('acme/rocket', newer)
+  t.match(json, {
+    statuses: [
+      { context: 'all', state: 'success' },
+      { context: 'deploy', state: 'failure' },
+    ],
+  })
 })
 
 t.test('a release publishes only what the push of its tag accepted', async (t) => {

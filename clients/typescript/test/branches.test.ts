@@ -52,7 +52,11 @@ t.test('the client and the commands ask what passed', async (t) => {
     code: 2,
     stderr: 'all patterns',
   })
-  t.match(await run('last-passed', '--branch', 'main', '--after', 'x'), { code: 2, stderr: 'full commit id' })
+  t.match(await run('last-passed', '--branch', 'main', '--after', 'x'), { code: 2, stderr: 'is not a' })
+  t.match(await run('last-passed', '--branch', 'main', '--require', 'ci', '--unless', 'deploy/*'), {
+    code: 2,
+    stderr: 'name one context exactly',
+  })
   await require('main', 'ci')
   await report(first, 'success')
   await report(third, 'failure')
@@ -61,7 +65,20 @@ t.test('the client and the commands ask what passed', async (t) => {
   t.match(answer, { status: 200, body: { commit: { sha: first }, looked_at: 1 } })
   const json = await run('last-passed', '--branch', 'main', '--after', second, '--json')
   t.same(JSON.parse(json.stdout), answer.body)
+  const home = process.cwd()
+  git(path, 'update-ref', 'refs/heads/older', second)
+  process.chdir(path)
+  for (const name of [second.slice(0, 7), 'older', 'HEAD~1']) {
+    const after = await run('last-passed', '--branch', 'main', '--after', name, '--json')
+    t.match(JSON.parse(after.stdout), { commit: { sha: first }, looked_at: 1 }, name)
+  }
+  process.chdir(home)
+  git(path, 'update-ref', '-d', 'refs/heads/older')
   await report(second, 'success')
+  await server.report('acme/rocket', second, { context: 'deploy/prod', state: 'failure' }, token)
+  const unless = await run('last-passed', '--branch', 'main', '--unless', 'deploy/prod')
+  t.match(unless, { code: 0, stdout: `${first}\n` })
+  await server.report('acme/rocket', second, { context: 'deploy/prod', state: 'success' }, token)
   t.match(await run('last-passed', '--branch', 'refs/heads/main'), { code: 0, stdout: `${second}\n` })
 
   const names = Array.from({ length: 65 }, (_, index) => `topic/${100 + index}`)

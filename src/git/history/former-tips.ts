@@ -15,6 +15,8 @@ import type { FirstParentList, FirstParents, Wanted } from './first-parents.ts'
  *   └ stretch: as long as they ──┘        │                 │
  *     contain the next tip, which is the newest one that the commit contains
  *
+ * Where the branch was at a tip more than once, what follows is what was before the first time.
+ *
  * So a stretch has the commits that a push added one after the other. A merge in which the branch is
  * not the first parent leads to the branch nevertheless, and not into what was merged.
  */
@@ -202,7 +204,8 @@ export class FormerTips {
     // A tip that is none of the first parents has no depth.
     let [tip, depth]: [string, number | undefined] = [root, 0]
 
-    for (let index = from + 1; index < tips.length; index++) {
+    // A forced push back to a tip brings back what was before it.
+    for (let index = tips.lastIndexOf(root) + 1; index < tips.length; index++) {
       const next = tips[index] ?? ''
       const nextDepth = depths.get(next)
       let stretch: readonly string[] | null
@@ -224,6 +227,7 @@ export class FormerTips {
           rest: { root: cut, after: cut },
           goesOn: false,
         }
+      index = tips.lastIndexOf(next)
       found.push({ offset: ids.length, index })
       ;[tip, depth] = [next, nextDepth]
     }

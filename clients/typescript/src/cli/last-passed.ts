@@ -1,7 +1,6 @@
 import { checkRequired, parse, wordsOf } from './arguments.ts'
 import { exitCodeOf, exitCodes } from './exit-codes.ts'
-import { isFullId } from './job.ts'
-import { findRepository, targetOptions } from './target.ts'
+import { commitNamed, findRepository, targetOptions } from './target.ts'
 import { noticeSlow, plain, print, printJson, say } from './terminal.ts'
 import { UsageError } from './usage-error.ts'
 
@@ -9,6 +8,7 @@ const { repo, url } = targetOptions
 export const lastPassedOptions = {
   branch: { type: 'string' },
   require: { type: 'string', multiple: true },
+  unless: { type: 'string' },
   after: { type: 'string' },
   json: { type: 'boolean' },
   repo,
@@ -21,16 +21,18 @@ export async function lastPassed(args: string[], env: NodeJS.ProcessEnv): Promis
   const { values, tokens } = parse(config)
   const [require, others] = wordsOf('require', tokens)
   if (others.length > 0) throw new UsageError(`unexpected argument "${others[0]}"`)
-  const { branch, after, json } = values
+  const { branch, unless, json } = values
   if (!branch) throw new UsageError('missing branch: give --branch NAME')
   checkRequired(require)
-  if (after !== undefined && !isFullId(after))
-    throw new UsageError(`--after: "${after}" is not a full commit id`)
+  if (unless?.includes('*'))
+    throw new UsageError(`--unless: "${unless}" contains "*"; name one context exactly`)
+  const after = values.after === undefined ? undefined : commitNamed(values.after)
   const { client, job: _, ...repository } = await findRepository(values, env)
 
   const input = {
     ...repository,
     branch,
+    ...(unless !== undefined && { unless }),
     ...(after !== undefined && { after }),
     ...(require.length > 0 && { require }),
   }

@@ -51,7 +51,7 @@ export async function findTarget(
 ): Promise<Target> {
   const isComplete = values.sha && values['target-url'] !== undefined
   const { job, ...repository } = await findRepository(values, env, { needsJob: !isComplete, fetch })
-  const sha = values.sha === undefined ? job.sha : resolve(values.sha)
+  const sha = values.sha === undefined ? job.sha : commitNamed(values.sha)
   if (!sha) {
     throw new UsageError(
       job.foreignEvent === undefined
@@ -127,8 +127,12 @@ export async function findReportTarget(
   return target
 }
 
-/** Returns the full id of a commit given by any name that git accepts. */
-function resolve(name: string): string {
+/**
+ * Returns the full id of a commit given by any name that git accepts.
+ *
+ * @throws UsageError if it is none in this checkout
+ */
+export function commitNamed(name: string): string {
   if (isFullId(name)) return name
   const sha = resolveCommit(process.cwd(), name)
   if (sha !== undefined) return sha

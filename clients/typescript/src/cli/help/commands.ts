@@ -148,7 +148,8 @@ export const commandHelp = {
     options: {
       branch: ['NAME', 'required: branch whose commits to look at'],
       require: ['PATTERN…', 'contexts that are required beside those of the rules of the branch'],
-      after: ['COMMIT', 'go on after this full commit id'],
+      unless: ['CONTEXT', 'pass over commits on which this context failed, such as a deployment'],
+      after: ['COMMIT', 'begin after this commit, by any name that git accepts'],
       json,
       repo: target.repo,
       url: target.url,
