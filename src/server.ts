@@ -6,6 +6,7 @@ import { ConfigError } from './config-values.ts'
 import { describeFailure, hasCode, insteadOf, isExpected, Unavailable } from './errors.ts'
 import { checkGit, GitTooOld } from './git/git-version.ts'
 import { removeLeftovers } from './git/leftovers.ts'
+import { removeDeletedRepositories } from './git/manage.ts'
 import { CommitLookup } from './git/objects/commit-lookup.ts'
 import { explainOwnerProblem, findOwnerProblem } from './git/repository-owner.ts'
 import { openSpool } from './git-http/spool.ts'
@@ -42,6 +43,9 @@ Administer it with: ${adminCommand} --help
 const LEFTOVERS_ENDING = 60_000
 /** Milliseconds between two searches for what killed pushes and commands have left. */
 const LEFTOVERS_INTERVAL = 3_600_000
+
+/** Milliseconds between two searches for what is left of deleted repositories. */
+const DELETED_INTERVAL = 60_000
 
 // Files that the server and git create are for this account alone.
 process.umask(0o077)
@@ -101,6 +105,15 @@ async function serve(): Promise<void> {
   }
   void cleanUp()
   setInterval(cleanUp, LEFTOVERS_INTERVAL).unref()
+  const removeDeleted = async () => {
+    try {
+      await removeDeletedRepositories(store)
+    } catch (error) {
+      logger.error({ err: error }, 'cannot remove what is left of deleted repositories; trying again')
+    }
+    setTimeout(removeDeleted, DELETED_INTERVAL).unref()
+  }
+  void removeDeleted()
 
   const force = new AbortController()
   let stopping: Promise<void> | undefined

@@ -61,16 +61,26 @@ export async function createRepositories(
 /**
  * Deletes a repository with its statuses, and with its files unless it was imported.
  *
- * @throws as `RepositoryStore.delete`
+ * @throws as `RepositoryStore.delete`; nothing once it is deleted: what could not be removed then is
+ * removed by the server, see `removeDeletedRepositories`
  */
 export async function deleteRepository(
   transact: Transact<Person>,
-  { repositories }: { repositories: Pick<Store['repositories'], 'delete'> },
+  { repositories }: { repositories: Pick<Store['repositories'], 'delete' | 'removeDeleted'> },
   repository: RepositoryName,
 ): Promise<void> {
-  const { managed, path } = await repositories.delete(transact, repository)
-  if (managed) await rm(path, { recursive: true, force: true })
+  const { id } = await transact((change) => repositories.delete(change, repository))
+  await repositories.removeDeleted(id, removeFiles).catch(() => {})
 }
+
+/** Removes what is left of all deleted repositories. @throws StoreUnavailable; the system's error */
+export async function removeDeletedRepositories({
+  repositories,
+}: Pick<Store, 'repositories'>): Promise<void> {
+  for (const id of await repositories.listDeleted()) await repositories.removeDeleted(id, removeFiles)
+}
+
+const removeFiles = (path: string) => rm(path, { recursive: true, force: true })
 
 /**
  * Sets whether HEAD leaves a branch that a push deletes, as a mirror needs it whose default branch is

@@ -4,6 +4,7 @@ import { schemas } from '../../generated/schemas.ts'
 import { NotARepository, RepositoryUnavailable } from '../git/errors.ts'
 import { statIfExists } from '../git/file-state.ts'
 import { checkComplete, findDamage } from '../git/integrity.ts'
+import { removeDeletedRepositories } from '../git/manage.ts'
 import type { CommitLookup } from '../git/objects/commit-lookup.ts'
 import { openRepository } from '../git/opened-repository.ts'
 import { inspectRepository } from '../git/repository.ts'
@@ -56,7 +57,7 @@ export interface CheckResult {
 
 /**
  * Checks the database, the files and objects of each repository, and whether there are folders that
- * belong to no repository.
+ * belong to no repository. Removes what is left of deleted repositories.
  *
  * Never removes statuses of a repository whose files cannot be opened, because its disk may just
  * not be mounted, or that lacks anything that its refs lead to, because commits may be lost with
@@ -72,6 +73,7 @@ export async function checkAll(
   // A repository or a status may seem to be missing because of the damage.
   if (damage.length > 0) return { findings: damage, trusted: [], pruned: [], damaged: true }
 
+  await removeDeletedRepositories(store)
   const result: CheckResult = { findings: [], trusted: [], pruned: [], damaged: false }
   if (full) result.findings.push(...(await unknownStates(store)))
 

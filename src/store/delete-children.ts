@@ -1,5 +1,6 @@
 import { setTimeout } from 'node:timers/promises'
 import { sql } from 'kysely'
+import type { Administrator, Server } from './audit/audit.ts'
 import type { Transact } from './audit/change.ts'
 import { DELETE_STEP } from './steps.ts'
 
@@ -7,7 +8,6 @@ import { DELETE_STEP } from './steps.ts'
 type Children =
   | { table: 'statuses'; parent: 'repository_id'; order: 'sha' }
   | { table: 'branch_moves'; parent: 'repository_id'; order: 'ref' }
-  | { table: 'collaborators'; parent: 'repository_id'; order: 'user_id' }
   | { table: 'collaborators'; parent: 'user_id'; order: 'repository_id' }
   | { table: 'sessions'; parent: 'user_id'; order: 'hash' }
 
@@ -18,8 +18,8 @@ type Children =
  *
  * @returns how many
  */
-export async function deleteMostChildren(
-  transact: Transact,
+export async function deleteMostChildren<By extends Administrator | Server>(
+  transact: Transact<By>,
   children: Children,
   id: number,
 ): Promise<number> {

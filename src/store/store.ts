@@ -197,7 +197,7 @@ export function createStore(
     users: createUserStore(engine, audit),
     groups: createGroupStore(engine),
     members: createMemberStore(engine),
-    repositories: createRepositoryStore(engine, repositories),
+    repositories: createRepositoryStore(engine, repositories, audit),
     reservedNames: createReservedNames(engine),
     repositoryFolders: createRepositoryFolders(engine, repositories),
     collaborators: createCollaboratorStore(engine),

@@ -65,7 +65,8 @@ export interface Tables {
   repositories: {
     /** Never used again once deleted. */
     id: Generated<number>
-    owner_id: number
+    /** null once it is deleted: see `deleted-repositories.ts`. */
+    owner_id: number | null
     /** The name of the owner, by which the repository is found, like `owner_key`. */
     owner: string
     owner_key: string

@@ -20,7 +20,6 @@ type Changes = { [Part in keyof Store]: Writing<Store[Part]> }
 /** Those that are several changes. */
 const IN_STEPS = [
   'users.delete',
-  'repositories.delete',
   'members.setAll',
   'collaborators.setAll',
   'tokens.revokeAll',

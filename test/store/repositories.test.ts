@@ -146,7 +146,8 @@ for (const database of databases) {
         })
       }
       t.same(await store.repositoryFolders.orphaned(), [join(folder, '77.git'), join(folder, 'new-0123.git')])
-      await asAdministrator(store).repositories.delete({ owner: 'acme', name: 'one' })
+      const { id } = await asAdministrator(store).repositories.delete({ owner: 'acme', name: 'one' })
+      await store.repositories.removeDeleted(id, async () => {})
       t.same((await store.repositoryFolders.orphaned())[0], path)
     })
 

@@ -399,8 +399,10 @@ for (const database of databases) {
     const reports = Array.from({ length: 40 }, (_, index) => report(`meanwhile ${index}`))
     await asAdministrator(store).repositories.delete({ owner: 'acme', name: 'repo' })
     for (const row of await Promise.all(reports)) t.ok(row === undefined || row.sha === SHA)
-    t.equal(await report('after'), undefined)
+    for (const context of ['before', 'after']) t.equal(await report(context), undefined)
+    await store.repositories.removeDeleted(id, async () => {})
     t.same(await store.statuses.list(id, SHA), [])
+    t.equal(await report('after'), undefined)
   })
 
   test('reads at once what another process stored', async (t) => {

@@ -9,6 +9,7 @@ import { createBareRepository } from '../../git/repository.ts'
 import { fetchObjects, hasRefs, idsOf, writeRefs } from '../../git/transfer.ts'
 import { ADMINISTRATOR, BACKUP } from '../../store/audit/audit.ts'
 import { recordEvents } from '../../store/audit/event-rows.ts'
+import { DELETED } from '../../store/deleted-repositories.ts'
 import type { Engine } from '../../store/engine.ts'
 import { appliedMigrations, completeOlderRows } from '../../store/migrations.ts'
 import { settleAsUnknown } from '../../store/repositories/pushes.ts'
@@ -266,6 +267,8 @@ export async function restoreBackup(
     for (const { name, numbered } of durableTables) {
       if (numbered) await engine.setLastId(db, name, end.last_ids[name] ?? 0)
     }
+    // Of a backup by the version before, which does not leave them out.
+    await db.deleteFrom('repositories').where('owner_key', '=', DELETED).execute()
     for (const statement of completeOlderRows) await sql.raw(statement).execute(db)
     const frame = { created_at, ...end }
     await finish(db, frame)

@@ -3,7 +3,8 @@ import { createWriteStream } from 'node:fs'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { createGzip } from 'node:zlib'
-import { sql, type Transaction } from 'kysely'
+import { type RawBuilder, sql, type Transaction } from 'kysely'
+import { deletedIds } from '../../store/deleted-repositories.ts'
 import type { Engine } from '../../store/engine.ts'
 import { appliedMigrations } from '../../store/migrations.ts'
 import type { Tables } from '../../store/tables.ts'
@@ -54,10 +55,12 @@ async function* dumpLines(engine: Engine, db: Transaction<Tables>, onRows: OnRow
     migrations: [...(await appliedMigrations(db))],
   })
   const end: BackupEnd = { counts: {}, last_ids: {}, sha256: '' }
+  const deleted = await deletedIds(db)
   for (const table of durableTables) {
-    const total = await countRows(db, table)
+    const isIncluded = withoutRepositories(table, deleted)
+    const total = await countRows(db, table, isIncluded)
     let done = 0
-    for await (const rows of readBatches(db, table)) {
+    for await (const rows of readBatches(db, table, isIncluded)) {
       const columns = Object.keys(rows[0] ?? {})
       const values = rows.map((row) => columns.map((name) => row[name] ?? null))
       yield line({ table: table.name, columns, rows: values })
@@ -70,15 +73,24 @@ async function* dumpLines(engine: Engine, db: Transaction<Tables>, onRows: OnRow
   yield `${JSON.stringify({ ...end, sha256: hash.digest('hex') })}\n`
 }
 
-/** Yields all rows of a table in batches, in key order. */
+/** Returns the condition that a row does not go with deleted repositories. */
+function withoutRepositories({ name }: DurableTable, deleted: readonly number[]): RawBuilder<boolean> {
+  const isOfRepository = name === 'statuses' || name === 'branch_moves'
+  const column = name === 'repositories' ? 'id' : isOfRepository ? 'repository_id' : undefined
+  if (column === undefined || deleted.length === 0) return sql`true`
+  return sql`${sql.ref(column)} not in (${sql.join(deleted)})`
+}
+
+/** Yields the rows of a table that a backup includes, in batches, in key order. */
 async function* readBatches(
   db: Transaction<Tables>,
   { name, key }: DurableTable,
+  isIncluded: RawBuilder<boolean>,
 ): AsyncGenerator<BackupRow[]> {
   const columns = sql.join(key.map((column) => sql.ref(column)))
   for (let after = sql`true`; ; ) {
     const { rows }: { rows: BackupRow[] } = await sql<BackupRow>`select * from ${sql.table(name)}
-      where ${after} order by ${columns} limit ${BATCH}`.execute(db)
+      where ${after} and ${isIncluded} order by ${columns} limit ${BATCH}`.execute(db)
     const last = rows.at(-1)
     if (!last) return
     yield rows
@@ -86,7 +98,12 @@ async function* readBatches(
   }
 }
 
-async function countRows(db: Transaction<Tables>, { name }: DurableTable): Promise<number> {
-  const { rows } = await sql<{ rows: number }>`select count(*) as rows from ${sql.table(name)}`.execute(db)
+async function countRows(
+  db: Transaction<Tables>,
+  { name }: DurableTable,
+  isIncluded: RawBuilder<boolean>,
+): Promise<number> {
+  const { rows } = await sql<{ rows: number }>`select count(*) as rows from ${sql.table(name)}
+    where ${isIncluded}`.execute(db)
   return rows[0]?.rows ?? 0
 }

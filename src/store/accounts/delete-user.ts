@@ -7,8 +7,9 @@ import type { Change, Transact } from '../audit/change.ts'
 import { deleteMostChildren } from '../delete-children.ts'
 import { findOwner, type Owner, ownsRepositories } from '../owners/owners.ts'
 import { checkMove, moveRepositories } from '../repositories/moves.ts'
-import { INSERTED_ROWS } from '../steps.ts'
+import { DELETE_STEP, INSERTED_ROWS } from '../steps.ts'
 import type { Queries } from '../tables.ts'
+import { nowInSeconds } from '../time.ts'
 import { revokeSome, revokeTokens } from './tokens.ts'
 import { countTokens, deleteSessions, findUser, getUser, lockUser, type User } from './user-rows.ts'
 
@@ -20,13 +21,25 @@ interface Deletion {
   newOwner: Owner | undefined
 }
 
+/** How many rows of a user were deleted. */
+interface Ended {
+  tokens: number
+  sessions: number
+}
+
 /**
  * Deletes a user with all tokens, sessions and permissions. Statuses stay. A name of which
  * repository names are reserved stays taken: it becomes a group's.
  *
- * One transaction transfers the repositories and deletes the user. Of very many repositories,
- * grants, tokens or sessions, most are moved or deleted before it, in steps between which others can
- * write. If that is interrupted, the next call continues.
+ * One change transfers the repositories and deletes the user. Of very many repositories, grants,
+ * tokens or sessions, there are several, between which others can write:
+ *
+ * ```
+ *   present ── first repositories ──▶ locked ── other repositories ── rows, in steps ──▶ deleted
+ * ```
+ *
+ * What may be refused comes before any row of the user is removed. If it is interrupted, the user
+ * stays locked, and the next call continues.
  *
  * @param transferTo the user or group who gets the repositories
  * @returns how many repositories were transferred, and the access that changes by all of it, as it
@@ -46,31 +59,52 @@ export async function deleteUser(
     (name) => findOwner(db, name),
     transferTo,
   )
-  if (owner && newOwner) await checkMove(db, owner, newOwner)
   const changes = await listChangesOfDeletion(db, user, owner, newOwner)
-  const grants = { table: 'collaborators', parent: 'user_id', order: 'repository_id' } as const
-  await deleteMostChildren(transact, grants, user.id)
-  const hasManyTokens = (await countTokens(db, user.id)) > INSERTED_ROWS
-  const ended = {
-    tokens: hasManyTokens ? await revokeTokens(transact, user.id) : 0,
-    sessions: await deleteMostChildren(
-      transact,
-      { table: 'sessions', parent: 'user_id', order: 'hash' },
-      user.id,
-    ),
+  let moved = 0
+
+  /** Transfers all repositories, and then deletes the user if so many rows were deleted before. */
+  const transferAll = async (ended: Ended | null) => {
+    for (let isLast = false; !isLast; ) {
+      const step = await transact(async (change) => {
+        const deletion = await lockDeletion(change, name, transferTo)
+        const moves = await transfer(change, deletion)
+        const isLast = !deletion.owner || !(await ownsRepositories(change.db, deletion.owner.id))
+        if (isLast && ended) await remove(change, deletion, ended)
+        else await lockOut(change, deletion.user)
+        return { moves, isLast }
+      })
+      moved += step.moves
+      isLast = step.isLast
+    }
   }
 
-  for (let moved = 0; ; ) {
-    const step = await transact(async (change) => {
-      const deletion = await lockDeletion(change, name, transferTo)
-      const moves = await transfer(change, deletion)
-      const isLast = !deletion.owner || !(await ownsRepositories(change.db, deletion.owner.id))
-      if (isLast) await remove(change, deletion, ended)
-      return { moves, isLast }
-    })
-    moved += step.moves
-    if (step.isLast) return { moved, changes }
+  if (!(await hasMany(db, user.id))) await transferAll({ tokens: 0, sessions: 0 })
+  else {
+    await transferAll(null)
+    const grants = { table: 'collaborators', parent: 'user_id', order: 'repository_id' } as const
+    await deleteMostChildren(transact, grants, user.id)
+    const tokens = await revokeTokens(transact, user.id)
+    const sessions = { table: 'sessions', parent: 'user_id', order: 'hash' } as const
+    await transferAll({ tokens, sessions: await deleteMostChildren(transact, sessions, user.id) })
   }
+  return { moved, changes }
+}
+
+/** Returns whether a user has more rows than one change should delete. */
+async function hasMany(db: Queries, userId: number): Promise<boolean> {
+  if ((await countTokens(db, userId)) > INSERTED_ROWS) return true
+  for (const table of ['collaborators', 'sessions'] as const) {
+    const rows = db.selectFrom(table).select('user_id').where('user_id', '=', userId)
+    if (await rows.limit(1).offset(DELETE_STEP).executeTakeFirst()) return true
+  }
+  return false
+}
+
+/** Locks a user who is about to be deleted, so that nothing of the user is used or added. */
+async function lockOut(change: Change, user: User): Promise<void> {
+  if (user.lockedAt !== null) return
+  await change.db.updateTable('users').set({ locked_at: nowInSeconds() }).where('id', '=', user.id).execute()
+  await change.record({ action: 'user.locked', subject: user, details: { sessions: 0 } })
 }
 
 /** Returns who is deleted and who gets the repositories, locked. @throws Refusal as `deleteUser` */
@@ -97,6 +131,7 @@ async function checkDeletion(
     throw new Refusal(
       `"${name}" owns repositories; delete those first, or give them to another owner with --transfer-to`,
     )
+  if (owner && newOwner) await checkMove(db, owner, newOwner)
   return { user, owner, newOwner }
 }
 
@@ -117,11 +152,7 @@ async function transfer(change: Change, { owner, newOwner }: Deletion): Promise<
  *
  * @param ended how many tokens and sessions were deleted before
  */
-async function remove(
-  change: Change,
-  { user, owner, newOwner }: Deletion,
-  ended: { tokens: number; sessions: number },
-): Promise<void> {
+async function remove(change: Change, { user, owner, newOwner }: Deletion, ended: Ended): Promise<void> {
   const { db } = change
   let { tokens } = ended
   for (let count = INSERTED_ROWS; count === INSERTED_ROWS; tokens += count)

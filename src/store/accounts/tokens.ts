@@ -13,6 +13,7 @@ import {
 } from '../access/token-limits.ts'
 import type { Administrator, NamedUser, Person, SignedIn } from '../audit/audit.ts'
 import type { Change, Transact } from '../audit/change.ts'
+import { isPresent } from '../deleted-repositories.ts'
 import type { Engine } from '../engine.ts'
 import { INSERTED_ROWS } from '../steps.ts'
 import type { Queries, Tables } from '../tables.ts'
@@ -301,6 +302,7 @@ async function repositoryNames(
     .selectFrom('repositories')
     .select(['id', 'owner', 'name'])
     .where('id', 'in', [...ids])
+    .where(isPresent)
     .execute()
   const readable =
     readerId !== undefined &&

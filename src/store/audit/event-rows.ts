@@ -2,6 +2,7 @@ import type { Selectable, Transaction } from 'kysely'
 import { nameKey } from '../../domain/names.ts'
 import { chunksOf } from '../../util/lists.ts'
 import { truncate } from '../../util/truncate.ts'
+import { isPresent } from '../deleted-repositories.ts'
 import { INSERTED_ROWS } from '../steps.ts'
 import type { Queries, Tables } from '../tables.ts'
 import {
@@ -81,6 +82,7 @@ export async function repositoryNameOf(db: Queries, id: number): Promise<string 
     .selectFrom('repositories')
     .select(['owner', 'name'])
     .where('id', '=', id)
+    .where(isPresent)
     .executeTakeFirst()
   return row && `${row.owner}/${row.name}`
 }

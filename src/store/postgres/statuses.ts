@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { StatusState } from '../../domain/states.ts'
 import type { ReportedContext } from '../../domain/verdict.ts'
+import { DELETED } from '../deleted-repositories.ts'
 import type { DialectSql, SchemaFunction } from '../engine.ts'
 import { type Prepared, prepare } from '../prepared.ts'
 import { claimLeft } from '../statuses/claims.ts'
@@ -62,8 +63,8 @@ function namedByText(name: string, definition: string): SchemaFunction {
 }
 
 /**
- * Returns the function that stores a report unless the commit has `max_contexts` other contexts. It
- * returns no row then.
+ * Returns the function that stores a report unless the commit has `max_contexts` other contexts, or
+ * the repository is deleted. It returns no row then.
  *
  * Each of its statements sees what was committed before it began. So what is counted after the lock
  * was taken includes every context that another transaction added under the same lock, which it
@@ -79,6 +80,7 @@ function reportFunction(dialect: RunSql): SchemaFunction {
   const parameters = reportParameters.map(({ name, type }) => `new_${name} ${type}`)
   const decided = decidedOfRun.map((name) => `statuses.${name}`).join(', ')
   const same = 'repository_id = new_repository_id and sha = new_sha and context = new_context'
+  const isPresent = `exists (select from repositories where repositories.id = new_repository_id and owner_key <> '${DELETED}')`
   const reported: Reported = (name) => `new_${name}`
   const store = (kind: ReportKind, claimLeft: string) => {
     const inserted = insertions(reported, kind)
@@ -86,16 +88,16 @@ function reportFunction(dialect: RunSql): SchemaFunction {
       .map(([name, value]) => `${name} = ${value}`)
       .join(', ')
     const returning = `returning ${decided}, ${claimLeft}`
-    return `return query update statuses set ${set} where ${same} ${returning};
+    return `return query update statuses set ${set} where ${same} and ${isPresent} ${returning};
       if found then
         return;
       end if;
       perform pg_advisory_xact_lock(hashtextextended(new_sha, new_repository_id));
       return query insert into statuses (${inserted.map(([name]) => name).join(', ')})
         select ${inserted.map(([, value]) => value).join(', ')}
-        where exists (select from statuses where ${same})
+        where ${isPresent} and (exists (select from statuses where ${same})
           or not exists (
-            select from statuses where repository_id = new_repository_id and sha = new_sha offset max_contexts - 1)
+            select from statuses where repository_id = new_repository_id and sha = new_sha offset max_contexts - 1))
         on conflict (repository_id, sha, context) do update set ${set}
         ${returning};`
   }

@@ -5,6 +5,7 @@ import { refMatcher } from '../../domain/rule-patterns.ts'
 import type { AuditEvent, NamedRepository, PushDetails, Pusher, RefUpdate } from '../audit/audit.ts'
 import type { Audit } from '../audit/change.ts'
 import { decodeName, MAX_UPDATES, pushedRepository, readDetails, recordEvents } from '../audit/event-rows.ts'
+import { isPresent } from '../deleted-repositories.ts'
 import type { Engine } from '../engine.ts'
 import { prepare } from '../prepared.ts'
 import { locate } from '../repository-files.ts'
@@ -116,7 +117,9 @@ export function createPushStore(engine: Engine, repositories: string, audit: Aud
     const isOverdue = sql<boolean>`started_at <= ${now} - ${overdue}`
     const rows = await kysely
       .selectFrom('push_intents')
-      .leftJoin('repositories', 'repositories.id', 'push_intents.repository_id')
+      .leftJoin('repositories', (join) =>
+        join.onRef('repositories.id', '=', 'push_intents.repository_id').on(isPresent),
+      )
       .select([
         'push_intents.id',
         'pusher',

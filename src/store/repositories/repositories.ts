@@ -13,9 +13,10 @@ import {
 } from '../access/administration.ts'
 import { lockOwners } from '../access/locked-rows.ts'
 import type { ReadableRepository } from '../access/readable-repositories.ts'
-import type { Administrator, AuditEvent, Person } from '../audit/audit.ts'
-import type { Change, Transact } from '../audit/change.ts'
+import type { Administrator, AuditEvent, Person, Server } from '../audit/audit.ts'
+import type { Audit, Change, Transact } from '../audit/change.ts'
 import { deleteMostChildren } from '../delete-children.ts'
+import { DELETED, deletedIds, isPresent } from '../deleted-repositories.ts'
 import type { Reading } from '../engine.ts'
 import { ensureOwners, type Owner } from '../owners/owners.ts'
 import { locate, OWNER_TRUST } from '../repository-files.ts'
@@ -45,7 +46,9 @@ export interface NewRepository extends Pick<Repository, 'owner' | 'name' | 'visi
 }
 
 /** Returns functions that manage repositories. */
-export function createRepositoryStore({ kysely }: Reading, folder: string) {
+export function createRepositoryStore({ kysely }: Reading, folder: string, audit: Audit) {
+  const transact: Transact<Server> = (work) => audit.transaction({ kind: 'server' }, work)
+
   return {
     /** Absolute path of the folder of the repositories that the server creates. */
     folder,
@@ -65,10 +68,38 @@ export function createRepositoryStore({ kysely }: Reading, folder: string) {
       const rows = await kysely
         .selectFrom('repositories')
         .selectAll()
+        .where(isPresent)
         .orderBy('owner_key')
         .orderBy('name_key')
         .execute()
       return rows.map((row) => readRow(folder, row))
+    },
+
+    /** Returns the ids of repositories that are deleted and not removed yet, oldest first. */
+    listDeleted: (): Promise<number[]> => deletedIds(kysely),
+
+    /**
+     * Removes what is left of a deleted repository, in steps between which others can write; a commit
+     * keeps all of its statuses or none. Can be repeated, and done by several processes at once.
+     *
+     * @param removeFiles removes the files of one that the server created
+     */
+    async removeDeleted(id: number, removeFiles: (path: string) => Promise<void>): Promise<void> {
+      const deleted = await kysely
+        .selectFrom('repositories')
+        .selectAll()
+        .where('id', '=', id)
+        .where('owner_key', '=', DELETED)
+        .executeTakeFirst()
+      if (!deleted) return
+      for (const children of [
+        { table: 'statuses', parent: 'repository_id', order: 'sha' },
+        { table: 'branch_moves', parent: 'repository_id', order: 'ref' },
+      ] as const)
+        await deleteMostChildren(transact, children, id)
+      const { managed, path } = readRow(folder, deleted)
+      if (managed) await removeFiles(path)
+      await transact(({ db }) => db.deleteFrom('repositories').where('id', '=', id).execute())
     },
   }
 }
@@ -182,33 +213,24 @@ function changesOf(folder: string) {
     },
 
     /**
-     * Deletes a repository with its statuses and collaborators. The caller removes the files.
-     *
-     * One transaction deletes it. Of very many rows, most are deleted before it, in steps between which others can write; a commit keeps all of its statuses or none. If that is
-     * interrupted, the next call continues.
+     * Deletes a repository: from the commit on, nobody finds it or stores a report for it. Its rows
+     * and files remain: see `removeDeleted`.
      *
      * @throws as `administeredRepository`
      */
-    async delete(transact: Transact<Person>, repository: RepositoryName): Promise<Repository> {
-      const { id } = await transact((change) => administeredRepository(change, repository))
-      for (const children of [
-        { table: 'statuses', parent: 'repository_id', order: 'sha' },
-        { table: 'branch_moves', parent: 'repository_id', order: 'ref' },
-        { table: 'collaborators', parent: 'repository_id', order: 'user_id' },
-      ] as const)
-        await deleteMostChildren(transact, children, id)
-
-      return transact(async (change) => {
-        // It may have another name meanwhile.
-        const names = change.db
-          .selectFrom('repositories')
-          .select(['id', 'owner', 'name'])
-          .where('id', '=', id)
-        const row = await administeredRepository(change, (await names.executeTakeFirst()) ?? repository)
-        await change.db.deleteFrom('repositories').where('id', '=', row.id).execute()
-        await change.record({ action: 'repository.deleted', repository: namedAs(row), details: {} })
-        return readRow(folder, row)
-      })
+    async delete(change: Change<Person>, repository: RepositoryName): Promise<Repository> {
+      const { db } = change
+      const row = await administeredRepository(change, repository)
+      for (const table of ['collaborators', 'branch_rules'] as const)
+        await db.deleteFrom(table).where('repository_id', '=', row.id).execute()
+      await db
+        .updateTable('repositories')
+        .set({ owner_id: null, owner: DELETED, owner_key: DELETED, visibility: 'private' })
+        .set({ name: `${row.id}`, name_key: `${row.id}` })
+        .where('id', '=', row.id)
+        .execute()
+      await change.record({ action: 'repository.deleted', repository: namedAs(row), details: {} })
+      return readRow(folder, row)
     },
 
     /**

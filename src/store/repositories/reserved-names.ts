@@ -6,6 +6,7 @@ import { checkOwnerAdmin, type RepositoryName } from '../access/administration.t
 import { lockOwner } from '../access/locked-rows.ts'
 import type { Person } from '../audit/audit.ts'
 import type { Change } from '../audit/change.ts'
+import { isPresent } from '../deleted-repositories.ts'
 import type { Reading } from '../engine.ts'
 import type { Owner } from '../owners/owners.ts'
 import { INSERTED_ROWS } from '../steps.ts'
@@ -41,7 +42,9 @@ export function createReservedNames({ kysely }: Reading) {
       const rows = await kysely
         .selectFrom('reserved_names')
         .innerJoin('owners', 'owners.id', 'reserved_names.owner_id')
-        .leftJoin('repositories', 'repositories.id', 'reserved_names.repository_id')
+        .leftJoin('repositories', (join) =>
+          join.onRef('repositories.id', '=', 'reserved_names.repository_id').on(isPresent),
+        )
         .leftJoin('users', (join) => join.on('users.id', '=', readerId ?? -1))
         .leftJoin('members', (join) => join.on(ofMember))
         .leftJoin('collaborators', (join) => join.on(ofCollaborator))

@@ -1,4 +1,5 @@
 import { type Kysely, sql } from 'kysely'
+import { isPresent } from '../deleted-repositories.ts'
 import type { DialectSql } from '../engine.ts'
 import { type Prepared, prepare } from '../prepared.ts'
 import { claimLeft } from '../statuses/claims.ts'
@@ -55,6 +56,11 @@ const storing = (
       .where('sha', '=', sql.ref<string>('reported.sha'))
     const same = contexts.where('context', '=', sql.ref<string>('reported.context'))
     const last = contexts.limit(sql.lit(1)).offset(sql.lit(maxContexts - 1))
+    const present = kysely
+      .selectFrom('repositories')
+      .select('id')
+      .where('id', '=', sql.ref<number>('reported.repository_id'))
+      .where(isPresent)
     // Text has no parameters.
     const [before = '', after = ''] = claimLeft(dialect, dialect.clock, '?').split('?')
     const left =
@@ -70,7 +76,8 @@ const storing = (
         kysely
           .selectFrom(reportedRow.as('reported'))
           .select(inserted.map(([name, value]) => sql.raw(value).as(name)))
-          .where(({ or, exists, not }) => or([exists(same), not(exists(last))])),
+          .where(({ or, exists, not }) => or([exists(same), not(exists(last))]))
+          .where(({ exists }) => exists(present)),
       )
       .onConflict((conflict) =>
         conflict

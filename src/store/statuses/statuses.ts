@@ -4,6 +4,7 @@ import { ServiceError } from '../../errors.ts'
 import type { Administrator } from '../audit/audit.ts'
 import type { Change } from '../audit/change.ts'
 import { repositoryNameOf } from '../audit/event-rows.ts'
+import { isPresent } from '../deleted-repositories.ts'
 import { type Engine, ForeignKeyViolation } from '../engine.ts'
 import { prepare } from '../prepared.ts'
 import type { Queries } from '../tables.ts'
@@ -95,6 +96,10 @@ export function createStatusStore(engine: Engine, maxContexts: number) {
       .orderBy('context'),
   )
 
+  const present = prepare<{ id: number }>()((p) =>
+    kysely.selectFrom('repositories').select('id').where('id', '=', p.id).where(isPresent),
+  )
+
   const any = prepare<CommitKey>()((p) => statusesOf(kysely, p).select('sha').limit(1))
 
   return {
@@ -130,6 +135,8 @@ export function createStatusStore(engine: Engine, maxContexts: number) {
         })
       if (rows === undefined) return undefined
       const [row] = rows
+      if (row === undefined && (await engine.read(present, { id: report.repositoryId })).length === 0)
+        return undefined
       if (row === undefined)
         throw new ServiceError(
           'field_invalid',

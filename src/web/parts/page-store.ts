@@ -12,7 +12,15 @@ export type PageStore = Pick<Store, 'remote' | 'matrix' | 'listing'> & {
   pushes: Pick<Store['pushes'], 'listUnchecked'>
   repositories: Pick<
     Store['repositories'],
-    'createAll' | 'delete' | 'folder' | 'get' | 'list' | 'rename' | 'setDefaultBranch' | 'setVisibility'
+    | 'createAll'
+    | 'delete'
+    | 'folder'
+    | 'get'
+    | 'list'
+    | 'removeDeleted'
+    | 'rename'
+    | 'setDefaultBranch'
+    | 'setVisibility'
   >
   reservedNames: Pick<Store['reservedNames'], 'list' | 'release'>
   rules: Pick<Store['rules'], 'load' | 'remove' | 'set'>
