@@ -996,7 +996,7 @@ t.test('so is what is said about claims, and about branches that wait', async (t
     const context = `claim ${++sequences}`
     let answer = 0
     for (const step of steps)
-      if (typeof step === 'number') await passTime(server.store, step, context)
+      if (typeof step === 'number') await passTime(server.store, step, { context })
       else answer = (await report(context, step)).status
     const { json } = await server.read('acme/rocket', sha)
     return [answer, json.statuses?.find((status) => status.context === context)?.state]

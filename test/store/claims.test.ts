@@ -1,8 +1,10 @@
+import { setTimeout } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import type { StatusState } from '../../src/domain/states.ts'
 import { TryLater } from '../../src/errors.ts'
 import { openStore } from '../../src/store/store.ts'
 import { asAdministrator } from '../helpers/changes.ts'
+import { reportHistories } from '../helpers/claim-histories.ts'
 import { databases, openTestStore, type TestDatabase } from '../helpers/databases.ts'
 import { passTime } from '../helpers/pass-time.ts'
 
@@ -203,7 +205,7 @@ for (const database of databases) {
       const contextOf = (row: number) => `${row}`.padStart(2, '0')
       const prepare = async (row: number, steps: readonly Step[]) => {
         for (const step of steps)
-          if (typeof step === 'number') await passTime(stores[0], step, contextOf(row))
+          if (typeof step === 'number') await passTime(stores[0], step, { context: contextOf(row) })
           else await send(step, contextOf(row), 'before', 0)
       }
       const compare = async (row: number, comes: Report, outcome: Outcome) => {
@@ -259,4 +261,75 @@ for (const database of databases) {
         }
       }
     })
+
+  test('random histories of claims end as the model says', async (t) => {
+    const { stores } = await openTwo(t, database)
+    const counts = await reportHistories(stores, 1, 150)
+    t.comment(JSON.stringify(counts))
+    t.ok(counts.stored > 500 && counts.refused > 300 && counts.unclear < 50, 'most answers are clear')
+  })
+
+  test('of many claims at once exactly one is stored, whichever server they reach', async (t) => {
+    const { stores, id } = await openTwo(t, database)
+    for (let round = 0; round < 10; round++) {
+      const context = `${round}`
+      const claims = Array.from({ length: 40 }, async (_, index) => {
+        const run = `run ${index}`
+        const report = { repositoryId: id, sha: SHA, context, state: 'pending', run, claim: 300 } as const
+        return stores[index % 2 === 0 ? 0 : 1].statuses.report(report).then(
+          () => run,
+          (error: unknown) => t.match(error, { code: 'claim_refused', retryAfter: 300 }) && null,
+        )
+      })
+      const winners = (await Promise.all(claims)).filter((run) => typeof run === 'string')
+      const row = await stores[0].engine.kysely
+        .selectFrom('statuses')
+        .select('run')
+        .where('context', '=', context)
+        .executeTakeFirst()
+      t.same(winners, [row?.run], `round ${round}`)
+    }
+  })
+
+  test('a second is over when it is over', async (t) => {
+    const { stores, id } = await openTwo(t, database)
+    const report = (context: string, more: object) =>
+      stores[0].statuses.report({ repositoryId: id, sha: SHA, context, state: 'pending', ...more })
+    // Within the second, after it began: what happens until then is quick.
+    await setTimeout(1_050 - (Date.now() % 1_000))
+    const second = Math.floor(Date.now() / 1_000)
+    await report('requested', {})
+    await report('plain', { run: 'a' })
+    await passTime(stores[0], 10, { context: 'plain' })
+    const early = await Promise.allSettled([
+      report('requested', { run: 'b', claim: 10 }),
+      report('plain', { run: 'b', claim: 10 }),
+    ])
+    if (Math.floor(Date.now() / 1_000) === second)
+      t.match(early, [{ reason: { code: 'claim_refused' } }, { reason: { code: 'claim_refused' } }])
+    await setTimeout(1_010 - (Date.now() % 1_000))
+    await t.rejects(report('requested', { run: 'c', claim: 10, elapsed: 500 }), { code: 'claim_refused' })
+    t.match(await report('requested', { run: 'b', claim: 10 }), { state: 'pending' })
+    t.match(await report('plain', { run: 'b', claim: 10 }), { state: 'pending' })
+  })
+
+  test('a pending that is reported again keeps the time from which a duration is shown', async (t) => {
+    const { stores, id } = await openTwo(t, database)
+    const pendingAt = async (state: StatusState, more: object) => {
+      await passTime(stores[0], 10, { context: 'ci' })
+      await stores[0].statuses.report({ repositoryId: id, sha: SHA, context: 'ci', state, ...more })
+      const [row] = await stores[1].statuses.listWithReporters({ repositoryId: id, sha: SHA })
+      return (row?.updated_at ?? 0) - (row?.pending_at ?? 0)
+    }
+    const near = (seconds: number, expected: number) =>
+      t.ok(Math.abs(seconds - expected) <= 2, `${seconds} s, not ${expected} s`)
+    near(await pendingAt('pending', { run: 'a', claim: 10 }), 0)
+    near(await pendingAt('pending', { run: 'a', claim: 10 }), 10)
+    near(await pendingAt('pending', { run: 'a' }), 20)
+    near(await pendingAt('pending', { run: 'b' }), 0)
+    near(await pendingAt('pending', { run: 'b', claim: 10 }), 10)
+    near(await pendingAt('success', { run: 'b', claim: 10 }), 20)
+    near(await pendingAt('pending', {}), 0)
+    near(await pendingAt('pending', {}), 0)
+  })
 }

@@ -537,7 +537,7 @@ t.test('whoever may write asks for another run of a check that a run has claimed
     { context: 'lint', state: 'success' },
   ])
   t.equal((await claim('success', 'one')).status, 409, 'the run in progress has lost the check')
-  await passTime(server.store, 2, 'ci')
+  await passTime(server.store, 2, { context: 'ci' })
   t.equal((await claim('pending', 'two')).status, 201)
   await claim('failure', 'two')
   t.same(buttons((await alice.get(path)).body), [id], 'a result can be asked for again')
