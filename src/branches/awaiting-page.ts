@@ -3,6 +3,7 @@ import type { GitClient } from '../git/history/cached-reads.ts'
 import type { ReadableRepository } from '../store/access/readable-repositories.ts'
 import type { Awaited } from '../store/statuses/awaited.ts'
 import type { Store } from '../store/store.ts'
+import { memoizeByObject } from '../util/memoize.ts'
 import { findMatching, type TipQuery } from './matching-tips.ts'
 import type { Turns } from './turns.ts'
 
@@ -24,6 +25,10 @@ export interface AwaitingPage {
   truncated: boolean
 }
 
+const shasOf = memoizeByObject((tips: readonly Tip[]) =>
+  JSON.stringify(tips.slice(0, MAX_BRANCHES).map(({ sha }) => sha)),
+)
+
 /**
  * Lists branches by name whose newest commit has no result of a context. A page may be short or empty
  * although there is a next one.
@@ -38,8 +43,7 @@ export async function listAwaitingPage(
 ): Promise<AwaitingPage> {
   const { tips, unnamed, more: truncated } = await lists.list(repository, client)
   const matching = await findMatching(turns, tips, query, MAX_BRANCHES, client)
-  const shas = JSON.stringify(matching.slice(0, MAX_BRANCHES).map(({ sha }) => sha))
-  const rows = await awaited({ repositoryId: repository.id, context, shas })
+  const rows = await awaited({ repositoryId: repository.id, context, shas: shasOf(matching) })
   const shown = rows.slice(0, limit)
   const branches = shown.flatMap(({ position, state }) => {
     const tip = matching[position]

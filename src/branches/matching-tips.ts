@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache'
 import { patternMatcher } from '../domain/patterns.ts'
 import type { Tip } from '../git/history/branch-lists.ts'
 import type { GitClient } from '../git/history/cached-reads.ts'
@@ -15,13 +16,35 @@ export interface TipQuery {
   after?: string
 }
 
+/** Questions about a list of branches whose answers are remembered. */
+const MAX_QUESTIONS = 20
+const known = new WeakMap<readonly Tip[], LRUCache<string, Tip[]>>()
+
 /**
- * Finds the first branches that match, and one more, which tells that there are others.
+ * Finds the first branches that match, and one more, which tells that there are others: the same
+ * array as before for the same list and question.
  *
  * @param count number of branches
  * @throws as `Turns.run`
  */
 export async function findMatching(
+  turns: Turns,
+  tips: readonly Tip[],
+  query: TipQuery,
+  count: number,
+  client: GitClient,
+): Promise<readonly Tip[]> {
+  const questions = known.get(tips) ?? new LRUCache({ max: MAX_QUESTIONS })
+  known.set(tips, questions)
+  const key = JSON.stringify([query.match, query.after, count])
+  const earlier = questions.get(key)
+  if (earlier) return earlier
+  const matching = await compareNames(turns, tips, query, count, client)
+  questions.set(key, matching)
+  return matching
+}
+
+async function compareNames(
   turns: Turns,
   tips: readonly Tip[],
   { match = '*', after }: TipQuery,

@@ -33,11 +33,10 @@ export interface Engine extends Reading {
    * Runs one statement that writes. When the promise is fulfilled, its effect survives a crash and
    * a power cut.
    *
-   * @param invalidates the key of the only cached rows that it can change; undefined: it may change
-   * any
+   * @param invalidates the keys of the only cached rows that it can change; none: it may change any
    * @throws ForeignKeyViolation; StoreUnavailable
    */
-  write<Params, Row>(query: Prepared<Params, Row>, params: Params, invalidates?: string): Promise<Row[]>
+  write<Params, Row>(query: Prepared<Params, Row>, params: Params, ...invalidates: string[]): Promise<Row[]>
   /**
    * Writes something tiny that changes nothing, and waits until it is on disk.
    *

@@ -24,6 +24,7 @@ async function setUp(t: Test, database: TestDatabase, commits = 1) {
     commits: repository.commits,
     lastPassed: (query: string, headers = {}) => call(`last-passed${query}`, headers),
     branches: (query = '', headers = {}) => call(`branches${query}`, headers),
+    awaiting: (query: string, headers = {}) => call(`awaiting?${query}`, headers),
     report: (sha: string, context: string, state: StatusState = 'success') =>
       addReport({ store, repositoryId: repository.id, sha }, context, state),
     require: (refPattern: string, ...required: string[]) =>
@@ -364,4 +365,97 @@ t.test('what did not change starts no process', async (t) => {
   createCommits(path, 1)
   await Promise.all([branches(), lastPassed('?branch=main')])
   t.match(readFileSync(runs, 'utf8'), /^.*rev-list.*\n$/, 'one after a push, for its commits')
+})
+
+for (const database of databases)
+  t.test(`${database.name}: branches that wait for a check`, async (t) => {
+    const { server, store, repository, awaiting, report, commits, path } = await setUp(t, database, 330)
+    for (const [index, sha] of commits.entries())
+      git(path, 'update-ref', `refs/heads/b/${`${index}`.padStart(3, '0')}`, sha)
+    const names = async (query: string) => (await awaiting(query)).json.branches?.map(({ name }) => name)
+    const nameOf = (index: number) => `b/${`${index}`.padStart(3, '0')}`
+
+    const first = await awaiting('context=ci&match=b/*')
+    t.equal(first.json.branches?.length, 30)
+    t.equal(first.json.next, nameOf(29))
+    const walked: string[] = []
+    let after = ''
+    for (let pages = 0; pages < 20; pages++) {
+      const { json } = await awaiting(`context=ci&match=b/*&limit=30${after}`)
+      walked.push(...(json.branches ?? []).map(({ name }) => name))
+      if (!json.next) break
+      after = `&after=${json.next}`
+    }
+    t.same(
+      walked,
+      commits.map((_, index) => nameOf(index)),
+      'each branch is on one page',
+    )
+
+    const etag = first.headers.get('etag') ?? ''
+    const same = async () => (await awaiting('context=ci&match=b/*', { 'if-none-match': etag })).status
+    await report(commits[3] ?? '', 'other', 'failure')
+    t.equal(await same(), 304, 'another context changes nothing')
+    await report(commits[3] ?? '', 'ci', 'pending')
+    t.equal(await same(), 200)
+    t.match((await awaiting('context=ci&match=b/*')).json.branches?.[3], {
+      name: nameOf(3),
+      state: 'pending',
+    })
+    await report(commits[3] ?? '', 'ci', 'error')
+    t.equal((await names('context=ci&match=b/*'))?.[3], nameOf(4), 'a result ends the wait')
+    t.same(await names('context=other&match=b/003'), [], 'so does a failure')
+    await asAdministrator(store).statuses.delete({ repositoryId: repository.id, sha: commits[3] ?? '' }, 'ci')
+    t.equal((await names('context=ci&match=b/*'))?.[3], nameOf(3), 'a deleted status has no result')
+    git(path, 'update-ref', 'refs/heads/b/000', commits[3] ?? '')
+    t.match((await awaiting('context=ci&match=b/000')).json.branches, [{ sha: commits[3], state: null }])
+
+    for (const sha of commits.slice(1, 301)) await report(sha, 'all')
+    t.match((await awaiting('context=all&match=b/*&after=b/000')).json, { branches: [], next: nameOf(300) })
+    t.equal((await names('context=all&match=b/*&after=b/300'))?.[0], nameOf(301))
+    t.equal((await awaiting('context=all&match=b/32*&limit=10&after=b/319')).json.next, null)
+
+    const reader = await server.createToken('reader')
+    t.equal(
+      (await server.call('GET', '/api/v1/repos/acme/rocket/awaiting?context=ci', { token: reader })).status,
+      200,
+    )
+    for (const query of [
+      '',
+      'context=',
+      'context=ci&contxt=x',
+      `context=${'x'.repeat(256)}`,
+      'context=a&context=b',
+      'context=ci&limit=31',
+      'context=ci&limit=0',
+    ])
+      t.equal((await awaiting(query)).status, 422, query)
+  })
+
+t.test('a report with a wrong claim is refused by the name of the field', async (t) => {
+  const server = await startServer(t)
+  const { commits } = await server.createRepository(REPO, { commits: 1 })
+  const [sha = ''] = commits
+  const token = await server.createToken('acme')
+  const send = (more: object) => server.report(REPO, sha, { state: 'pending', context: 'ci', ...more }, token)
+  for (const claim of [9, 3601, 1.5, '300', true, null, -10, 1e3 + 0.5]) {
+    const { status, json } = await send({ run: 'a', claim })
+    t.match([status, json.error], [422, /^claim /], `${claim}`)
+  }
+  t.match(await send({ claim: 300 }), {
+    status: 422,
+    json: { error: 'claim requires run, which is missing' },
+  })
+  t.same((await server.read(REPO, sha)).json.statuses, [], 'nothing is stored')
+  for (const claim of [10, 3600]) t.equal((await send({ run: 'a', claim })).status, 201, `${claim}`)
+  const stranger = await server.createToken('stranger')
+  const limited = await server.createToken('acme', { limits: { contexts: ['lint'] } })
+  const claim = { state: 'pending', context: 'ci', run: 'b', claim: 10 }
+  t.equal(
+    (await server.report(REPO, sha, claim, stranger)).status,
+    403,
+    'before anything is said of the claim',
+  )
+  t.equal((await server.report(REPO, sha, claim, limited)).status, 403)
+  t.equal((await server.report(REPO, 'f'.repeat(40), claim, token)).status, 404)
 })

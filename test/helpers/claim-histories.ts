@@ -17,7 +17,7 @@ const CLAIMS = [undefined, 10, 10, 20, 300, 300] as const
 interface History {
   context: string
   before: ClaimedContext | undefined
-  /** Milliseconds by which the stored report may have been stored earlier than the model says. */
+  /** Milliseconds by which the server may have the times of the stored report later than the model. */
   slack: number
   told: string[]
 }
@@ -104,7 +104,10 @@ export async function reportHistories(
       const outcomes = [0, slack].flatMap((late) =>
         [0, history.slack].map((early) =>
           afterClaim(
-            before && { ...before, status: { ...before.status, at: before.status.at + early } },
+            before && {
+              ...before,
+              status: { ...before.status, at: before.status.at + early, began: before.status.began + early },
+            },
             // What the server takes for the beginning moves along.
             { ...report, at: report.at + late, began: report.began + late },
           ),
@@ -122,7 +125,8 @@ export async function reportHistories(
       if (allowed.length < outcomes.length) counts.unclear++
       counts[isStored ? 'stored' : 'refused']++
       const [first] = allowed
-      if (first && 'stored' in first) Object.assign(history, { before: first.stored, slack })
+      if (first && 'stored' in first)
+        Object.assign(history, { before: first.stored, slack: Math.max(history.slack, slack) })
     }
 
     for (let step = 0; step < STEPS; step++) {

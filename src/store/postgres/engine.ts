@@ -98,9 +98,9 @@ export function openPostgres(url: string, size: number, isLimited: boolean): Eng
     remote: true,
     kysely,
     read: (query, params, cache) => call('read', query, params, cache?.key),
-    async write(query, params, invalidates) {
+    async write(query, params, key) {
       try {
-        return await call('write', query, params, invalidates)
+        return await call('write', query, params, key)
       } catch (error) {
         if (isDiskError(error)) diskError = { error, until: performance.now() + DISK_ERROR_LASTS }
         throw error

@@ -88,9 +88,9 @@ export async function openSqlite(file: string): Promise<Engine> {
       if (cache) return turn.read(query, params, cache)
       return retryWhileBusy(() => hot.all(query, params)).finally(() => files.checkNowAndThen())
     },
-    write(query, params, invalidates) {
+    write(query, params, ...invalidates) {
       checkOutsideTransaction()
-      return turn.write(query, params, invalidates)
+      return turn.write(query, params, ...invalidates)
     },
     async probe() {
       checkOutsideTransaction()

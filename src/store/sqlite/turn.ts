@@ -55,7 +55,7 @@ interface FileChecks {
   afterCommit(): void
 }
 
-type GroupedWrite = PendingWrite & { invalidates: string | undefined }
+type GroupedWrite = PendingWrite & { invalidates: readonly string[] }
 
 /** Reads through a cache and commits in groups, on one connection that nothing else writes on. */
 export class Turn {
@@ -115,15 +115,14 @@ export class Turn {
   /**
    * Runs a statement in the next group commit.
    *
-   * @param invalidates the key of the only cached rows that it can change; undefined: it may change
-   * any
+   * @param invalidates the keys of the only cached rows that it can change; none: it may change any
    * @returns the rows, once they are on disk
    * @throws ForeignKeyViolation, StoreUnavailable and other errors of the driver
    */
   write<Params, Row>(
     { sql, bind }: Prepared<Params, Row>,
     params: Params,
-    invalidates?: string,
+    ...invalidates: string[]
   ): Promise<Row[]> {
     const written = new Promise<unknown[]>((resolve, reject) => {
       this.#writes.add({ sql, values: bind(params), invalidates, resolve, reject })
@@ -186,8 +185,8 @@ export class Turn {
     try {
       const acknowledgments = await retryWhileBusy(() => commitTogether(this.#connection, group))
       for (const { invalidates } of group) {
-        if (invalidates === undefined) this.#cache.clear()
-        else this.#cache.drop(invalidates)
+        if (invalidates.length === 0) this.#cache.clear()
+        for (const key of invalidates) this.#cache.drop(key)
       }
       this.#checks.afterCommit()
       for (const acknowledge of acknowledgments) acknowledge()

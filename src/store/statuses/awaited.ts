@@ -1,3 +1,4 @@
+import { memoizeByObject } from '../../util/memoize.ts'
 import type { Reading } from '../engine.ts'
 import { prepare } from '../prepared.ts'
 
@@ -17,7 +18,19 @@ export interface Awaited {
   state: 'pending' | null
 }
 
-/** Returns a function that reads which commits have no result of a context, in their order. */
+const inOrder = memoizeByObject((rows: Awaited[]) =>
+  rows.toSorted((one, other) => one.position - other.position),
+)
+
+/** Names what follows from the statuses of a context where it is cached. */
+export function awaitedKey({ repositoryId, context }: Pick<AwaitedQuestion, 'repositoryId' | 'context'>) {
+  return `awaited ${repositoryId} ${context}`
+}
+
+/**
+ * Returns a function that reads which commits have no result of a context, in their order: the
+ * same array as before while the database is sure that nothing has changed.
+ */
 export function createAwaited({ dialect, kysely, read }: Reading) {
   const awaited = prepare<AwaitedQuestion>()((p) =>
     kysely
@@ -33,7 +46,7 @@ export function createAwaited({ dialect, kysely, read }: Reading) {
       .where((eb) => eb.or([eb('statuses.state', 'is', null), eb('statuses.state', '=', 'pending')])),
   )
   return async (question: AwaitedQuestion): Promise<Awaited[]> => {
-    const rows = await read(awaited, question)
-    return rows.toSorted((one, other) => one.position - other.position)
+    const rows = await read(awaited, question, { key: awaitedKey(question), variant: question.shas })
+    return inOrder(rows)
   }
 }

@@ -9,6 +9,7 @@ import { type Engine, ForeignKeyViolation } from '../engine.ts'
 import { prepare } from '../prepared.ts'
 import type { Queries } from '../tables.ts'
 import { newId, nowInSeconds } from '../time.ts'
+import { awaitedKey } from './awaited.ts'
 import { refusalOf } from './claims.ts'
 import {
   answeredColumns,
@@ -127,7 +128,7 @@ export function createStatusStore(engine: Engine, maxContexts: number) {
         claim_seconds: report.claim ?? null,
       }
       const rows = await engine
-        .write(statementFor(status), status, commitCacheKey(report))
+        .write(statementFor(status), status, commitCacheKey(report), awaitedKey(report))
         .catch((error: unknown) => {
           // One deleted meanwhile leaves nothing behind.
           if (error instanceof ForeignKeyViolation) return undefined
