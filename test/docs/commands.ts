@@ -64,7 +64,8 @@ const OTHERS: Record<string, string[]> = {
   sha256sum: ['--check', '--ignore-missing'],
   systemctl: ['--now'],
   tar: ['--extract', '--file', '--one-top-level', '--strip-components'],
-  useradd: ['--home-dir', '--shell', '--system'],
+  podman: ['--env'],
+  useradd: ['--create-home', '--home-dir', '--shell', '--system'],
 }
 /** Words of a shell that may stand before the name of a program. */
 const BEFORE_PROGRAM = /^\s*(?:(?:do|env|exec|sudo -u \S+|\w+=\S*|\w+\(\) \{)\s+)*/

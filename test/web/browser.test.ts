@@ -51,6 +51,7 @@ t.test('a user creates a token, and it works everywhere until it is revoked', as
   await page.click('main button[type=submit]')
   t.equal(await page.textContent('h1'), 'alice / rocket\n  private', 'sign-in returns to the requested page')
   t.match(await page.textContent('.empty'), 'Nothing has been pushed yet.')
+  t.match(await page.textContent('#work'), /^commit-status work --repo \S+\/\S+ --context ci -- \.\/ci\.sh$/)
 
   await page.click('text=Tokens')
   t.match(await page.textContent('.empty'), 'You have no tokens.')

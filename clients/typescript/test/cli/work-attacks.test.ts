@@ -1,4 +1,12 @@
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { temporaryFolder } from '../../../../test/helpers/databases.ts'
@@ -48,7 +56,12 @@ t.test('git runs nothing that a commit or the configuration of the user names', 
   const withModule = gitWith(path, `${tree}\n160000 commit ${sha}\tsub\n`, 'mktree', '--missing')
   const commit = git(path, 'commit-tree', '-p', sha, '-m', 'Add a submodule', withModule)
   git(path, 'update-ref', 'refs/heads/main', commit)
-  const env = { HOME: home, XDG_CONFIG_HOME: home, GIT_CONFIG_GLOBAL: join(home, '.gitconfig') }
+  const env = {
+    HOME: home,
+    XDG_CONFIG_HOME: home,
+    GIT_CONFIG_GLOBAL: join(home, '.gitconfig'),
+    GIT_DIR: home,
+  }
   // The command itself may use the configuration of its user.
   const command = ['env', 'GIT_CONFIG_GLOBAL=/dev/null', 'sh', 'ci.sh']
   const { code, stdout, stderr } = await work(['--once'], { env, command }).finished
@@ -62,6 +75,9 @@ t.test('JUnit files are those of the checkout', async (t) => {
   const outside = join(temporaryFolder(t), 'outside.xml')
   const xml = (name: string) => `<testcase name="${name}"><failure/></testcase>`
   writeFileSync(outside, xml('secret'))
+  // An older file is left out anyway.
+  const later = Date.now() / 1_000 + 3_600
+  utimesSync(outside, later, later)
   const script = `mkdir -p real folder
     printf '%s' '${xml('own')}' > real/own.xml
     ln -s '${outside}' link.xml; ln -s '${outside.replace('/outside.xml', '')}' dir; ln -s real/own.xml inside.xml

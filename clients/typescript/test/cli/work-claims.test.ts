@@ -89,7 +89,8 @@ test('a result that somebody else reports ends the run', async (t, place) => {
 
 test('what a killed worker left is ended and run again', async (t, place) => {
   const sha = place.push('main', LONG)
-  const { worker, run, pids, start, go } = await startLong(t, place)
+  const logs = join(temporaryFolder(t), 'logs')
+  const { worker, run, pids, start, go } = await startLong(t, place, ['--logs', logs])
   worker.child.kill('SIGKILL')
   await worker.finished
   t.ok(findProcesses({ run }).length >= 2, 'its command is still running')

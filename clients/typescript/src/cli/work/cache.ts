@@ -41,13 +41,9 @@ const MOST = 200
 const TIMEOUT = 1_800_000
 const SHA1_LENGTH = 40
 
-/** Nothing that a commit contains makes git run a program, or ask another server. */
+/** With no other configuration, nothing that a commit contains makes git run a program, or ask another server. */
 const SETTINGS = {
-  'core.hooksPath': '/dev/null',
-  'core.attributesFile': '/dev/null',
-  'core.fsmonitor': 'false',
   'init.templateDir': '',
-  'submodule.recurse': 'false',
   'protocol.allow': 'never',
   'protocol.http.allow': 'always',
   'protocol.https.allow': 'always',

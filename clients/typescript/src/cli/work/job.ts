@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { mkdirSync, realpathSync, statSync } from 'node:fs'
 import { dirname, join, sep } from 'node:path'
+import { operations } from '../../generated/operations.ts'
+import { sleep } from '../../sleep.ts'
 import { describeResult } from '../ending.ts'
 import { plain, say } from '../terminal.ts'
 import type { CachedTip, RepositoryCache } from './cache.ts'
@@ -63,6 +65,9 @@ export interface Job {
 /** Attempts to fetch a commit before `error` is reported. */
 const FETCHES = 3
 const SHORT = 10
+/** Milliseconds before a server that is away is asked again. */
+const AWAY = 1_000
+const LONGEST_DESCRIPTION = operations.reportStatus.maxLength.description
 
 /**
  * Starts a job:
@@ -84,6 +89,8 @@ export function startJob(settings: JobSettings, task: JobTask): Job {
   const logName = join(repository.owner, repository.repo, `${tip.sha.slice(0, SHORT)}-${run}.log`)
   const claim = createClaim({ repository, sha: tip.sha, run, targetUrl: linkTo(settings, logName), times })
   const cancelled = new AbortController()
+  /** Whether there is a command that has not been cancelled. */
+  let isRunning = false
 
   async function execute(): Promise<JobEnd> {
     let problem: string | undefined
@@ -118,9 +125,10 @@ export function startJob(settings: JobSettings, task: JobTask): Job {
     return finish(problem === undefined ? await perform(record).catch(failure) : failure(problem))
   }
 
-  /** Returns the result of a command that could not be run. */
+  /** Returns the result of a command that could not be run, or was ended. */
   function failure(error: unknown): Result {
-    return { state: 'error', description: kill.aborted ? 'cancelled' : reasonOf(error) }
+    const reason = kill.aborted ? 'cancelled' : plain(reasonOf(error))
+    return { state: 'error', description: Array.from(reason).slice(0, LONGEST_DESCRIPTION).join('') }
   }
 
   async function bring(): Promise<{ date: number; problem?: string }> {
@@ -138,7 +146,7 @@ export function startJob(settings: JobSettings, task: JobTask): Job {
   /** Checks the commit out and runs the command; undefined if the claim was lost. */
   async function perform(record: JobRecord): Promise<Result | undefined> {
     if (left) {
-      await repository.read()
+      while ((await repository.read()).kind === 'away') await sleep(AWAY)
       if (!repository.waiting.has(tip.sha)) return failure('the worker was killed')
       folder.removeCheckout(run)
       await cache.bring(tip, [])
@@ -172,9 +180,16 @@ export function startJob(settings: JobSettings, task: JobTask): Job {
       output,
       grace: times.grace,
     })
-    folder.write({ ...record, command: command.identity })
+    isRunning = true
+    try {
+      folder.write({ ...record, command: command.identity })
+    } catch (error) {
+      // The mark alone also tells the next worker what to end.
+      say(`warning: ${name}: ${reasonOf(error)}`)
+    }
     const interrupted = anyAborted(claim.lost, kill, cancelled.signal).then(command.end)
     const ending = await Promise.race([command.ended, interrupted])
+    isRunning = false
     output.close()
     if (logs) removeOldLogs(dirname(join(logs.folder, logName)), logs.keep)
     if (claim.lost.aborted) return undefined
@@ -204,6 +219,8 @@ export function startJob(settings: JobSettings, task: JobTask): Job {
   return {
     ended: execute(),
     cancel() {
+      if (!isRunning) return
+      isRunning = false
       // Another result of the commit also removes it from the list.
       void claim.renew().then((isHeld) => isHeld && cancelled.abort())
     },

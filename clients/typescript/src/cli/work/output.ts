@@ -39,7 +39,8 @@ export function openOutput(label: string, file: string | undefined): Output {
   let log: number | undefined
   if (file !== undefined) {
     mkdirSync(dirname(file), { recursive: true })
-    log = openSync(file, 'wx')
+    // A run that is begun again goes on with its log.
+    log = openSync(file, 'a')
   }
 
   function record(chunk: Buffer): void {
