@@ -39,13 +39,18 @@ export function mutationsOf(schema: JsonObject): Mutation[] {
     broken: bodies(schema).map((body) => without(body, String(name))),
   }))
   const alone = dependents(schema).flatMap(([name, others]) =>
-    others.map((other) => ({
-      name: `${name} without ${other}`,
-      field: name,
-      broken: fc
-        .tuple(bodies(schema), valid(object(object(schema.properties, 'properties')[name], name)))
-        .map(([body, value]) => without({ ...body, [name]: value }, other)),
-    })),
+    others.map((other) => {
+      const lacking = dependents(schema).filter(([of, needed]) => of !== name && needed.includes(other))
+      return {
+        name: `${name} without ${other}`,
+        field: name,
+        broken: fc
+          .tuple(bodies(schema), valid(object(object(schema.properties, 'properties')[name], name)))
+          .map(([body, value]) =>
+            lacking.reduce((rest, [of]) => without(rest, of), without({ ...body, [name]: value }, other)),
+          ),
+      }
+    }),
   )
   const fields = entries(schema.properties).flatMap(([name, field]) =>
     wrongValues(object(field, name)).map(([rule, values]) => ({
