@@ -118,6 +118,8 @@ export const requests: Record<string, (store: Store) => Promise<unknown>> = {
   authorization: (store) => store.access.find('192.0.2.7', 'hash77', 'user500', 'repo'),
   'authorization of a limited token': (store) => store.access.find('192.0.2.7', 'hash499', 'user499', 'repo'),
   'a first report': (store) => store.statuses.report({ ...report, sha: NEW_SHA }),
+  'a report to a repository that is gone': (store) =>
+    store.statuses.report({ ...report, repositoryId: -1, sha: SHA }),
   'another report': (store) => store.statuses.report({ ...report, sha: SHA }),
   'a first report of a run': (store) =>
     store.statuses.report({ ...report, context: 'run', sha: NEW_SHA, run: 'a' }),
