@@ -18,7 +18,8 @@ import type { FirstParentList, FirstParents, Wanted } from './first-parents.ts'
  * Where the branch was at a tip more than once, what follows is what was before the first time.
  *
  * So a stretch has the commits that a push added one after the other. A merge in which the branch is
- * not the first parent leads to the branch nevertheless, and not into what was merged.
+ * not the first parent leads to the branch nevertheless, and not into what was merged. Only where such
+ * a merge brings more commits than are read at a time, its first parents follow.
  */
 
 /** Tips that are looked at for one question. */
@@ -27,7 +28,8 @@ const MAX_TIPS = 300
 const DEPTH = 2
 /** Commits that are searched for the place where a list begins. */
 const MAX_SEARCHED = 20_000
-const LIMITS = { maxBytes: 16 * 1024 * 1024, timeout: 3_000 }
+/** Bytes of paths in memory; and of each git process, commits and milliseconds. */
+const LIMITS = { maxBytes: 16 * 1024 * 1024, commits: 20_000, timeout: 3_000 }
 
 /** Whose tips are followed, and for whom. */
 interface Reading {
@@ -64,15 +66,15 @@ interface Piece extends Path {
 export class FormerTips {
   readonly #queue: FairQueue
   readonly #firstParents: FirstParents
-  readonly #timeout: number
+  readonly #limits: Pick<typeof LIMITS, 'commits' | 'timeout'>
   readonly #paths: LRUCache<string, Path>
   readonly #runs = new SharedRuns<Path>()
 
   constructor(queue: FairQueue, firstParents: FirstParents, limits: Partial<typeof LIMITS> = {}) {
-    const { maxBytes, timeout } = { ...LIMITS, ...limits }
+    const { maxBytes, ...ofGit } = { ...LIMITS, ...limits }
     this.#queue = queue
     this.#firstParents = firstParents
-    this.#timeout = timeout
+    this.#limits = ofGit
     this.#paths = new LRUCache({
       maxSize: maxBytes,
       sizeCalculation: ({ ids, tips }, key) => 500 + key.length + 60 * (ids.length + tips.length),
@@ -112,7 +114,7 @@ export class FormerTips {
       }
       const last = found.at(-1)?.index ?? start
       if (last === start && isCut && wanted < MAX_SEARCHED) {
-        wanted *= 4
+        wanted = Math.min(4 * wanted, MAX_SEARCHED)
         continue
       }
       if (last === start || !isCut) rests.unshift(rest)
@@ -137,7 +139,7 @@ export class FormerTips {
     after: string | undefined,
     count: number,
   ): Promise<FirstParentList> {
-    for (let wanted = count; ; wanted *= 4) {
+    for (let wanted = count; ; wanted = Math.min(4 * wanted, MAX_SEARCHED)) {
       const { ids, isCut, rest } = await this.#path(reading, start, wanted)
       const skipped = after === undefined ? 0 : ids.indexOf(after) + 1
       const listed = ids.slice(skipped, skipped + count)
@@ -233,8 +235,9 @@ export class FormerTips {
     }
     // What follows is cached by the first commit of a list.
     const rest = depth === undefined ? { root: tip, after: undefined } : { root, after: chain[depth - 1] }
-    // The first parents of one of these contain whatever is farther away.
-    return { ids, tips: found, isCut: false, rest, goesOn: depth === undefined && isMissing }
+    // The first parents of one of these contain whatever is farther away than all that was read.
+    const goesOn = isMissing && (depth === undefined || graph?.isCut === true)
+    return { ids, tips: found, isCut: false, rest, goesOn }
   }
 
   #readGraph(
@@ -244,7 +247,7 @@ export class FormerTips {
     { signal = new AbortController().signal, ...client }: GitClient,
   ): Promise<CommitGraph> {
     return runInSlot(this.#queue, repository, { ...client, signal }, (opened) =>
-      CommitGraph.read(opened, first, last, this.#timeout, signal),
+      CommitGraph.read(opened, first, last, this.#limits, signal),
     )
   }
 }
