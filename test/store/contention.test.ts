@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { setTimeout } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { type Test, test } from 'tap'
 import type { Permission } from '../../src/domain/permissions.ts'
@@ -390,4 +391,42 @@ test('reports wait for no change', async (t) => {
     t.match(await addReport({ store: other, repositoryId, sha: SHA }, context), { context })
   held.resolve()
   await change
+})
+
+test('whoever asks for another run still may when that is stored', async (t) => {
+  const { stores } = await openTwo(t, postgres)
+  const [store, other] = stores
+  const write = asAdministrator(store)
+  const one = { owner: 'acme', name: 'one' }
+  const { id } = await write.repositories.create({ ...one, ...KIND })
+  const ann = await write.users.create('ann')
+  await write.collaborators.set(one, ann.id, 'write')
+  await insertSession(store, 'ann', ann.id)
+  const status = await store.statuses.report({
+    ...{ repositoryId: id, sha: SHA, context: 'ci', state: 'success' },
+    ...{ run: 'R', claim: 300 },
+  })
+  const held = Promise.withResolvers<void>()
+  const begun = Promise.withResolvers<void>()
+  const change = store.audit.transaction({ kind: 'administrator' }, async (change) => {
+    await store.collaborators.set(change, one, ann.id, 'read')
+    begun.resolve()
+    await held.promise
+  })
+  await begun.promise
+  const by: SignedIn = { kind: 'user', user: ann, address: '192.0.2.1', session: 'ann' }
+  const requested = other.audit
+    .transaction(by, (change) =>
+      other.statuses.requestRun(change, { ...one, id }, { sha: SHA, id: status?.id ?? '' }),
+    )
+    .then(
+      (context) => context,
+      (error: unknown) => error,
+    )
+  // Without a lock, it would be stored by now.
+  await Promise.race([requested, setTimeout(300)])
+  held.resolve()
+  await change
+  t.match(await requested, { code: 'read_only' })
+  t.match(await store.statuses.list(id, SHA), [{ state: 'success' }])
 })

@@ -48,6 +48,9 @@ function presentRow(row: Row | undefined, { owner, name }: RepositoryName): Row 
   return row
 }
 
+/** What those without a permission get. */
+const MISSING = { admin: 'not_admin', write: 'read_only' } as const
+
 /**
  * Returns the repository that is to be changed, after checking that who acts may administer it. Both
  * stay true until the end of the change: see `locked-rows.ts`.
@@ -56,9 +59,15 @@ function presentRow(row: Row | undefined, { owner, name }: RepositoryName): Row 
  * user's repository is gone or has another name by now. Refusal if there is none for an
  * administrator
  */
-export async function administeredRepository(
+export function administeredRepository(change: Change<Person>, repository: RepositoryName): Promise<Row> {
+  return permittedRepository(change, repository, 'admin')
+}
+
+/** Does the same for who may do less. @throws as `administeredRepository` */
+export async function permittedRepository(
   change: Change<Person>,
   { owner, name, id }: RepositoryName,
+  needed: keyof typeof MISSING,
 ): Promise<Row> {
   const { db, by } = change
   await lockOwner(change, owner)
@@ -78,7 +87,7 @@ export async function administeredRepository(
       'repository_unknown',
       `${owner}/${name} is called ${access.owner}/${access.name} by now. Nothing was changed.`,
     )
-  if (!allows(access.permission, 'admin')) throw new ServiceError('not_admin')
+  if (!allows(access.permission, needed)) throw new ServiceError(MISSING[needed])
   return found
 }
 

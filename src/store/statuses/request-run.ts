@@ -1,35 +1,26 @@
 import { sql } from 'kysely'
-import { allows } from '../../domain/permissions.ts'
 import { Refusal } from '../../domain/refusal.ts'
-import { ServiceError } from '../../errors.ts'
-import { namedAs } from '../access/administration.ts'
-import { repositoriesFor } from '../access/readable-repositories.ts'
+import { namedAs, permittedRepository, type RepositoryName } from '../access/administration.ts'
 import type { SignedIn } from '../audit/audit.ts'
 import type { Change } from '../audit/change.ts'
 import { nowInSeconds } from '../time.ts'
-import type { CommitKey } from './statuses.ts'
 
 /**
  * Asks for another run of a check that a run has claimed: stores a `pending` without a run, as any
  * report without one would be stored, by a reporter without a token. A worker takes it, see
  * `claims.ts`.
  *
- * @param id that of the status
+ * @param status its commit and id
  * @returns its context
  * @throws ServiceError unless who acts may write; Refusal if no run has ever claimed such a status
  */
 export async function requestRun(
   change: Change<SignedIn>,
-  { repositoryId, sha }: CommitKey,
-  id: string,
+  repository: RepositoryName,
+  { sha, id }: { sha: string; id: string },
 ): Promise<string> {
-  const { db, by } = change
-  const access = await repositoriesFor(db, by.user.id)
-    .where('repositories.id', '=', repositoryId)
-    .executeTakeFirst()
-  if (!access) throw new ServiceError('repository_unknown')
-  if (!allows(access.permission, 'write')) throw new ServiceError('read_only')
-
+  const row = await permittedRepository(change, repository, 'write')
+  const { db } = change
   const now = nowInSeconds()
   const status = await db
     .updateTable('statuses')
@@ -44,7 +35,7 @@ export async function requestRun(
       run_began_at: null,
       run_report: null,
     })
-    .where('repository_id', '=', repositoryId)
+    .where('repository_id', '=', row.id)
     .where('sha', '=', sha)
     .where('id', '=', id)
     .where('claim_run', 'is not', null)
@@ -52,8 +43,7 @@ export async function requestRun(
     .executeTakeFirst()
   if (!status) throw new Refusal('no worker has claimed this check. Nothing was changed')
   const { context } = status
-  const repository = namedAs({ ...access, id: repositoryId })
-  await change.record({ action: 'status.requested', repository, details: { sha, context } })
+  await change.record({ action: 'status.requested', repository: namedAs(row), details: { sha, context } })
   return context
 }
 

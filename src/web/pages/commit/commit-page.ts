@@ -78,10 +78,8 @@ export async function commitPage(pages: Pages, options: PageContext): Promise<vo
     initial: () => ({}),
     refused: (problem) => ({ problem }),
     submit: async ({ form, subject: { repository, sha }, transact }) => {
-      const commit = { repositoryId: repository.id, sha }
-      const context = await transact((change) =>
-        store.statuses.requestRun(change, commit, form.get('status') ?? ''),
-      )
+      const status = { sha, id: form.get('status') ?? '' }
+      const context = await transact((change) => store.statuses.requestRun(change, repository, status))
       return { path: commitPath(repository, sha), text: `Another run of ${context} was asked for.` }
     },
     send,
