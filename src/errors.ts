@@ -48,6 +48,7 @@ const table = {
     'This token is limited to other repositories. Use a token that includes this repository.',
   ],
   token_excludes_push: [403, 'This token may not push. Use a token without that limit.'],
+  context_reserved: [403, 'This context may be reported by others only.'],
   token_excludes_context: [403, 'This token may not report this context.'],
   path_unknown: [404, 'This path does not exist. The API is documented under /docs.'],
   repository_unknown: [404, 'The repository does not exist, or you do not have access to it.'],

@@ -5,6 +5,7 @@ import type { Branches } from '../branches/branches.ts'
 import { fullCommitId } from '../domain/commit-id.ts'
 import { matchesPattern } from '../domain/patterns.ts'
 import { refsOfBranch } from '../domain/ref-names.ts'
+import { reportersOf } from '../domain/reservations.ts'
 import { combinedState, type StatusState } from '../domain/states.ts'
 import { verdictOf } from '../domain/verdict.ts'
 import { ServiceError } from '../errors.ts'
@@ -39,6 +40,7 @@ export interface ApiCaller extends Caller {
 export interface HandlerParts {
   store: {
     rules: Pick<Store['rules'], 'requiredPatterns'>
+    reservations: Pick<Store['reservations'], 'namesOf'>
     statuses: Pick<Store['statuses'], 'hasAny' | 'list' | 'report'>
   }
   lookup: CommitLookup
@@ -73,20 +75,44 @@ export function createHandlers({ store, lookup, branches, onReported }: HandlerP
     )
   }
 
+  /**
+   * Checks that a caller may report a context: that its token is not limited to others, and that the
+   * repository reserves it for no others. A `pending` without a run is taken from everybody: it asks
+   * for another run, and makes nothing pass.
+   */
+  async function checkMayReport(
+    { repository: { reservations }, token }: Caller,
+    {
+      context,
+      state,
+      run,
+    }: Pick<components['schemas']['StatusReport'], 'state' | 'run'> & { context: string },
+  ): Promise<void> {
+    if (token?.limits.contexts) checkContext(token.limits.contexts, context)
+    if (reservations === null || (state === 'pending' && run === undefined)) return
+    const users = reportersOf(reservations, context)
+    if (users === null || (token !== null && users.includes(token.userId))) return
+    const names = await store.reservations.namesOf(users)
+    throw new ServiceError(
+      'context_reserved',
+      `${JSON.stringify(context)} may be reported by ${names.join(', ') || 'nobody'}. Nothing was changed.`,
+    )
+  }
+
   return {
     async reportStatus({ params, body }, caller) {
       const { repository } = caller
       const sha = fullCommitId(repository.objectFormat, params.sha)
-      const limits = caller.token?.limits.contexts
-      if (limits) checkContext(limits, body.context)
+      await checkMayReport(caller, body)
       if (!(await statuses.hasAny(repository.id, sha))) await checkCommit(repository, sha)
-      const { token } = await currentCaller(caller)
+      const current = await currentCaller(caller)
+      if (current !== caller) await checkMayReport(current, body)
       const row = await statuses.report({
         // First, since a body may have other fields, with any names.
         ...body,
         repositoryId: repository.id,
         sha,
-        reporterId: token?.reporterId ?? null,
+        reporterId: current.token?.reporterId ?? null,
       })
       if (!row) throw new ServiceError('repository_unknown')
       onReported(row.state)

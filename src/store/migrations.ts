@@ -278,6 +278,7 @@ const migrations: Record<string, (dialect: DialectSql) => string[]> = {
     )${clustered}`,
     'create index push_intents_by_repository on push_intents (repository_id)',
   ],
+  '020-reservations': ({ text }) => [`alter table repositories add column reporters ${text}`],
 }
 
 /** The database has a schema that this version cannot use. The message says why, and what to do. */

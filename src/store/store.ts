@@ -29,6 +29,7 @@ import { createCollaboratorStore } from './repositories/collaborators.ts'
 import { createRepositoryFolders } from './repositories/folders.ts'
 import { createPushStore } from './repositories/pushes.ts'
 import { createRepositoryStore } from './repositories/repositories.ts'
+import { createReservationStore } from './repositories/reservations.ts'
 import { createReservedNames } from './repositories/reserved-names.ts'
 import { createRuleStore } from './repositories/rules.ts'
 import { createAwaited } from './statuses/awaited.ts'
@@ -201,6 +202,7 @@ export function createStore(
     reservedNames: createReservedNames(engine),
     repositoryFolders: createRepositoryFolders(engine, repositories),
     collaborators: createCollaboratorStore(engine),
+    reservations: createReservationStore(engine),
     tokens: createTokenStore(engine, signInEvery),
     rules: createRuleStore(engine, audit),
     listTips: createBranchMoves(engine),

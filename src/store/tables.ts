@@ -82,6 +82,8 @@ export interface Tables {
     created_at: number
     /** See `OWNER_TRUST`. That of a repository that the server created means nothing. */
     trust_owner: Generated<number>
+    /** A JSON array of `Reservation`; null: nothing is reserved. */
+    reporters: Generated<string | null>
   }
   collaborators: {
     repository_id: number

@@ -24,6 +24,7 @@ import {
   withStore,
 } from '../parts/with-store.ts'
 import { addAccessCommand } from './repository-access.ts'
+import { addReportersCommand } from './repository-reporters.ts'
 
 const PUBLIC = new Option('--public', 'everyone can see it (default: see DEFAULT_VISIBILITY)').conflicts(
   'private',
@@ -174,6 +175,7 @@ export function addRepositoryCommands(program: Command, settings: Settings): voi
     )
 
   addAccessCommand(repo, settings)
+  addReportersCommand(repo, settings)
 
   repo
     .command('rename <owner/name> <new-owner/name>')

@@ -2,6 +2,7 @@ import type { Selectable } from 'kysely'
 import type { ObjectFormat } from '../../domain/commit-id.ts'
 import { isName, isOwnerName, nameKey } from '../../domain/names.ts'
 import type { Permission } from '../../domain/permissions.ts'
+import { type Reservation, readReservations } from '../../domain/reservations.ts'
 import { locate, type OwnerTrust } from '../repository-files.ts'
 import type { Queries, Tables, Visibility } from '../tables.ts'
 import { accessRules, ofCollaborator, ofMember } from './access-rules.ts'
@@ -25,6 +26,8 @@ export interface ReadableRepository {
    * other repositories.
    */
   permission: Permission | null
+  /** Contexts that only some users may report; null: none. */
+  reservations: readonly Reservation[] | null
 }
 
 /** What `repositoryOf` reads, besides the id and the permission. */
@@ -35,6 +38,7 @@ export const repositoryColumns = [
   'repositories.object_format',
   'repositories.path',
   'repositories.trust_owner',
+  'repositories.reporters',
 ] as const
 
 const { permission, mayRead } = accessRules()
@@ -56,7 +60,14 @@ export function repositoryKeys(owner: string, name: string): { owner: string; na
   return isPossible ? { owner: nameKey(owner), name: nameKey(name) } : { owner: '', name: '' }
 }
 
-type RepositoryColumn = 'owner' | 'name' | 'visibility' | 'object_format' | 'path' | 'trust_owner'
+type RepositoryColumn =
+  | 'owner'
+  | 'name'
+  | 'visibility'
+  | 'object_format'
+  | 'path'
+  | 'trust_owner'
+  | 'reporters'
 
 /** `repositoryColumns` of a row that may have joined none. */
 type RepositoryRow = {
@@ -68,5 +79,15 @@ export function repositoryOf(row: RepositoryRow, folder: string): ReadableReposi
   const { repository_id: id, owner, name, visibility, object_format: objectFormat, permission } = row
   if (id === null || owner === null || name === null || visibility === null || objectFormat === null)
     return null
-  return { id, owner, name, visibility, objectFormat, ...locate(folder, { ...row, id }), permission }
+  const reservations = row.reporters === null ? null : readReservations(row.reporters)
+  return {
+    id,
+    owner,
+    name,
+    visibility,
+    objectFormat,
+    ...locate(folder, { ...row, id }),
+    permission,
+    reservations,
+  }
 }

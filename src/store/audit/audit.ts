@@ -152,6 +152,8 @@ interface RepositoryActions {
   'repository.created': { visibility: string; object_format: string }
   'repository.imported': { visibility: string; object_format: string; path: string; trust_owner?: true }
   'repository.deleted': object
+  /** Names of the users; null: everybody who may write. `from`: before. */
+  'repository.reporters': { pattern: string; users: string[] | null; from: string[] | null }
   /** `from` is the name before, of another owner; the object is the name since then. */
   'repository.transferred': { from: string }
   /** The same for the same owner. */

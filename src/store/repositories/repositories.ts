@@ -31,7 +31,7 @@ type Row = Selectable<Tables['repositories']>
 type Owners = ReadonlyMap<string, Owner>
 
 /** A stored repository. */
-export interface Repository extends Omit<ReadableRepository, 'permission'> {
+export interface Repository extends Omit<ReadableRepository, 'permission' | 'reservations'> {
   /** Seconds since the epoch. */
   createdAt: number
 }
@@ -292,6 +292,7 @@ function newRow(
     path: path ?? null,
     trust_owner: OWNER_TRUST[trustOwner ? 'trusted' : 'checked'],
     created_at: nowInSeconds(),
+    reporters: null,
   }
 }
 

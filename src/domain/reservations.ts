@@ -1,0 +1,78 @@
+import { boundedMemoize } from '../util/memoize.ts'
+import { matchesPattern, patternMatcher } from './patterns.ts'
+import { Refusal } from './refusal.ts'
+
+/** Contexts that only some users may report. */
+export interface Reservation {
+  /** Of contexts, as those of a token. */
+  pattern: string
+  /** Ids, 1 to `MAX_USERS`. Those of deleted users stay, so that a pattern never becomes open by itself. */
+  users: readonly number[]
+}
+
+const MAX_RESERVATIONS = 20
+const MAX_USERS = 20
+
+/** What a damaged list becomes: nobody may report anything. */
+const ANY = '*'
+const CLOSED: readonly Reservation[] = [{ pattern: ANY, users: [] }]
+const REPOSITORIES = 1_000
+
+/** Returns a stored list: the same one for equal texts. */
+export const readReservations = boundedMemoize(REPOSITORIES, (text: string): readonly Reservation[] => {
+  try {
+    const value: unknown = JSON.parse(text)
+    return Array.isArray(value) && value.every(isReservation) ? value : CLOSED
+  } catch (error) {
+    if (error instanceof SyntaxError) return CLOSED
+    throw error
+  }
+})
+
+function isReservation(value: unknown): value is Reservation {
+  if (typeof value !== 'object' || value === null || !('pattern' in value) || !('users' in value))
+    return false
+  const { pattern, users } = value
+  return (
+    typeof pattern === 'string' &&
+    Array.isArray(users) &&
+    users.every((id: unknown) => typeof id === 'number')
+  )
+}
+
+const matcherOf = boundedMemoize(MAX_RESERVATIONS * REPOSITORIES, patternMatcher)
+
+/**
+ * Returns who may report a context: the users whom each pattern names that matches it; null if none
+ * does, so anybody who may write.
+ */
+export function reportersOf(reservations: readonly Reservation[], context: string): readonly number[] | null {
+  const matching = reservations.filter(({ pattern }) => matcherOf(pattern)(context))
+  const [first, ...rest] = matching
+  if (first === undefined) return null
+  return first.users.filter((id) => rest.every(({ users }) => users.includes(id)))
+}
+
+/**
+ * Checks that a reservation can be added to others.
+ *
+ * @throws Refusal for too many, and if a pattern contains the other one and nobody may report what
+ * both match
+ */
+export function checkReservation(others: readonly Reservation[], added: Reservation): void {
+  if (others.length >= MAX_RESERVATIONS)
+    throw new Refusal(
+      `the repository has ${others.length} patterns already; at most ${MAX_RESERVATIONS} are allowed`,
+    )
+  if (added.users.length > MAX_USERS)
+    throw new Refusal(`${added.users.length} users; at most ${MAX_USERS} are allowed`)
+  for (const other of others) {
+    // As a text, a pattern is matched by those that contain it: only `*` matches its `*`.
+    const overlaps =
+      matchesPattern(other.pattern, added.pattern) || matchesPattern(added.pattern, other.pattern)
+    if (overlaps && !other.users.some((id) => added.users.includes(id)))
+      throw new Refusal(
+        `nobody could report what both "${added.pattern}" and "${other.pattern}" match: name a user of the other pattern too`,
+      )
+  }
+}
