@@ -15,7 +15,7 @@ import type { Store } from '../store/store.ts'
 import { nowInSeconds } from '../store/time.ts'
 import type { RepositoryCopy } from './backup/generations.ts'
 import { compareWithExpectedRefs } from './expected-refs.ts'
-import { removeCommits, reportedCommits } from './prune.ts'
+import { createPruning, reportedCommits } from './prune.ts'
 
 /**
  * Milliseconds; longer than the time between creating the folder of a repository and committing its
@@ -77,6 +77,7 @@ export async function checkAll(
   const result: CheckResult = { findings: [], trusted: [], pruned: [], damaged: false }
   if (full) result.findings.push(...(await unknownStates(store)))
 
+  const pruning = prune ? createPruning(store, { no_longer_in_git: true }) : null
   const refs = full ? await compareWithExpectedRefs(store, copies) : null
   const repositories = await store.repositories.list()
   for (const [index, repository] of repositories.entries()) {
@@ -95,7 +96,7 @@ export async function checkAll(
       await refs?.add(repository, opened)
       if (commits && damage.length > 0)
         throw new RepositoryUnavailable('its commits are not looked up until it is repaired')
-      if (commits) await checkCommits(store, lookup, repository, prune, result)
+      if (commits) await checkCommits(store, lookup, repository, pruning, result)
     } catch (error) {
       if (!(error instanceof NotARepository || error instanceof RepositoryUnavailable)) throw error
       result.findings.push(`repository ${name}: ${error.message}`)
@@ -152,7 +153,7 @@ async function checkCommits(
   store: Store,
   lookup: CommitLookup,
   repository: Repository,
-  prune: boolean,
+  prune: ReturnType<typeof createPruning> | null,
   result: CheckResult,
 ): Promise<void> {
   const { id, owner, name } = repository
@@ -163,6 +164,6 @@ async function checkCommits(
     const gone = commits.filter((_commit, index) => !inGit[index]).map(({ sha }) => sha)
     const list = prune ? result.pruned : result.findings
     list.push(...gone.map((sha) => `commit ${owner}/${name} ${sha}: no longer in git`))
-    if (prune) await removeCommits(store.engine, id, gone, now)
+    if (prune) await prune(id, gone, now)
   }
 }

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { KyselyPlugin } from 'kysely'
-import { removeCommits } from '../../src/maintenance/prune.ts'
+import { createPruning } from '../../src/maintenance/prune.ts'
 import type { Engine } from '../../src/store/engine.ts'
 import type { Prepared } from '../../src/store/prepared.ts'
 import { createStore, type Store } from '../../src/store/store.ts'
@@ -179,7 +179,7 @@ export const requests: Record<string, (store: Store) => Promise<unknown>> = {
   'repositories by the beginning of a name': (store) => store.listing.search(7, 'repo', 30),
   'repositories of an owner by the beginning of a name': (store) => store.listing.search(7, 'user500/re', 30),
   'repositories that were pushed to lately': (store) => store.listing.pushedLately(200),
-  'a batch of pruning': (store) => removeCommits(store.engine, 500, [SHA, NEW_SHA], 1),
+  'a batch of pruning': (store) => createPruning(store, { no_longer_in_git: true })(500, [SHA, NEW_SHA], 1),
   'a user signing in': (store) => store.users.find('user9'),
 }
 

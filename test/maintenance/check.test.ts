@@ -9,6 +9,7 @@ import { type CheckOptions, checkAll } from '../../src/maintenance/check.ts'
 import { openEngine, openStore } from '../../src/store/store.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import { databases, execute, sqlite, type TestDatabase } from '../helpers/databases.ts'
+import { listEvents } from '../helpers/events.ts'
 import { createCommits, git, gitWith } from '../helpers/git.ts'
 import { addReport } from '../helpers/records.ts'
 
@@ -87,6 +88,11 @@ for (const database of databases) {
     })
     t.equal((await store.statuses.list(repository.id, gone)).length, 0)
     t.equal((await store.statuses.list(repository.id, kept)).length, 1)
+    t.match((await listEvents(store)).at(-1), {
+      action: 'statuses.pruned',
+      actor: 'administrator',
+      details: { no_longer_in_git: true, commits: 1, statuses: 2 },
+    })
     t.same(await check({ commits: true }), { findings: [], trusted: [], pruned: [], damaged: false })
   })
 

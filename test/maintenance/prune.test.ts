@@ -1,10 +1,14 @@
+import { resolve } from 'node:path'
 import t from 'tap'
-import { pruneStatuses, removeCommits } from '../../src/maintenance/prune.ts'
+import { createPruning, pruneStatuses } from '../../src/maintenance/prune.ts'
 import { openEngine, openStore } from '../../src/store/store.ts'
 import { nowInSeconds } from '../../src/store/time.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import { databases, type TestDatabase } from '../helpers/databases.ts'
+import { listEvents } from '../helpers/events.ts'
+import { startProcess } from '../helpers/process.ts'
 import { addReport } from '../helpers/records.ts'
+import { until } from '../helpers/until.ts'
 
 const DAY = 86_400
 
@@ -23,8 +27,10 @@ async function openAged(t: Parameters<TestDatabase['create']>[0], database: Test
     objectFormat: 'sha1',
   })
   return {
+    options,
     store,
     id,
+    prune: createPruning(store, { no_longer_in_git: true }),
     /** Stores a report and dates it back by a number of days. */
     async report(sha: string, context: string, days: number) {
       await addReport({ store, repositoryId: id, sha }, context)
@@ -50,7 +56,7 @@ for (const database of databases) {
     await aged.report(mixed ?? '', 'two', 364)
     await aged.report(recent ?? '', 'one', 1)
     let last: number[] = []
-    await pruneStatuses(aged.store.engine, nowInSeconds() - 365 * DAY, (...counts) => {
+    await pruneStatuses(aged.store, nowInSeconds() - 365 * DAY, (...counts) => {
       last = counts
     })
     t.same(last, [3, 2], 'commits checked, statuses removed')
@@ -59,11 +65,7 @@ for (const database of databases) {
     t.equal((await left(mixed)).length, 2)
     t.equal((await left(recent)).length, 1)
     const limit = (await left(mixed))[1]?.updated_at ?? 0
-    t.equal(
-      await removeCommits(aged.store.engine, aged.id, [mixed ?? ''], limit),
-      0,
-      'a report of that second',
-    )
+    t.equal(await aged.prune(aged.id, [mixed ?? ''], limit), 0, 'a report of that second')
   })
 
   t.test(`${database.name}: prunes in several batches`, async (t) => {
@@ -74,7 +76,7 @@ for (const database of databases) {
         shas.slice(from, from + 300).map((sha) => addReport({ store, repositoryId: id, sha }, 'default')),
       )
     const steps: number[][] = []
-    await pruneStatuses(store.engine, nowInSeconds() + 10, (...counts) => steps.push(counts))
+    await pruneStatuses(store, nowInSeconds() + 10, (...counts) => steps.push(counts))
     t.same(steps, [
       [500, 500],
       [1_000, 1_000],
@@ -90,7 +92,7 @@ for (const database of databases) {
     const before = nowInSeconds() - 365 * DAY
     // It was old when it was selected, but is reported on before it is removed.
     await addReport({ store: aged.store, repositoryId: aged.id, sha }, 'two')
-    t.equal(await removeCommits(aged.store.engine, aged.id, [sha], before), 0)
+    t.equal(await aged.prune(aged.id, [sha], before), 0)
     t.equal((await aged.store.statuses.list(aged.id, sha)).length, 2)
   })
 
@@ -102,7 +104,70 @@ for (const database of databases) {
     const reporting = Promise.all(
       shas.map((sha) => addReport({ store: aged.store, repositoryId: aged.id, sha }, 'default')),
     )
-    await Promise.all([reporting, pruneStatuses(aged.store.engine, before, () => {})])
+    await Promise.all([reporting, pruneStatuses(aged.store, before, () => {})])
     for (const sha of shas) t.equal((await aged.store.statuses.list(aged.id, sha)).length, 1, sha)
+  })
+
+  t.test(`${database.name}: one event says how much a run removed, step by step`, async (t) => {
+    const aged = await openAged(t, database)
+    const [one, other, recent] = ['a', 'b', 'c'].map((digit) => digit.repeat(40))
+    for (const context of ['one', 'two', 'three']) await aged.report(one ?? '', context, 400)
+    await aged.report(other ?? '', 'one', 400)
+    await aged.report(recent ?? '', 'one', 1)
+    const before = nowInSeconds() - 365 * DAY
+    const events = async () => (await listEvents(aged.store)).filter(({ object }) => object === 'statuses')
+    await aged.prune(aged.id, [recent ?? ''], before)
+    t.same(await events(), [], 'what removes nothing is no event')
+    await aged.prune(aged.id, [one ?? '', recent ?? ''], before)
+    const first = { action: 'statuses.pruned', actor: 'administrator', user: null }
+    t.match(await events(), [{ ...first, details: { no_longer_in_git: true, commits: 1, statuses: 3 } }])
+    await aged.prune(aged.id, [other ?? ''], before)
+    t.match(await events(), [{ ...first, details: { no_longer_in_git: true, commits: 2, statuses: 4 } }])
+    await aged.report(other ?? '', 'one', 400)
+    await pruneStatuses(aged.store, before, () => {})
+    const { details } = (await events())[1] ?? {}
+    t.same(details, { before: new Date(before * 1000).toISOString(), commits: 1, statuses: 1 })
+  })
+
+  t.test(`${database.name}: the event of a run that was killed has exact numbers`, async (t) => {
+    const { store, options, id } = await openAged(t, database)
+    const rows = Array.from({ length: 20_000 }, (_, index) => ({
+      repository_id: id,
+      sha: Math.floor(index / 2)
+        .toString(16)
+        .padStart(40, '0'),
+      context: `context ${index % 2}`,
+      id: `id${index}`,
+      state: 'success' as const,
+      created_at: 1,
+      updated_at: 1,
+    }))
+    for (let from = 0; from < rows.length; from += 1_000)
+      await store.engine.kysely
+        .insertInto('statuses')
+        .values(rows.slice(from, from + 1_000))
+        .execute()
+    const { child, ended } = startProcess(
+      t,
+      process.execPath,
+      [resolve(import.meta.dirname, '../../src/cli/main.ts'), 'prune', '--older-than', '1d'],
+      { DATA_DIR: options.dataDir, ...(options.databaseUrl && { DATABASE_URL: options.databaseUrl }) },
+    )
+    const found = async () => (await listEvents(store)).find(({ action }) => action === 'statuses.pruned')
+    await until(async () => (await found()) !== undefined)
+    child.kill('SIGKILL')
+    t.equal(await ended, 'SIGKILL', 'it was under way')
+    const left = await store.engine.kysely
+      .selectFrom('statuses')
+      .select((eb) => [
+        eb.fn.countAll<number>().as('statuses'),
+        eb.fn.count<number>('sha').distinct().as('commits'),
+      ])
+      .executeTakeFirstOrThrow()
+    t.ok(left.statuses > 0, `${left.statuses} are left`)
+    t.match((await found())?.details, {
+      commits: 10_000 - Number(left.commits),
+      statuses: 20_000 - Number(left.statuses),
+    })
   })
 }

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process'
 import { resolve } from 'node:path'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
-import { removeCommits } from '../../src/maintenance/prune.ts'
+import { createPruning } from '../../src/maintenance/prune.ts'
 import { NO_STATUSES } from '../../src/store/statuses/status-summaries.ts'
 import type { Report } from '../../src/store/statuses/statuses.ts'
 import { openStore, type Store, type StoreOptions } from '../../src/store/store.ts'
@@ -299,10 +299,16 @@ for (const database of databases) {
     await t.rejects(elsewhere('e'), full)
     t.match(await report('b'), { context: 'b' })
 
-    t.equal(await removeCommits(other.engine, id, [SHA], Math.floor(Date.now() / 1000) + 10), 4)
+    t.equal(
+      await createPruning(other, { no_longer_in_git: true })(id, [SHA], Math.floor(Date.now() / 1000) + 10),
+      4,
+    )
     for (const context of ['e', 'f', 'g', 'h']) t.match(await report(context), { context })
     await t.rejects(report('i'), full)
-    t.equal(await removeCommits(store.engine, id, [SHA], Math.floor(Date.now() / 1000) + 10), 4)
+    t.equal(
+      await createPruning(store, { no_longer_in_git: true })(id, [SHA], Math.floor(Date.now() / 1000) + 10),
+      4,
+    )
     t.match(await report('i'), { context: 'i' })
     t.match(await elsewhere('j'), { context: 'j' })
   })

@@ -101,7 +101,6 @@ const UNRECORDED: Record<string, string> = {
   'maintenance/backup/restore.ts restoreBackup': 'restores rows as they were, and records that',
   'maintenance/backup/restore.ts restoreInto': 'the same',
   'maintenance/backup/write.ts writeBackup': 'reads in one transaction',
-  'maintenance/prune.ts removeCommits': 'removes statuses',
   'store/access/failures.ts createFailureStore': 'counts failures of addresses',
   'store/access/failures.ts createFailureStore countFailure': 'the same; the one that blocks is recorded',
   'store/access/failures.ts createFailureStore countOn': 'the same',

@@ -67,7 +67,7 @@ export function addMaintenanceCommands(program: Command, settings: Settings): vo
             `Commits checked: ${commits.toLocaleString('en')}. Statuses ${verb}: ${statuses.toLocaleString('en')}.`,
             last,
           )
-        const { checked, removed } = await pruneStatuses(store.engine, before, show, dryRun)
+        const { checked, removed } = await pruneStatuses(store, before, show, dryRun)
         show(checked, removed, true)
       })
     })

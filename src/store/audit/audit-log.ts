@@ -45,7 +45,7 @@ interface Position {
 
 /**
  * Returns functions that read the audit log. Events are ordered by time. They are never changed,
- * and only `prune` removes any. They have no foreign keys, so they outlive the users, tokens and
+ * but for the counts of `statuses.pruned`, and only `prune` removes any. They have no foreign keys, so they outlive the users, tokens and
  * repositories that they name.
  */
 export function createAuditLog({ kysely }: Reading) {

@@ -237,6 +237,18 @@ interface BackupSize {
   seconds: number
 }
 
+/** Actions on the statuses of commits. */
+interface PruneActions {
+  /**
+   * What was removed so far: statuses of commits without reports since `before`, or of those that
+   * git no longer has. It grows with each step.
+   */
+  'statuses.pruned': PruneReason & { commits: number; statuses: number }
+}
+
+/** Why statuses are removed. `before`: in the form of RFC 3339. */
+export type PruneReason = { before: string } | { no_longer_in_git: true }
+
 interface LogActions {
   /** The database is empty, although there are repositories of an earlier one. */
   'audit.began': object
@@ -260,6 +272,7 @@ export type AuditEvent =
   | EventsOf<RepositoryActions, { repository: NamedRepository; subject?: NamedUser }>
   | EventsOf<AddressActions, { object: string; subject?: NamedUser }>
   | EventsOf<BackupActions, { object: typeof BACKUP }>
+  | EventsOf<PruneActions, { object: 'statuses' }>
   | EventsOf<LogActions, object>
 
 /**

@@ -4,7 +4,7 @@ import type { Tables } from '../tables.ts'
 import { runInTransaction } from '../transaction-context.ts'
 import type { Actor, AuditEvent, AuditLine, Author, Server } from './audit.ts'
 import { checkUser } from './check-user.ts'
-import { recordEvents } from './event-rows.ts'
+import { recordEvents, replaceDetails } from './event-rows.ts'
 
 /** Who records events of what is done. */
 type Recorded = Exclude<Actor, Server>
@@ -64,6 +64,20 @@ class Change<By extends Actor = Recorded> {
   /** Stores events of what is done. */
   record(this: Change<Recorded>, ...events: AuditEvent[]): Promise<void> {
     return this.recordOf(this.by, ...events)
+  }
+
+  /**
+   * Stores an event of what several changes do, each of which counts on: the first one inserts it,
+   * and the others replace its details.
+   *
+   * @param id what the change before returned
+   * @returns the id of the event
+   */
+  async recordSoFar(this: Change<Recorded>, id: number | undefined, event: AuditEvent): Promise<number> {
+    if (id !== undefined && (await replaceDetails(this.db, this.by, id, event, this.#operator))) return id
+    const lines = await recordEvents(this.db, this.by, [event], this.#operator)
+    this.#lines.push(...lines)
+    return lines[0]?.id ?? 0
   }
 
   /**

@@ -49,6 +49,27 @@ export async function recordEvents(
   return lines
 }
 
+/**
+ * Replaces the details of a stored event.
+ *
+ * @returns whether it is still stored
+ */
+export async function replaceDetails(
+  db: Transaction<Tables>,
+  by: Author,
+  id: number,
+  event: AuditEvent,
+  operator = {},
+): Promise<boolean> {
+  const { details } = rowOf(by, event, operator)
+  const { numUpdatedRows } = await db
+    .updateTable('audit_events')
+    .set({ details })
+    .where('id', '=', id)
+    .executeTakeFirstOrThrow()
+  return numUpdatedRows > 0n
+}
+
 function rowOf(by: Author, event: AuditEvent, operator: object): Omit<Row, 'id'> {
   const { action } = event
   const subject = 'subject' in event ? event.subject : undefined
