@@ -104,7 +104,7 @@ export class FormerTips {
   /** Lists what follows a commit, from the newest tip on whose stretch has it. */
   async #listAfter(reading: Reading, after: string, count: number): Promise<FirstParentList | null> {
     const { repository, tips, client } = reading
-    const rests: Rest[] = []
+    const lowest: string[] = []
     for (let [start, wanted] = [0, count]; ; ) {
       const { ids, tips: found, isCut, rest } = await this.#path(reading, start, wanted)
       const at = ids.indexOf(after)
@@ -117,14 +117,14 @@ export class FormerTips {
         wanted = Math.min(4 * wanted, MAX_SEARCHED)
         continue
       }
-      if (last === start || !isCut) rests.unshift(rest)
+      if (last === start || !isCut) lowest.unshift(isCut ? rest.root : (tips[last] ?? ''))
       if (last === start) break
       start = last
       wanted = count
     }
-    // After too many tips, the list has gone on by first parents.
-    for (const { root } of rests) {
-      const list = await this.#firstParents.list(repository, root, { after, count }, client)
+    // Below the last tip, also of those that a question looks at, the list goes on by first parents.
+    for (const tip of lowest) {
+      const list = await this.#firstParents.list(repository, tip, { after, count }, client)
       if (list) return list
     }
     // A forced push may have removed it.

@@ -1,0 +1,51 @@
+import t from 'tap'
+import { createGitQueue } from '../../../src/git/history/cached-reads.ts'
+import { FirstParents } from '../../../src/git/history/first-parents.ts'
+import { FormerTips } from '../../../src/git/history/former-tips.ts'
+import { openTestStore, sqlite } from '../../helpers/databases.ts'
+import { importGraph } from '../../helpers/git.ts'
+import { addRepository } from '../../helpers/records.ts'
+
+const CLIENT = { address: '192.0.2.1' }
+
+t.test('what a branch was at follows from where pushes left it', async (t) => {
+  const { store } = await openTestStore(t, sqlite)
+  const repository = await addRepository(store, 'acme/rocket', { commits: 0 })
+  //  0 ── 1 ── 2 ── 4 ── 8    4: 2 was merged into the topic 3; 8: pushed with 4 below it
+  //       ├─ 3 ──────┘
+  //       ├─ 5 ── 6            removed by a forced push
+  //       └─ 7                 never merged
+  const graph = [[], [0], [1], [1], [3, 2], [1], [5], [1], [4]]
+  const ids = importGraph(repository.path, graph)
+  const queue = createGitQueue()
+  const list = async (tips: readonly number[], after?: number, count = 300) => {
+    const formerTips = new FormerTips(queue, new FirstParents(queue))
+    const found = await formerTips.list(
+      repository,
+      tips.map((tip) => ids[tip] ?? ''),
+      { after: after === undefined ? undefined : ids[after], count },
+      CLIENT,
+    )
+    return found?.ids.map((id) => ids.indexOf(id))
+  }
+
+  t.same(await list([4]), [4, 3, 1, 0], 'nothing is recorded: first parents')
+  t.same(await list([4, 2, 1]), [4, 2, 1, 0], 'a merge in which the branch is not the first parent')
+  t.same(await list([8, 2, 1]), [8, 4, 2, 1, 0], 'a push of two commits')
+  t.same(await list([8, 4, 7, 2, 6, 1]), [8, 4, 2, 1, 0], 'what forced pushes have removed is skipped')
+  t.same(await list([4, 7, 6]), [4, 3, 1, 0], 'where no tip is left: first parents')
+  t.same(await list([4, 6, 1, 4, 2, 1]), [4, 2, 1, 0], 'a forced push back to the newest tip')
+  t.same(await list([8, 4, 6, 1, 4, 2, 1]), [8, 4, 2, 1, 0], 'and to the one before')
+
+  t.same(await list([8, 2, 1], 4), [2, 1, 0], 'after a commit of a stretch')
+  t.same(await list([8, 2, 1], 2), [1, 0], 'after a tip')
+  t.same(await list([8, 2, 1], 1), [0], 'after the last tip')
+  t.same(await list([8, 2, 1], 0), [], 'below the last tip')
+  t.equal(await list([8, 2, 1], 3), undefined, 'a commit of a topic')
+  t.equal(await list([8, 2, 1], 6), undefined, 'another branch')
+  t.same(await list([4, 2, 6, 5, 1], 6), [5, 1, 0], 'after a tip that a forced push has removed')
+  for (const count of [1, 2, 3, 4]) {
+    t.same(await list([8, 2, 1], undefined, count), [8, 4, 2, 1, 0].slice(0, count))
+    t.same(await list([8, 2, 1], 8, count), [4, 2, 1, 0].slice(0, count))
+  }
+})
