@@ -17,8 +17,7 @@ async function openTwo(t: Test, database: TestDatabase) {
   t.teardown(() => other.close())
   const repository = { owner: 'acme', name: 'repo', visibility: 'public', objectFormat: 'sha1' } as const
   const { id } = await asAdministrator(store).repositories.create(repository)
-  const rows = () => store.engine.kysely.selectFrom('statuses').selectAll().execute()
-  return { stores: [store, other] as const, id, rows }
+  return { stores: [store, other] as const, id }
 }
 
 /** A report, of a run that began this many seconds ago, or of none. */
@@ -195,7 +194,7 @@ for (const database of databases) {
 
   for (const together of [false, true])
     test(`claims as the contract says, ${together ? 'in a batch' : 'alone'}`, async (t) => {
-      const { stores, id, rows } = await openTwo(t, database)
+      const { stores, id } = await openTwo(t, database)
       const send = ([state, run, ago = 0, claim]: Report, context: string, description: string, to: 0 | 1) =>
         stores[to].statuses.report({
           ...{ repositoryId: id, sha: SHA, context, state, description },
@@ -213,7 +212,12 @@ for (const database of databases) {
         const answer = await send(comes, contextOf(row), 'after', 1).catch((error: unknown) => error)
         return { before, answer, after: await rowOf(contextOf(row)), comes, outcome }
       }
-      const rowOf = async (context: string) => (await rows()).find((row) => row.context === context)
+      const rowOf = (context: string) =>
+        stores[0].engine.kysely
+          .selectFrom('statuses')
+          .selectAll()
+          .where('context', '=', context)
+          .executeTakeFirst()
       const compared: [string, Awaited<ReturnType<typeof compare>>][] = []
       if (together) {
         for (const [row, [, steps]] of TABLE.entries()) await prepare(row, steps)
