@@ -32,7 +32,7 @@ const COLORS = /\x1b\[[\d;:]*m/g
  * Opens the output of a command.
  *
  * @param label begins each line at the terminal
- * @param file the log, created with its folder
+ * @param file the log, created with its folder; it goes on if a killed worker has begun it
  */
 export function openOutput(label: string, file: string | undefined): Output {
   let size = 0
@@ -92,7 +92,9 @@ function printable(line: string): string {
 export function removeOldLogs(folder: string, keep: number): void {
   const files = readdirSync(folder)
     .filter((name) => name.endsWith('.log'))
-    .map((name) => ({ path: join(folder, name), at: statSync(join(folder, name)).mtimeMs }))
+    .map((name) => join(folder, name))
+    // Another worker may have removed one.
+    .map((path) => ({ path, at: statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0 }))
     .sort((a, b) => b.at - a.at)
   for (const { path } of files.slice(keep)) rmSync(path, { force: true })
 }
