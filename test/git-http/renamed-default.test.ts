@@ -92,6 +92,8 @@ t.test('HEAD follows a mirror whose default branch is renamed', async (t) => {
 
   await git(origin, ['branch', 'a', 'other'])
   await git(origin, ['branch', '-m', 'master', 'z'])
+  await git(origin, ['checkout', '--quiet', 'z'])
+  await commit()
   t.match(await mirror(), { code: 0 })
   t.equal(head(), 'z', 'not one of another history')
   t.match(await cli('owner/follows', '--no-follow'), { code: 0 })
