@@ -7,7 +7,6 @@ import { matchesPattern } from '../domain/patterns.ts'
 import { refsOfBranch } from '../domain/ref-names.ts'
 import { reportersOf } from '../domain/reservations.ts'
 import { combinedState, type StatusState } from '../domain/states.ts'
-import { verdictOf } from '../domain/verdict.ts'
 import { ServiceError } from '../errors.ts'
 import type { GitClient } from '../git/history/cached-reads.ts'
 import type { CommitLookup } from '../git/objects/commit-lookup.ts'
@@ -124,13 +123,13 @@ export function createHandlers({ store, lookup, branches, onReported }: HandlerP
       return { status: 200, derived: derive(toCommitStatuses, rows) }
     },
 
-    async getVerdict({ params, query }, { repository }) {
+    async getVerdict({ params, query }, { repository, client }) {
       const { require = [], branch } = query
       const rows = await statusesOf(repository, params.sha)
       const ruled: string[] = []
       for (const ref of branch === undefined ? [] : refsOfBranch(branch))
         ruled.push(...(await rules.requiredPatterns(repository.id, ref)))
-      const body = verdictOf(rows, [...new Set([...require, ...ruled])])
+      const body = await branches.verdict(rows, [...new Set([...require, ...ruled])], client)
       const listedContexts = body.required.reduce((sum, { contexts }) => sum + contexts.length, 0)
       if (listedContexts > MAX_LISTED)
         throw new ServiceError(

@@ -11,7 +11,7 @@ import { FairQueue, QueueFull } from '../util/fair-queue.ts'
 import { persist } from '../util/persist.ts'
 
 /** The budget of an address is spent. */
-export class Blocked extends TryLater {
+class Blocked extends TryLater {
   /** @param endsIn milliseconds until attempts are accepted again */
   constructor(endsIn: number) {
     const seconds = Math.max(1, Math.ceil(endsIn / 1000))

@@ -1,3 +1,4 @@
+import { type ReportedContext, verdictSteps } from '../domain/verdict.ts'
 import { BranchLists } from '../git/history/branch-lists.ts'
 import type { GitClient } from '../git/history/cached-reads.ts'
 import { FirstParents } from '../git/history/first-parents.ts'
@@ -35,6 +36,10 @@ export function createBranches(
     /** See `findLastPassed`. */
     lastPassed: (repository: ReadableRepository, query: LastPassedQuery, client: GitClient) =>
       findLastPassed({ lists, listTips, formerTips, decide }, repository, query, client),
+
+    /** Decides about a commit as `verdictSteps` does, in turns with the other questions. */
+    verdict: (reported: readonly ReportedContext[], patterns: readonly string[], client: GitClient) =>
+      turns.finish(client, verdictSteps(reported, patterns)),
 
     /** See `listBranchPage`. */
     list: (repository: ReadableRepository, query: BranchQuery, client: GitClient) =>

@@ -1,8 +1,11 @@
+import type { Steps } from '../domain/verdict.ts'
 import type { GitClient } from '../git/history/cached-reads.ts'
 import { FairQueue } from '../util/fair-queue.ts'
 
 /** Milliseconds for which one client computes before others have their turn. */
 const SLICE = 1
+/** Milliseconds for which what is usually short computes before it takes turns. */
+const AT_ONCE = 0.25
 /** Clients that take turns. */
 const MAX_RUNNING = 1_000
 /** Milliseconds. */
@@ -59,6 +62,27 @@ export class Turns {
       }
     }
     await this.#running.run(address, takeSteps, signal)
+  }
+
+  /**
+   * Takes the steps of a generator, and returns its result. Usually they are few, and taken at once.
+   *
+   * @throws as `run`
+   */
+  async finish<Result>(client: GitClient, steps: Steps<Result>): Promise<Result> {
+    const { promise, resolve } = Promise.withResolvers<Result>()
+    const step = () => {
+      const { done, value } = steps.next()
+      if (done) resolve(value)
+      return done === true
+    }
+    const end = performance.now() + AT_ONCE
+    while (!step())
+      if (performance.now() >= end) {
+        await this.run(client, step)
+        break
+      }
+    return promise
   }
 
   async #takeTurn({ address, signal }: GitClient, step: () => boolean | Reading): Promise<boolean | Reading> {

@@ -29,6 +29,11 @@ const MAX_NAME = 100
 const MAX_REASONS = 3
 /** Names whose matches a finder remembers. */
 const MAX_FINDER_NAMES = 3_000
+/** Comparisons of a name with a pattern in one step. They take microseconds each at most. */
+const STEP = 100
+
+/** Computes in steps that take a fraction of a millisecond. */
+export type Steps<Result> = Generator<undefined, Result, undefined>
 
 /**
  * Decides whether a commit has passed its required checks. The first rule that holds wins:
@@ -42,12 +47,21 @@ const MAX_FINDER_NAMES = 3_000
  * @param reported ordered by the code points of `context`
  * @param patterns without duplicates
  */
-export function verdictOf(reported: readonly ReportedContext[], patterns: readonly string[]): CommitVerdict {
-  const required = patterns.map((pattern) => {
+export function* verdictSteps(
+  reported: readonly ReportedContext[],
+  patterns: readonly string[],
+): Steps<CommitVerdict> {
+  const required: CommitVerdict['required'] = []
+  let compared = 0
+  for (const pattern of patterns) {
     const matches = patternMatcher(pattern)
-    const matching = reported.filter(({ context }) => matches(context))
-    return { pattern, state: stateOf(matching), contexts: matching.map(({ context }) => context) }
-  })
+    const matching: ReportedContext[] = []
+    for (const one of reported) {
+      if (matches(one.context)) matching.push(one)
+      if (++compared % STEP === 0) yield
+    }
+    required.push({ pattern, state: stateOf(matching), contexts: matching.map(({ context }) => context) })
+  }
 
   const state = stateOf(reported)
   const requiredStates = patterns.length === 0 ? [state] : required.map((pattern) => pattern.state)
@@ -64,7 +78,7 @@ function stateOf(reported: readonly ReportedContext[]) {
 export type VerdictFinder = ReturnType<typeof verdictFinder>
 
 /**
- * Returns a function that finds the verdicts of many commits, as `verdictOf` does. Commits report
+ * Returns a function that finds the verdicts of many commits, as `verdictSteps` does. Commits report
  * mostly the same contexts, so each name is compared with each pattern once.
  *
  * The function yields after each name that it has compared, which takes a fraction of a millisecond.
@@ -84,9 +98,7 @@ export function verdictFinder(patterns: readonly string[]) {
     return matching
   }
 
-  return function* find(
-    reported: readonly ReportedContext[],
-  ): Generator<undefined, CombinedState, undefined> {
+  return function* find(reported: readonly ReportedContext[]): Steps<CombinedState> {
     let [met, isPending] = [0n, false]
     for (const { context, state } of reported) {
       let matching = known.get(context)
@@ -108,16 +120,20 @@ export function verdictFinder(patterns: readonly string[]) {
  * Decides whether a commit meets required checks, and says why it does not. What decides the
  * verdict comes first.
  *
- * @param reported and `patterns` as `verdictOf` takes them; at least one pattern
+ * @param reported and `patterns` as `verdictSteps` takes them; at least one pattern
  */
-export function explainVerdict(
+export function* explanationSteps(
   reported: readonly ReportedContext[],
   patterns: readonly string[],
-): ExplainedVerdict {
-  const { verdict, required } = verdictOf(reported, patterns)
+): Steps<ExplainedVerdict> {
+  const { verdict, required } = yield* verdictSteps(reported, patterns)
   if (verdict === 'success') return { verdict, required, reason: null, unmet: [] }
 
-  const contexts = new Set(required.flatMap((pattern) => pattern.contexts))
+  const contexts = new Set<string>()
+  for (const pattern of required) {
+    for (const context of pattern.contexts) contexts.add(context)
+    yield
+  }
   const requiredContexts = reported.filter(({ context }) => contexts.has(context))
   const those = (combined: CombinedState) =>
     requiredContexts
@@ -133,6 +149,15 @@ export function explainVerdict(
   const more = unmet.length - MAX_REASONS
   const reasons = unmet.slice(0, MAX_REASONS).map(reasonOf)
   return { verdict, required, reason: reasons.join(', ') + (more > 0 ? `, and ${more} more` : ''), unmet }
+}
+
+/** Does the same as `explanationSteps` at once. */
+export function explainVerdict(...args: Parameters<typeof explanationSteps>): ExplainedVerdict {
+  const steps = explanationSteps(...args)
+  for (;;) {
+    const { done, value } = steps.next()
+    if (done) return value
+  }
 }
 
 function reasonOf({ name, state }: UnmetCheck): string {

@@ -4,6 +4,7 @@ import { scopes } from '../../generated/operations.ts'
 import type { Caller, Requirement } from '../auth/access-policy.ts'
 import type { Authorizer } from '../auth/authorizer.ts'
 import { readCredential, type SchemeReader } from '../auth/credential.ts'
+import { Turns } from '../branches/turns.ts'
 import { hasCode, ServiceError } from '../errors.ts'
 import { GarbageCollector } from '../git/collect-garbage.ts'
 import { headerValues } from '../http/incoming.ts'
@@ -20,7 +21,7 @@ import type { GitService } from './service.ts'
 
 export interface GitHttpOptions extends Omit<GitServerOptions, 'pushes' | 'garbage'> {
   authorizer: Authorizer
-  store: Pick<Store, 'pushes' | 'reportedContexts' | 'rules'>
+  store: Pick<Store, 'pushes' | 'reportedContexts' | 'rules' | 'remote'>
 }
 
 /** A repository as named in the path of a request. */
@@ -88,20 +89,30 @@ export async function gitHttp(app: FastifyInstance, options: GitHttpOptions): Pr
     await presence.close()
   })
   const onError = (error: unknown) => app.log.error({ err: error }, 'cannot check a push')
-  const runGit = createGitServer({ ...rest, limits, garbage, pushes: { store, recorder, presence, onError } })
+  const pushes = { store, recorder, presence, turns: new Turns(store.remote), onError }
+  const runGit = createGitServer({ ...rest, limits, garbage, pushes })
   app.setErrorHandler(async (error, _request, reply) => {
     // That a client disconnects before the answer begins is no error of the server.
     const isDisconnect = hasCode(error, 'ERR_STREAM_PREMATURE_CLOSE')
     return sendTextError(reply, isDisconnect ? new ServiceError('malformed_request') : error, CHALLENGE)
   })
 
-  /** Runs steps 2 to 6 of the order of checks. */
-  async function authorize(request: FastifyRequest, { owner, name }: Target, access: Requirement['access']) {
+  /**
+   * Runs steps 2 to 6 of the order of checks.
+   *
+   * @param again whether the request has passed step 2 before
+   */
+  async function authorize(
+    request: FastifyRequest,
+    { owner, name }: Target,
+    access: Requirement['access'],
+    again = false,
+  ) {
     const credential = readCredential(headerValues(request.raw.rawHeaders, 'authorization'), readers)
     const attempt = { credential, address: request.client.address }
     // Only a push needs write access here.
     const requirement = { access, scopes: [scopes.repo], push: access === 'write' }
-    const caller = await authorizer.authorize(attempt, owner, name, requirement)
+    const caller = await authorizer.authorize(attempt, owner, name, requirement, again)
     request.caller = caller.token
     return caller
   }
@@ -124,7 +135,7 @@ export async function gitHttp(app: FastifyInstance, options: GitHttpOptions): Pr
       const protocol = protocolOf(request.raw)
       const client = token ? `user ${token.userId}` : request.client.address
       const authorizeAgain = async () => {
-        const again = await authorize(request, target, accessTo(call.service))
+        const again = await authorize(request, target, accessTo(call.service), true)
         // Another repository may have the name by now.
         if (again.repository.id !== repository.id) throw new ServiceError('repository_unknown')
       }
@@ -132,7 +143,7 @@ export async function gitHttp(app: FastifyInstance, options: GitHttpOptions): Pr
         await runGit({ ...call, request, reply, repository, protocol, client, authorizeAgain }),
       )
     } catch (cause) {
-      const error = await recheckAccess(cause, () => authorize(request, target, 'read'))
+      const error = await recheckAccess(cause, () => authorize(request, target, 'read', true))
       if (call.step === 'rpc' && call.service === 'git-upload-pack')
         return reply.send(refuseFetch(tellInProtocol({ request, reply }, error)))
       throw error

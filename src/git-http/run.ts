@@ -64,7 +64,7 @@ export interface GitServerOptions {
   spool: Spool
   /** Milliseconds in which the body of a fetch must arrive. */
   bodyTimeout: number
-  pushes: Pick<PushOptions, 'store' | 'recorder' | 'presence' | 'onError'>
+  pushes: Pick<PushOptions, 'store' | 'recorder' | 'presence' | 'turns' | 'onError'>
   garbage: GarbageCollector
   addGauge?: AddGauge | undefined
 }

@@ -7,7 +7,7 @@ import { createDecisions } from '../../src/branches/decisions.ts'
 import { findLastPassed } from '../../src/branches/last-passed.ts'
 import { Turns } from '../../src/branches/turns.ts'
 import { requiredBy, rulesOfRef } from '../../src/domain/ref-rules.ts'
-import { verdictOf } from '../../src/domain/verdict.ts'
+import { explainVerdict } from '../../src/domain/verdict.ts'
 import { BranchLists } from '../../src/git/history/branch-lists.ts'
 import { createGitQueue } from '../../src/git/history/cached-reads.ts'
 import { FirstParents } from '../../src/git/history/first-parents.ts'
@@ -115,7 +115,7 @@ export async function compareHistories(t: Test, database: TestDatabase, runs: nu
     let expected: string | null = null
     for (const index of chain) {
       const sha = ids[index] ?? ''
-      const { verdict } = verdictOf(await store.statuses.list(repository.id, sha), patterns)
+      const { verdict } = explainVerdict(await store.statuses.list(repository.id, sha), patterns)
       const pushed = {
         updates: [{ ref: 'refs/heads/main', old: NOTHING, new: sha }],
         atomic: false,
@@ -124,6 +124,7 @@ export async function compareHistories(t: Test, database: TestDatabase, runs: nu
       const { refusals } = await decide({ store, pusher, opened, rules }, pushed, {
         repositoryUrl: 'http://localhost/acme/rocket',
         authorizeAgain: async () => {},
+        turns: new Turns(store.remote),
         onError: (error) => {
           throw error
         },

@@ -1,9 +1,10 @@
 import t from 'tap'
 import {
+  explanationSteps,
   type ReportedContext,
   type VerdictFinder,
   verdictFinder,
-  verdictOf,
+  verdictSteps,
 } from '../../src/domain/verdict.ts'
 import { createRandom, type Random } from '../helpers/random.ts'
 
@@ -70,7 +71,7 @@ t.test('says how each pattern stands', async (t) => {
   t.same(verdictOf([], []), { verdict: 'pending', state: null, required: [] })
 })
 
-/** The verdict by its definition, without what `verdictOf` uses. */
+/** The verdict by its definition, without what the server uses. */
 function model(statuses: readonly ReportedContext[], patterns: readonly string[]) {
   const matchers = patterns.map((pattern) => {
     const parts = pattern.split('*').map((part) => part.replace(/[^\w]/g, '\\$&'))
@@ -91,6 +92,10 @@ function model(statuses: readonly ReportedContext[], patterns: readonly string[]
   return { verdict, missing }
 }
 
+function verdictOf(...args: Parameters<typeof verdictSteps>) {
+  return lastOf(verdictSteps(...args))
+}
+
 function drawText(random: Random, letters: readonly string[]): string {
   return Array.from({ length: 1 + random.below(3) }, () => random.pick(letters)).join('')
 }
@@ -102,6 +107,33 @@ function lastOf<Value>(steps: Generator<undefined, Value, undefined>): Value {
     if (done) return value
   }
 }
+
+t.test('a verdict takes steps of at most a hundred comparisons', (t) => {
+  const reported = Array.from({ length: 1_000 }, (_, index) => ({
+    context: `${index}`,
+    state: 'success' as const,
+  }))
+  const compared: number[] = []
+  let count = 0
+  const counted = reported.map((one) => ({
+    get context() {
+      count++
+      return one.context
+    },
+    state: one.state,
+  }))
+  const patterns = Array.from({ length: 100 }, (_, index) => `no ${index}`)
+  for (const _ of explanationSteps(counted, patterns)) {
+    compared.push(count)
+    count = 0
+  }
+  t.equal(Math.max(...compared), 100)
+  t.equal(
+    compared.reduce((sum, each) => sum + each, 0),
+    100_000,
+  )
+  t.end()
+})
 
 t.test('a finder compares each name once, also with many patterns', (t) => {
   const patterns = Array.from({ length: 150 }, (_, index) => `c${index}`)

@@ -1,4 +1,4 @@
-import { Blocked } from '../../auth/budget.ts'
+import type { Turns } from '../../branches/turns.ts'
 import { TAGS } from '../../domain/ref-names.ts'
 import { isBypassedBy, type RefRule, refRuleMatcher } from '../../domain/ref-rules.ts'
 import { ServiceError } from '../../errors.ts'
@@ -35,6 +35,8 @@ interface GateOptions {
   repositoryUrl: string
   /** Throws if the user may not push any more. */
   authorizeAgain(): Promise<void>
+  /** Those of the users whose pushes are decided. */
+  turns: Turns
   /** Receives the error for which a push was refused. */
   onError(error: unknown): void
 }
@@ -107,9 +109,7 @@ export async function decide(push: GatedPush, pushed: PushedRefs, options: GateO
   try {
     return await decideRefs(push, pushed, options)
   } catch (error) {
-    // Others at a blocked address may have spent its budget.
-    if (error instanceof ServiceError && !(error instanceof Blocked))
-      return refuseAll(pushed.updates, NO_ACCESS)
+    if (error instanceof ServiceError) return refuseAll(pushed.updates, NO_ACCESS)
     options.onError(error)
     return refuseAll(pushed.updates, FAILED)
   }
@@ -118,7 +118,7 @@ export async function decide(push: GatedPush, pushed: PushedRefs, options: GateO
 async function decideRefs(
   { store, pusher, opened, rules: rulesBefore }: GatedPush,
   { updates, atomic, signal }: PushedRefs,
-  { authorizeAgain, repositoryUrl }: GateOptions,
+  { authorizeAgain, repositoryUrl, turns }: GateOptions,
 ): Promise<Decision> {
   const { repositoryId } = pusher
   const userId = pusher.by.user.id
@@ -155,7 +155,10 @@ async function decideRefs(
     }),
   )
   const undecided = wanted.filter(({ refusal }) => refusal === null)
-  const reasonOf = await findUnmetChecks(store, repositoryId, undecided, signal)
+  const reasonOf = await findUnmetChecks({ store, turns }, repositoryId, undecided, {
+    address: `user ${userId}`,
+    signal,
+  })
 
   const refusals = new Map<string, string>()
   const ruledOut: RuledOut[] = []

@@ -1,3 +1,4 @@
+import type { Turns } from '../../branches/turns.ts'
 import { BRANCHES } from '../../domain/ref-names.ts'
 import { type RefRule, refRuleMatcher, rulesOfRef } from '../../domain/ref-rules.ts'
 import type { OpenedRepository } from '../../git/opened-repository.ts'
@@ -34,6 +35,8 @@ export interface PushOptions {
   request: PushRequest
   /** Throws if the user may not push any more. */
   authorizeAgain(): Promise<void>
+  /** Those of the users whose pushes are decided. */
+  turns: Turns
 }
 
 /** Maximum number of refs of one push. */

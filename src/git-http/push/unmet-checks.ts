@@ -1,6 +1,8 @@
 import { setImmediate } from 'node:timers/promises'
+import type { Turns } from '../../branches/turns.ts'
 import { type RefRule, requiredBy } from '../../domain/ref-rules.ts'
-import { explainVerdict } from '../../domain/verdict.ts'
+import { explanationSteps, type ReportedContext, type Steps } from '../../domain/verdict.ts'
+import type { GitClient } from '../../git/history/cached-reads.ts'
 import type { Store } from '../../store/store.ts'
 
 /** A commit, and the rules of a ref to which it is pushed. */
@@ -16,30 +18,35 @@ const READ_AT_ONCE = 30
  * Reads what has been reported on commits. Returns a function that says why one of them may not be
  * pushed to a ref with these rules yet; null if it has passed its checks.
  *
- * @throws StoreUnavailable; the signal's reason
+ * @param client takes turns with others
+ * @throws StoreUnavailable, QueueFull; the reason of the client's signal
  */
 export async function findUnmetChecks(
-  { reportedContexts }: Pick<Store, 'reportedContexts'>,
+  { store, turns }: { store: Pick<Store, 'reportedContexts'>; turns: Turns },
   repositoryId: number,
   commits: readonly RuledCommit[],
-  signal: AbortSignal,
+  client: GitClient,
 ): Promise<(commit: RuledCommit) => string | null> {
   // Many refs have the same rules, and may name the same commit. Each pair is decided once.
   const pairs = new Map(commits.map((commit) => [keyOf(commit), commit]))
   const bySha = Map.groupBy(pairs.values(), ({ sha }) => sha)
   const shas = [...bySha.keys()]
   const reasons = new Map<string, string | null>()
-  for (let start = 0; start < shas.length; start += READ_AT_ONCE) {
-    const some = shas.slice(start, start + READ_AT_ONCE)
-    const lists = await reportedContexts(repositoryId, some)
+  function* decideSome(some: readonly string[], lists: readonly (readonly ReportedContext[])[]): Steps<void> {
     for (const [index, sha] of some.entries())
       for (const commit of bySha.get(sha) ?? []) {
-        const { reason } = explainVerdict(lists[index] ?? [], requiredBy(commit.rules))
+        const { reason } = yield* explanationSteps(lists[index] ?? [], requiredBy(commit.rules))
         reasons.set(keyOf(commit), reason)
-        // A commit with 1,000 contexts takes milliseconds.
-        await setImmediate()
-        signal.throwIfAborted()
+        yield
       }
+  }
+
+  for (let start = 0; start < shas.length; start += READ_AT_ONCE) {
+    const some = shas.slice(start, start + READ_AT_ONCE)
+    const lists = await store.reportedContexts(repositoryId, some)
+    await turns.finish(client, decideSome(some, lists))
+    await setImmediate()
+    client.signal?.throwIfAborted()
   }
   return (commit) => reasons.get(keyOf(commit)) ?? null
 }

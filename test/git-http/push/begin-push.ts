@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import type { Test } from 'tap'
+import { Turns } from '../../../src/branches/turns.ts'
 import { openRepository } from '../../../src/git/opened-repository.ts'
 import { packet } from '../../../src/git-http/push/pkt-line.ts'
 import type { Presence } from '../../../src/git-http/push/presence.ts'
@@ -50,6 +51,7 @@ export function createPush(
     repositoryUrl: 'http://localhost/owner/demo',
     request: { commands, capabilities: 'report-status' },
     authorizeAgain: async () => {},
+    turns: new Turns(store.remote),
   })
 }
 

@@ -1,10 +1,12 @@
+import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
+import { Turns } from '../../../src/branches/turns.ts'
 import { findUnmetChecks } from '../../../src/git-http/push/unmet-checks.ts'
 import { databases, openTestStore } from '../../helpers/databases.ts'
 import { addReport, addRepository } from '../../helpers/records.ts'
 import { recording } from '../../helpers/request-statements.ts'
 
-const { signal } = new AbortController()
+const pusher = { address: 'user 1' }
 const ruleOf = (...required: string[]) => ({ refPattern: 'refs/tags/*', required, bypass: [] })
 const ci = [ruleOf('ci')]
 const both = [ruleOf('ci'), ruleOf('lint\nfix', 'ci')]
@@ -21,13 +23,14 @@ for (const database of databases)
     await report(shas[2] ?? '', 'lint\nfix')
 
     const { store, statements } = recording(opened.store.engine)
+    const parts = { store, turns: new Turns(store.remote) }
     const commits = [...shas, ...shas.slice(0, 4)].map((sha, index) => ({
       sha,
       rules: index < shas.length ? ci : both,
     }))
     const find = async () => {
       statements.length = 0
-      const reasonOf = await findUnmetChecks(store, repositoryId, commits, signal)
+      const reasonOf = await findUnmetChecks(parts, repositoryId, commits, pusher)
       return commits.map(reasonOf)
     }
     const expected = [
@@ -47,8 +50,42 @@ for (const database of databases)
       'lint\ufffdfix has not reported',
       ...expected.slice(301),
     ])
-    t.strictSame((await findUnmetChecks(store, repositoryId, [], signal))({ sha: '', rules: ci }), null)
-    await t.rejects(findUnmetChecks(store, repositoryId, commits, AbortSignal.abort()), {
-      name: 'AbortError',
-    })
+    t.strictSame((await findUnmetChecks(parts, repositoryId, [], pusher))({ sha: '', rules: ci }), null)
+    await t.rejects(
+      findUnmetChecks(parts, repositoryId, commits, { ...pusher, signal: AbortSignal.abort() }),
+      {
+        name: 'AbortError',
+      },
+    )
   })
+
+t.test('many names and patterns are compared in turns', async (t) => {
+  const reported = Array.from({ length: 1_000 }, (_, index) => ({
+    context: 'a'.repeat(250) + index,
+    state: 'success' as const,
+  }))
+  const turns = new Turns(false)
+  const store = { reportedContexts: async () => [reported] }
+  const required = Array.from({ length: 100 }, (_, index) => `${'a*'.repeat(100)}b${index}*`)
+  const sha = 'a'.repeat(40)
+  const rules = [ruleOf(...required)]
+  let isRunning = true
+  const stretches: number[] = []
+  const measure = async () => {
+    while (isRunning) {
+      const before = process.threadCpuUsage()
+      await setImmediate()
+      const { user, system } = process.threadCpuUsage(before)
+      stretches.push((user + system) / 1_000)
+    }
+  }
+  const measured = measure()
+  const pushes = Array.from({ length: 2 }, (_, index) =>
+    findUnmetChecks({ store, turns }, 1, [{ sha, rules }], { address: `user ${index}` }),
+  )
+  for (const reasonOf of await Promise.all(pushes)) t.match(reasonOf({ sha, rules }), / and 97 more$/)
+  isRunning = false
+  await measured
+  const total = stretches.reduce((sum, each) => sum + each, 0)
+  t.ok(Math.max(...stretches) < total / 10, `${Math.max(...stretches)} of ${total} ms`)
+})
