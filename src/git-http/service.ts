@@ -64,6 +64,8 @@ const FETCH_SETTINGS = { 'core.bigFileThreshold': '1m' }
 const FETCH_BLOCK = '2g'
 /** Milliseconds in which git removes the received objects of a push whose input was emptied. */
 const INPUT_GRACE = 2_000
+/** Why git ends a fetch, which it says on standard error alone. */
+const FETCH_REASON = /^fatal: (no commits selected for shallow requests)$/m
 /** Of the length of a packet. */
 const LENGTH_DIGITS = 4
 /** Bytes at the end of an answer that are kept; longer than git's last words. */
@@ -154,7 +156,11 @@ export function startService(
     const reason = cannotOpen(repository.path, end.reason)
     // No effect if git has begun.
     reject(reason)
-    if (end.code !== 0 && (end.code === null || tail.isCut || push?.report.isBegun === false)) fail(reason)
+    const [, said] = FETCH_REASON.exec(end.stderr) ?? []
+    // git ends between two packets.
+    if (said !== undefined && call.service === 'git-upload-pack') output.write(packet(`ERR ${said}`))
+    else if (end.code !== 0 && (end.code === null || tail.isCut || push?.report.isBegun === false))
+      fail(reason)
     await onEnd(end)
     output.end()
   }

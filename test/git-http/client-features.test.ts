@@ -3,7 +3,7 @@ import t from 'tap'
 import { asAdministrator } from '../helpers/changes.ts'
 import { startServer } from '../helpers/server.ts'
 import { basic, commit, createCheckout, git, packedPush, tryGit, workFolder } from './client.ts'
-import { beginRpc, EMPTY_PACK, packet } from './raw.ts'
+import { beginRpc, EMPTY_PACK, emptyPack, packet, pushBody } from './raw.ts'
 
 const server = await startServer(t)
 const authorization = basic('x', await server.createToken('owner'))
@@ -39,6 +39,38 @@ t.test('a partial clone leaves out what its filter names, and fetches it later',
     const refused = await tryGit(workFolder(t), ['clone', `--filter=${filter}`, url, 'clone'])
     t.not(refused.code, 0, `${filter}: ${refused.stderr}`)
   }
+})
+
+t.test('a clone from which all commits are excluded gets the reason of git', async (t) => {
+  const { url } = await setUp('excluded')
+  for (const version of ['0', '1', '2']) {
+    const options = { config: { 'protocol.version': version } }
+    const { code, stderr } = await tryGit(
+      workFolder(t),
+      ['clone', '--shallow-exclude=main', url, 'clone'],
+      options,
+    )
+    t.not(code, 0)
+    t.match(stderr, /fatal: remote error: no commits selected for shallow requests$/m, `version ${version}`)
+  }
+})
+
+t.test('a push of ids in another object format says so, with rules and without', async (t) => {
+  const { path, url } = await setUp('format')
+  const push = async () => {
+    const { request, answer } = beginRpc(url, 'git-receive-pack', authorization)
+    const command = `${'0'.repeat(64)} ${'1'.repeat(64)} refs/heads/main`
+    request.end(pushBody([command], 'report-status object-format=sha256', emptyPack('sha256')))
+    return (await answer).body.toString('latin1')
+  }
+  const told =
+    /ng refs\/heads\/main the push has object ids of 64 hex digits; those of this repository have 40/
+  t.match(await push(), told)
+  const repository = await server.store.repositories.get('owner', 'format')
+  const rule = { refPattern: 'main', required: ['ci'], bypass: [] }
+  await asAdministrator(server.store).rules.set(repository, rule)
+  t.match(await push(), told)
+  t.match(await git(path, ['for-each-ref', '--format=%(refname)']), /^refs\/heads\/main$/)
 })
 
 t.test('a fetch may name the id of any object of the repository', async (t) => {

@@ -1,4 +1,5 @@
 import type { Turns } from '../../branches/turns.ts'
+import { commitIdLength } from '../../domain/commit-id.ts'
 import { BRANCHES } from '../../domain/ref-names.ts'
 import { type RefRule, refRuleMatcher, rulesOfRef } from '../../domain/ref-rules.ts'
 import type { OpenedRepository } from '../../git/opened-repository.ts'
@@ -144,7 +145,7 @@ export class Push {
     const { commands } = request
     await recorder.settleBefore(pusher.repositoryId, commands)
     const before = await readRefIds(opened, refsOf(commands), { signal })
-    const reason = findReason(commands, before)
+    const reason = findReason(commands, before, commitIdLength(this.repository.objectFormat))
     if (reason !== null) {
       this.#enter('refused')
       return reason
@@ -252,9 +253,14 @@ export class Push {
 }
 
 /** Returns why no ref of a push may be updated; null if git may decide. @param refs before it */
-function findReason(commands: readonly RefUpdate[], refs: RefIds): string | null {
+function findReason(commands: readonly RefUpdate[], refs: RefIds, idLength: number): string | null {
   if (commands.length > MAX_REFS)
     return `${commands.length} refs in one push; at most ${MAX_REFS} are allowed`
+  const other = commands
+    .flatMap((command) => [command.old, command.new])
+    .find(({ length }) => length !== idLength)
+  if (other !== undefined)
+    return `the push has object ids of ${other.length} hex digits; those of this repository have ${idLength}`
   // No client does this, and neither git's report nor the refs would tell these updates apart.
   if (new Set(commands.map(({ ref }) => ref)).size < commands.length) return 'a ref was pushed more than once'
   // If git does not know the old object, it deletes the ref whatever its value is. If it does, it
