@@ -38,6 +38,36 @@ t.test('one of 16 addresses computes in a turn of the event loop, and they take 
   )
 })
 
+t.test('what is short is computed at once, and what is long in turns', async (t) => {
+  const turns = new Turns(false)
+  let [turn, isRunning] = [0, true]
+  const count = () => {
+    turn++
+    if (isRunning) setImmediate(count)
+  }
+  setImmediate(count)
+  const seen: number[] = []
+  function* steps(number: number) {
+    for (let step = 0; step < number; step++) {
+      seen.push(turn)
+      compute(0.3)
+      yield
+    }
+    return number
+  }
+  t.equal(await turns.finish({ address: '192.0.2.1' }, steps(0)), 0)
+  t.equal(turn, 0, 'before the event loop turns')
+  const results = await Promise.all(
+    [1, 2].map((last) => turns.finish({ address: `192.0.2.${last}` }, steps(30))),
+  )
+  isRunning = false
+  t.same(results, [30, 30])
+  const inOneTurn = [...Map.groupBy(seen, (at) => at).values()].map(({ length }) => length)
+  t.ok(Math.max(...inOneTurn) <= 6, `${inOneTurn}: one of each at first, and a millisecond of one`)
+  const gone = AbortSignal.abort(new Error('gone'))
+  await t.rejects(turns.finish({ address: 'a', signal: gone }, steps(30)), { message: 'gone' })
+})
+
 t.test('what a client reads, it reads outside its turn', async (t) => {
   const turns = new Turns(false)
   const order: string[] = []
