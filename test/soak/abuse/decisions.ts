@@ -10,7 +10,10 @@ const REQUESTS = 20_000
 const AT_ONCE = 3
 /** Milliseconds that the reads of others take at most. */
 const READ_LIMIT = 100
-/** MiB that the server takes more, at most. */
+/**
+ * MiB that the server uses more at the end, at most. Garbage of requests and what the allocator keeps
+ * comes and goes with any load.
+ */
 const MEMORY = 64
 
 /**
@@ -22,7 +25,7 @@ export async function askWithoutEnd(fixture: Fixture): Promise<Figures[]> {
   const questions = `${url}/api/v1/repos/alice/demo/last-passed?branch=main&require=`
   // Whatever a server needs for such questions at all.
   await askFrom(ADDRESSES[0] ?? '', questions, () => 'first', 100)
-  const before = memoryOf(pid)
+  const [before, resident] = [await fixture.usedMemory(), memoryOf(pid)]
   let [asked, peak] = [0, 0]
   const failures: string[] = []
   const others = await whileReading(fixture.read, () =>
@@ -41,13 +44,14 @@ export async function askWithoutEnd(fixture: Fixture): Promise<Figures[]> {
       ),
     ),
   )
+  const more = (await fixture.usedMemory()) - before
   return [
     others.promise(`decisions: API reads beside ${REQUESTS} questions`, 0.99, READ_LIMIT),
     {
-      name: `decisions: ${peak - before} MiB more than ${before} MiB`,
+      name: `decisions: ${more} MiB more in use than ${before} MiB, ${peak - resident} MiB more resident`,
       latencies: [],
       failures,
-      promise: { text: `at most ${MEMORY} MiB more`, kept: failures.length === 0 && peak - before <= MEMORY },
+      promise: { text: `at most ${MEMORY} MiB more in use`, kept: failures.length === 0 && more <= MEMORY },
     },
   ]
 }

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import type { Test } from 'tap'
 import { hashPassword } from '../../../src/auth/password.ts'
 import { rpcText } from '../../git-http/raw.ts'
@@ -23,10 +24,18 @@ const SMALL_FILE = 1024 * 1024
 /** As many as attack at once. */
 const WRITERS = 16
 
+/** The first one as `src/packaging/launcher` has it: otherwise young garbage takes 90 MB more. */
+const NODE_OPTIONS = [
+  '--max-semi-space-size=16',
+  `--import=${resolve(import.meta.dirname, '../../helpers/fixtures/memory-hook.ts')}`,
+]
+
 /** A server in a process of its own, with users, repositories and commits. */
 export interface Fixture {
   url: string
   pid: number
+  /** Returns the MiB of memory in use, without what nothing refers to any more. */
+  usedMemory(): Promise<number>
   /**
    * Of `alice`, who means well and may push to `alice/demo`, and of some who do not and may push to
    * `mallory/own`.
@@ -84,18 +93,30 @@ export async function createFixture(t: Test): Promise<Fixture> {
   for (const sha of megabyte)
     await fillCommit(options, { repositoryId: demo.id, sha, contexts: MEGABYTE_CONTEXTS })
 
-  const { url, child } = await startInstance(t, options)
+  const instance = await startInstance(t, options, {}, NODE_OPTIONS)
+  const { url, child } = instance
   const small = newest.at(-1) ?? ''
   const body = `0032want ${git(large.path, 'rev-parse', 'main')}\n00000009done\n`
   return {
     url,
     pid: child.pid ?? 0,
+    usedMemory: () => usedMemoryOf(instance),
     tokens,
     commits: { large: oldest, megabyte },
     read: url + statusesOf(small),
     large: { path: large.path, clone: rpcText('alice/large', 'git-upload-pack', { body }) },
-    start: (environment) => startInstance(t, options, environment),
+    start: (environment) => startInstance(t, options, environment, NODE_OPTIONS),
     folder,
+  }
+}
+
+async function usedMemoryOf({ child, log }: Instance): Promise<number> {
+  const before = log.length
+  child.kill('SIGUSR2')
+  for (;;) {
+    const [, bytes] = log.slice(before).flatMap((line) => /^memory (\d+)$/.exec(line) ?? [])
+    if (bytes !== undefined) return Math.round(Number(bytes) / 1024 / 1024)
+    await setTimeout(5)
   }
 }
 
