@@ -58,6 +58,7 @@ function errorCode(
       managed: true,
       ownerTrust: 'trusted',
       permission: null,
+      reservations: null,
       ...repository,
     },
   }

@@ -47,7 +47,7 @@ export function createPush(
     presence,
     onError: (error) => t.error(error),
     pusher,
-    repository: { ...repository, permission: 'write' },
+    repository: { ...repository, permission: 'write', reservations: null },
     repositoryUrl: 'http://localhost/owner/demo',
     request: { commands, capabilities: 'report-status' },
     authorizeAgain: async () => {},
