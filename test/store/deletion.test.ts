@@ -6,6 +6,8 @@ import { sql } from 'kysely'
 import { type Test, test } from 'tap'
 import { deleteRepository, removeDeletedRepositories } from '../../src/git/manage.ts'
 import { CommitLookup } from '../../src/git/objects/commit-lookup.ts'
+import { readBackup } from '../../src/maintenance/backup/read.ts'
+import { writeBackup } from '../../src/maintenance/backup/write.ts'
 import { checkAll } from '../../src/maintenance/check.ts'
 import type { SignedIn } from '../../src/store/audit/audit.ts'
 import { openStore, type Store } from '../../src/store/store.ts'
@@ -80,6 +82,11 @@ for (const database of databases) {
           t.equal(await addReport({ store: reader, repositoryId: id, sha: SHA }, context), undefined, context)
       }
       t.equal(await countRows(store, 'statuses', id), 1, 'no report is stored')
+
+      const file = join(options.dataDir, 'backup')
+      await writeBackup(store.engine, file, () => {})
+      const { counts } = await readBackup(file, {})
+      t.match(counts, { repositories: 0, statuses: 0, reserved_names: 1 }, 'a backup leaves out what is left')
 
       const again = await addRepository(store, 'acme/rocket')
       t.not(again.id, id)
