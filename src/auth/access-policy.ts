@@ -3,6 +3,7 @@ import { allows } from '../domain/permissions.ts'
 import { ServiceError } from '../errors.ts'
 import type { Access } from '../store/access/access.ts'
 import type { ReadableRepository } from '../store/access/readable-repositories.ts'
+import type { Milliseconds } from '../store/time.ts'
 import { checkToken } from '../store/token-validity.ts'
 
 /** What an operation requires of its caller. */
@@ -24,14 +25,14 @@ export interface Caller {
  * Applies the access rules to a caller: steps 3 to 6 of "Order of checks" in openapi.yaml.
  *
  * @param anonymous whether the request carries no credential
- * @param now milliseconds since the epoch
+ * @param now since the epoch
  * @throws ServiceError for the first rule that is broken
  */
 export function applyAccessPolicy(
   access: Access,
   anonymous: boolean,
   requirement: Requirement,
-  now: number,
+  now: Milliseconds,
 ): Caller {
   const { token, repository } = access
   if (!anonymous) {

@@ -7,13 +7,14 @@ import {
   RESERVATION_LIFETIME,
 } from '../store/access/failures.ts'
 import type { Store } from '../store/store.ts'
+import { inMilliseconds, type Milliseconds } from '../store/time.ts'
 import { FairQueue, QueueFull } from '../util/fair-queue.ts'
 import { persist } from '../util/persist.ts'
 
 /** The budget of an address is spent. */
 class Blocked extends TryLater {
-  /** @param endsIn milliseconds until attempts are accepted again */
-  constructor(endsIn: number) {
+  /** @param endsIn how long until attempts are accepted again */
+  constructor(endsIn: Milliseconds) {
     const seconds = Math.max(1, Math.ceil(endsIn / 1000))
     super(
       'blocked',
@@ -70,7 +71,7 @@ export function createBudget(
     if (failures < limits.limit) return
     // A window cannot have more than its whole length left: the clock was set back, so the block is
     // over.
-    if (endsIn <= limits.window * 1000) throw new Blocked(endsIn)
+    if (endsIn <= inMilliseconds(limits.window)) throw new Blocked(endsIn)
   }
 
   function find(address: string): Promise<Failures | null> {
@@ -121,7 +122,7 @@ export function createBudget(
       if (done !== null) return done
       await check(address)
       if (performance.now() - since > RESERVATION_WAIT) {
-        throw new Blocked(Math.min(RESERVATION_LIFETIME, limits.window * 1000))
+        throw new Blocked(Math.min(RESERVATION_LIFETIME, inMilliseconds(limits.window)))
       }
       await setTimeout(RESERVATION_RETRY)
     }

@@ -3,10 +3,11 @@ import type { NewToken, TokenInfo } from '../store/accounts/tokens.ts'
 import type { Administrator } from '../store/audit/audit.ts'
 import type { Change } from '../store/audit/change.ts'
 import type { Store } from '../store/store.ts'
+import type { Milliseconds } from '../store/time.ts'
 import { createToken, hashToken, tokenPrefix } from './token.ts'
 
-/** Milliseconds before a token expires from which people are warned. */
-export const EXPIRES_SOON = 7 * 86_400_000
+/** How long before a token expires people are warned. */
+export const EXPIRES_SOON: Milliseconds = 7 * 86_400_000
 
 /** Creates a token. Returns the only copy of the secret: the database stores a hash. */
 export async function issueToken(
@@ -19,18 +20,18 @@ export async function issueToken(
 }
 
 /**
- * Returns when a new token expires: without a wish, as late as it may. Milliseconds since the
- * epoch; null: never.
+ * Returns when a new token expires: without a wish, as late as it may. Since the epoch;
+ * null: never.
  *
  * @param expiresAt what was asked for
- * @param maxLifetime milliseconds; null: it may live for ever
+ * @param maxLifetime null: it may live for ever
  * @throws Refusal if it would live longer
  */
 export function boundExpiry(
-  expiresAt: number | null,
-  maxLifetime: number | null,
-  now = Date.now(),
-): number | null {
+  expiresAt: Milliseconds | null,
+  maxLifetime: Milliseconds | null,
+  now: Milliseconds = Date.now(),
+): Milliseconds | null {
   if (maxLifetime === null) return expiresAt
   const latest = now + maxLifetime
   if (expiresAt === null || expiresAt <= latest) return expiresAt ?? latest
@@ -40,18 +41,17 @@ export function boundExpiry(
 /**
  * Gives a token another secret, for as long as it was created for.
  *
- * @param overlap milliseconds for which the old secret still works
- * @returns the only copy of the secret, and when the two expire, in milliseconds since the epoch;
- * null: never
+ * @param overlap for which the old secret still works
+ * @returns the only copy of the secret, and when the two expire, since the epoch; null: never
  * @throws Refusal if there is no such token, or it has expired
  */
 export async function rotateToken(
   change: Change<Administrator>,
   tokens: Pick<Store['tokens'], 'rotate'>,
   id: string,
-  overlap: number,
-  maxLifetime: number | null,
-): Promise<{ secret: string; expiresAt: number | null; oldExpiresAt: number }> {
+  overlap: Milliseconds,
+  maxLifetime: Milliseconds | null,
+): Promise<{ secret: string; expiresAt: Milliseconds | null; oldExpiresAt: Milliseconds }> {
   const secret = createToken()
   const now = Date.now()
   const rotated = await tokens.rotate(change, id, {

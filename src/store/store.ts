@@ -37,6 +37,7 @@ import { createCheckMatrix } from './statuses/check-matrix.ts'
 import { createReportedContexts } from './statuses/reported-contexts.ts'
 import { createStatusSummaries } from './statuses/status-summaries.ts'
 import { createStatusStore } from './statuses/statuses.ts'
+import type { Seconds } from './time.ts'
 
 export type Store = ReturnType<typeof createStore>
 
@@ -53,7 +54,7 @@ export interface StoreOptions {
    * Seconds after the last sign-in of a linked user in which the user's tokens work; 0, the
    * default: always.
    */
-  signInEvery?: number
+  signInEvery?: Seconds
   /**
    * Whether statements have a time limit; true by default. The administrator's commands have none.
    */

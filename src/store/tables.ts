@@ -1,6 +1,7 @@
 import type { Generated, Kysely } from 'kysely'
 import type { Permission } from '../domain/permissions.ts'
 import type { StatusRow } from './statuses/columns.ts'
+import type { Milliseconds, Seconds } from './time.ts'
 
 export const VISIBILITIES = ['public', 'private'] as const
 export type Visibility = (typeof VISIBILITIES)[number]
@@ -30,11 +31,11 @@ export interface Tables {
      * Seconds since the epoch: the last sign-in with that account, or when it was linked; null
      * unless there is one.
      */
-    signed_in_at: number | null
+    signed_in_at: Seconds | null
     /** The reporter of what the user reports without a token; null until then. */
     reporter_id: Generated<number | null>
     /** Seconds since the epoch, as every `created_at`. */
-    created_at: number
+    created_at: Seconds
   }
   /**
    * Who can own repositories: one row for each user, who has its name and is a member with `admin`,
@@ -45,7 +46,7 @@ export interface Tables {
     id: Generated<number>
     name: string
     name_key: string
-    created_at: number
+    created_at: Seconds
   }
   /** What users may do with all repositories of an owner, whatever was granted on one of them. */
   members: {
@@ -60,7 +61,7 @@ export interface Tables {
     name_key: string
     /** Not a foreign key: the name stays reserved when the repository is deleted. */
     repository_id: number
-    created_at: number
+    created_at: Seconds
   }
   repositories: {
     /** Never used again once deleted. */
@@ -79,7 +80,7 @@ export interface Tables {
      * named by `id`.
      */
     path: string | null
-    created_at: number
+    created_at: Seconds
     /** See `OWNER_TRUST`. That of a repository that the server created means nothing. */
     trust_owner: Generated<number>
     /** A JSON array of `Reservation`; null: nothing is reserved. */
@@ -113,9 +114,9 @@ export interface Tables {
     hash: string
     /** Scopes, separated by spaces. */
     scopes: string
-    created_at: number
-    /** Milliseconds since the epoch; null if it does not expire. */
-    expires_at: number | null
+    created_at: Seconds
+    /** Since the epoch; null if it does not expire. */
+    expires_at: Milliseconds | null
     /** Seconds since the epoch. */
     last_used_at: number | null
     /**
@@ -157,7 +158,7 @@ export interface Tables {
     /** SHA-256 of the session's cookie in hex. */
     hash: string
     user_id: number
-    created_at: number
+    created_at: Seconds
     /** Seconds since the epoch, with the resolution of `sessions.ts`. */
     seen_at: number
     /**
@@ -224,7 +225,7 @@ export interface Tables {
     branch_pattern: string
     /** The patterns of required contexts: a JSON array of strings. */
     required: string
-    created_at: number
+    created_at: Seconds
   }
   /** Users who may push to the rule's branches without its checks. */
   branch_rule_bypasses: {

@@ -2,17 +2,28 @@ import { randomUUID } from 'node:crypto'
 import { boundedMemoize } from '../util/memoize.ts'
 
 /**
+ * Lengths of time, and times since the epoch. A plain number is either of them, so the compiler only
+ * refuses one where the other is expected.
+ */
+export type Seconds = number & { readonly unit?: 'seconds' | undefined }
+export type Milliseconds = number & { readonly unit?: 'milliseconds' | undefined }
+
+export function inMilliseconds(seconds: Seconds): Milliseconds {
+  return seconds * 1000
+}
+
+/**
  * Returns the whole seconds since the epoch, rounded down, so that a recorded time is never in the
  * future.
  */
-export function nowInSeconds(): number {
+export function nowInSeconds(): Seconds {
   return Math.floor(Date.now() / 1000)
 }
 
 /** Formats a time as `YYYY-MM-DDThh:mm:ssZ`. @param seconds since the epoch */
 export const formatTime = boundedMemoize(
   1_000,
-  (seconds: number): string => `${new Date(seconds * 1000).toISOString().slice(0, 19)}Z`,
+  (seconds: Seconds): string => `${new Date(seconds * 1000).toISOString().slice(0, 19)}Z`,
 )
 
 /**
@@ -20,7 +31,7 @@ export const formatTime = boundedMemoize(
  *
  * @param milliseconds since the epoch
  */
-export function formatMilliseconds(milliseconds: number | null): string | null {
+export function formatMilliseconds(milliseconds: Milliseconds | null): string | null {
   return milliseconds === null ? null : new Date(milliseconds).toISOString()
 }
 

@@ -105,6 +105,8 @@ t.test('the compiler finds every mismatch between the contract and the code', as
     ['user-by-server', /TS2345 .*'Transact<Server>' is not assignable to .* 'Transact<Administrator>'/],
     ['token-of-another', /TS2353 .*'userId' does not exist in type 'NewToken'/],
     ['rotation-of-another', /TS2345 .*'Change<SignedIn>' is not assignable to .* 'Change<Administrator>'/],
+    ['seconds-as-expiry', /TS2345 .*'Seconds' is not assignable to parameter of type 'Milliseconds'/],
+    ['milliseconds-as-window', /TS2322 .*'Milliseconds' is not assignable to type 'Seconds'/],
     ['push-without-proof', /TS2741 .*'token' is missing .* required in type 'TokenHolder'/],
   ] as const) {
     const ofWrites = findings.filter((finding) => finding.startsWith(`writes/${name}.ts: `))

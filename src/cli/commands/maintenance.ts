@@ -6,6 +6,7 @@ import { findBackupInFolder } from '../../maintenance/backup/restore.ts'
 import { type CheckOptions, checkAll } from '../../maintenance/check.ts'
 import { pruneStatuses } from '../../maintenance/prune.ts'
 import type { Store } from '../../store/store.ts'
+import { inMilliseconds, type Milliseconds } from '../../store/time.ts'
 import { callerPath, durationOption, UsageError } from '../parts/arguments.ts'
 import { count, print, say } from '../parts/output.ts'
 import { showCount, showProgress } from '../parts/progress.ts'
@@ -73,13 +74,9 @@ export function addMaintenanceCommands(program: Command, settings: Settings): vo
     })
 }
 
-/**
- * Says which tokens are older than `TOKEN_MAX_LIFETIME`, which bounds new ones.
- *
- * @param maxLifetime milliseconds
- */
-async function sayWhichOutlive({ tokens }: Store, maxLifetime: number): Promise<void> {
+/** Says which tokens are older than `TOKEN_MAX_LIFETIME`, which bounds new ones. */
+async function sayWhichOutlive({ tokens }: Store, maxLifetime: Milliseconds): Promise<void> {
   for (const { id, name, user, createdAt, expiresAt } of await tokens.list())
-    if (expiresAt === null || expiresAt > (createdAt + 1) * 1000 + maxLifetime)
+    if (expiresAt === null || expiresAt > inMilliseconds(createdAt + 1) + maxLifetime)
       say(`note: the token ${id} "${name}" of ${user} lives longer than TOKEN_MAX_LIFETIME allows new ones`)
 }

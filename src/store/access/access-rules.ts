@@ -13,7 +13,9 @@ export const ofCollaborator = sql<boolean>`collaborators.repository_id = reposit
 
 /**
  * Decides what a user may do with a repository, in a query of `repositories` and `users` that joins
- * `members` and `collaborators`, or null. No other code decides access.
+ * `members` and `collaborators`, or null. No other code decides that: others compare it with what is
+ * needed (`allows`). `checkOwnerAdmin` asks who may add to all of an owner's repositories, which no
+ * grant of a single one decides.
  *
  * @param included whether the caller's credential gives access to the repository, if the user has
  * any

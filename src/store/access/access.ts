@@ -3,6 +3,7 @@ import type { Permission } from '../../domain/permissions.ts'
 import { memoizeByObject } from '../../util/memoize.ts'
 import type { Reading } from '../engine.ts'
 import { prepare } from '../prepared.ts'
+import type { Milliseconds, Seconds } from '../time.ts'
 import { signInDue } from '../token-validity.ts'
 import { accessRules, ofCollaborator, ofMember } from './access-rules.ts'
 import { accessKey, type Failures, failureColumns } from './failures.ts'
@@ -25,13 +26,10 @@ export interface Access {
     userId: number
     userName: string
     scopes: string[]
-    expiresAt: number | null
-    /**
-     * Milliseconds since the epoch: it stops working unless its user signs in again; null: it does
-     * not.
-     */
-    signInDue: number | null
-    lastUsedAt: number | null
+    expiresAt: Milliseconds | null
+    /** Since the epoch: it stops working unless its user signs in again; null: it does not. */
+    signInDue: Milliseconds | null
+    lastUsedAt: Seconds | null
     limits: TokenLimits
     /** Stored with its reports. */
     reporterId: number | null
@@ -117,7 +115,7 @@ type AccessRow = NonNullable<ReturnType<typeof accessQuery>['row']>
  *
  * @param signInEvery see `StoreOptions`
  */
-export function createAccessStore(engine: Reading, folder: string, signInEvery = 0) {
+export function createAccessStore(engine: Reading, folder: string, signInEvery: Seconds = 0) {
   const query = accessQuery(engine)
   const accessOf = memoizeByObject((row: AccessRow): Access => {
     const { failures, endsIn } = row
@@ -149,7 +147,7 @@ export function createAccessStore(engine: Reading, folder: string, signInEvery =
   }
 }
 
-function tokenOf(row: AccessRow, signInEvery: number): Access['token'] {
+function tokenOf(row: AccessRow, signInEvery: Seconds): Access['token'] {
   const { token_id, token_name, user_id, user_name } = row
   if (token_id === null || token_name === null || user_id === null || user_name === null) return null
   return {

@@ -5,20 +5,27 @@ import { type DialectSql, type Engine, StoreUnavailable } from '../engine.ts'
 import { prepare } from '../prepared.ts'
 import { DELETE_STEP } from '../steps.ts'
 import type { Tables } from '../tables.ts'
+import { inMilliseconds, type Milliseconds, type Seconds } from '../time.ts'
 
 /** Failed attempts of one address in its current window. */
 export interface Failures {
   failures: number
-  /** Milliseconds until the window ends. */
-  endsIn: number
+  /** How long until the window ends. */
+  endsIn: Milliseconds
 }
 
 /** Limits of one address, the same in every process. */
 export interface FailureLimits {
   /** Failures in one window. */
   limit: number
-  /** Length of a window in seconds. It starts with the address's first failure. */
-  window: number
+  /** Length of a window. It starts with the address's first failure. */
+  window: Seconds
+}
+
+/** The same, as statements take them. */
+interface StatementLimits {
+  limit: number
+  window: Milliseconds
 }
 
 /** What a failed attempt was an attempt at. */
@@ -49,13 +56,13 @@ const TRIM_INTERVAL = 100
  * comparing a password or asking an OpenID Connect provider, and writing the outcome takes less
  * than 20 seconds at worst.
  */
-export const RESERVATION_LIFETIME = 60_000
+export const RESERVATION_LIFETIME: Milliseconds = 60_000
 /**
  * Milliseconds. Rows whose end is later than any window allows by more than this are removed. `now`
  * is when a statement began: one that then waited for locks meets rows of later statements, whose
  * windows rightly end after `now` and a window.
  */
-const SET_BACK = 60_000
+const SET_BACK: Milliseconds = 60_000
 
 /**
  * Returns the cache key of what requests of an address read about its failures and their access.
@@ -114,13 +121,13 @@ export function createFailureStore(engine: Engine, audit: Audit) {
 
   const lifetime = sql.lit(RESERVATION_LIFETIME)
   const greatest = sql.raw(dialect.greatest)
-  const hasEnded = (window: number) =>
+  const hasEnded = (window: Milliseconds) =>
     sql`(auth_failures.ends_at <= ${now} or auth_failures.ends_at > ${clock} + ${window})`
   const reserved = sql`case when auth_failures.reserved_until > ${now} and auth_failures.reserved_until <= ${clock} + ${lifetime}
     then auth_failures.reserved else 0 end`
 
   // The window begins with the first failure, and a later one does not lengthen it.
-  const countOn = (db: Kysely<Tables>, p: FailureLimits & { address: string; returned: number }) =>
+  const countOn = (db: Kysely<Tables>, p: StatementLimits & { address: string; returned: number }) =>
     db
       .insertInto('auth_failures')
       .values({ address: p.address, failures: 1, ends_at: sql<number>`${now} + ${p.window}` })
@@ -139,9 +146,9 @@ export function createFailureStore(engine: Engine, audit: Audit) {
           ),
       )
       .returning(failureColumns(dialect))
-  const count = prepare<FailureLimits & { address: string; returned: number }>()((p) => countOn(kysely, p))
+  const count = prepare<StatementLimits & { address: string; returned: number }>()((p) => countOn(kysely, p))
 
-  const reserve = prepare<FailureLimits & { address: string }>()((p) =>
+  const reserve = prepare<StatementLimits & { address: string }>()((p) =>
     kysely
       .insertInto('auth_failures')
       .values({
@@ -178,7 +185,7 @@ export function createFailureStore(engine: Engine, audit: Audit) {
     kysely
       .selectFrom('auth_failures')
       .where('ends_at', '>', now)
-      .where('ends_at', '<=', sql<number>`${now} + ${1000 * window}`)
+      .where('ends_at', '<=', sql<number>`${now} + ${inMilliseconds(window)}`)
       .where('failures', '>=', limit)
 
   /** Removes rows that have ended, and surplus ones. */
@@ -191,7 +198,7 @@ export function createFailureStore(engine: Engine, audit: Audit) {
       addresses.where((eb) =>
         eb.or([
           eb.and([eb('ends_at', '<=', now), eb('reserved_until', '<=', now)]),
-          eb('ends_at', '>', sql<number>`${now} + ${1000 * window + SET_BACK}`),
+          eb('ends_at', '>', sql<number>`${now} + ${inMilliseconds(window) + SET_BACK}`),
         ]),
       ),
     )
@@ -224,7 +231,7 @@ export function createFailureStore(engine: Engine, audit: Audit) {
     attempt: FailedAttempt,
     returned: 0 | 1,
   ): Promise<Failures | null> {
-    const { limit, window } = inMilliseconds(limits)
+    const { limit, window } = forStatement(limits)
     const params = { address, returned, window }
     const [before] =
       limit > 1 ? await engine.write(count, { ...params, limit: limit - 1 }, accessKey(address)) : []
@@ -271,7 +278,7 @@ export function createFailureStore(engine: Engine, audit: Audit) {
      */
     async reserve(address: string, limits: FailureLimits): Promise<Reservation | null> {
       const since = performance.now()
-      const [row] = await engine.write(reserve, { address, ...inMilliseconds(limits) }, accessKey(address))
+      const [row] = await engine.write(reserve, { address, ...forStatement(limits) }, accessKey(address))
       if (!row) return null
       if (row.failures === 0 && row.reserved === 1) await added(limits)
       // Once it has expired, the place may belong to another attempt.
@@ -285,7 +292,7 @@ export function createFailureStore(engine: Engine, audit: Audit) {
     },
 
     /** Returns addresses with `limit` failures in their window, the one that ends last first. */
-    list(limits: FailureLimits): Promise<(Failures & { address: string; endsAt: number })[]> {
+    list(limits: FailureLimits): Promise<(Failures & { address: string; endsAt: Milliseconds })[]> {
       return blocked(limits)
         .select(['address', 'ends_at as endsAt', ...failureColumns(dialect)])
         .orderBy('ends_at', 'desc')
@@ -320,6 +327,6 @@ export function createFailureStore(engine: Engine, audit: Audit) {
   }
 }
 
-function inMilliseconds({ limit, window }: FailureLimits): FailureLimits {
-  return { limit, window: 1000 * window }
+function forStatement({ limit, window }: FailureLimits): StatementLimits {
+  return { limit, window: inMilliseconds(window) }
 }

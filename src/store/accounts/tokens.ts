@@ -17,19 +17,19 @@ import { isPresent } from '../deleted-repositories.ts'
 import type { Engine } from '../engine.ts'
 import { INSERTED_ROWS } from '../steps.ts'
 import type { Queries, Tables } from '../tables.ts'
-import { formatMilliseconds, nowInSeconds } from '../time.ts'
+import { formatMilliseconds, inMilliseconds, type Milliseconds, nowInSeconds, type Seconds } from '../time.ts'
 import { signInDue } from '../token-validity.ts'
 
 /** A token as shown to its owner. Its limits are those of `TokenLimits`. */
 export interface TokenInfo extends Pick<Selectable<Tables['tokens']>, 'id' | 'name' | 'prefix' | 'scopes'> {
   /** Name of its owner. */
   user: string
-  /** Seconds since the epoch. */
-  createdAt: number
-  /** Milliseconds since the epoch; null if it does not expire. */
-  expiresAt: number | null
-  /** Seconds since the epoch. */
-  lastUsedAt: number | null
+  /** Since the epoch. */
+  createdAt: Seconds
+  /** Since the epoch; null if it does not expire. */
+  expiresAt: Milliseconds | null
+  /** Since the epoch. */
+  lastUsedAt: Seconds | null
   /** OWNER/NAME of each repository that still exists and that the reader may see. */
   repositories: string[] | null
   /** How many others exist. */
@@ -41,7 +41,7 @@ export interface TokenInfo extends Pick<Selectable<Tables['tokens']>, 'id' | 'na
 /** A token in a list. */
 export interface ListedToken extends TokenInfo {
   /** See `signInDue`. */
-  signInDue: number | null
+  signInDue: Milliseconds | null
 }
 
 const columns = [
@@ -60,8 +60,8 @@ export interface NewToken {
   prefix: string
   hash: string
   scopes: string[]
-  /** Milliseconds since the epoch; null if it does not expire. */
-  expiresAt: number | null
+  /** Since the epoch; null if it does not expire. */
+  expiresAt: Milliseconds | null
   /** By default it may do what its user may. */
   limits?: TokenLimits
 }
@@ -71,11 +71,11 @@ interface Rotation extends Pick<NewToken, 'prefix' | 'hash'> {
   /**
    * Returns when it expires.
    *
-   * @param lifetime milliseconds for which the old one was created; null: for ever
+   * @param lifetime for which the old one was created; null: for ever
    */
-  expiresAt(lifetime: number | null): number | null
-  /** Milliseconds since the epoch after which the old one does not work. */
-  oldExpiresAt: number
+  expiresAt(lifetime: Milliseconds | null): Milliseconds | null
+  /** Since the epoch; after it the old one does not work. */
+  oldExpiresAt: Milliseconds
 }
 
 /**
@@ -83,7 +83,7 @@ interface Rotation extends Pick<NewToken, 'prefix' | 'hash'> {
  *
  * @param signInEvery see `StoreOptions`
  */
-export function createTokenStore({ kysely, dialect }: Engine, signInEvery: number) {
+export function createTokenStore({ kysely, dialect }: Engine, signInEvery: Seconds) {
   return {
     /**
      * Creates a token of a user.
@@ -190,13 +190,13 @@ async function rotateToken(
   change: Change<Administrator>,
   id: string,
   { prefix, hash, expiresAt, oldExpiresAt }: Rotation,
-): Promise<{ expiresAt: number | null; oldExpiresAt: number }> {
+): Promise<{ expiresAt: Milliseconds | null; oldExpiresAt: Milliseconds }> {
   const { db } = change
   const { user, ...old } = await lockToken(change, id)
   if (old.expires_at !== null && old.expires_at <= Date.now())
     throw new Refusal(`the token ${id} has expired; create another one`)
 
-  const lifetime = old.expires_at === null ? null : old.expires_at - old.created_at * 1000
+  const lifetime = old.expires_at === null ? null : old.expires_at - inMilliseconds(old.created_at)
   const fresh = {
     prefix,
     hash,

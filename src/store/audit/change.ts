@@ -1,6 +1,7 @@
 import type { SelectQueryBuilder, Transaction } from 'kysely'
 import type { Engine } from '../engine.ts'
 import type { Tables } from '../tables.ts'
+import type { Seconds } from '../time.ts'
 import { runInTransaction } from '../transaction-context.ts'
 import type { Actor, AuditEvent, AuditLine, Author, Server } from './audit.ts'
 import { checkUser } from './check-user.ts'
@@ -113,7 +114,7 @@ export interface Audit {
 export interface AuditOptions {
   onEvent?: ((line: AuditLine) => void) | undefined
   operator?: Record<string, string> | undefined
-  signInEvery?: number | undefined
+  signInEvery?: Seconds | undefined
 }
 
 export function createAudit(

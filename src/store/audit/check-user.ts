@@ -1,6 +1,6 @@
 import { ServiceError } from '../../errors.ts'
 import { hasEnded } from '../session-lifetime.ts'
-import { nowInSeconds } from '../time.ts'
+import { nowInSeconds, type Seconds } from '../time.ts'
 import { checkToken, signInDue } from '../token-validity.ts'
 import type { SignedIn, SigningIn, TokenHolder } from './audit.ts'
 import type { Change } from './change.ts'
@@ -16,7 +16,7 @@ import type { Change } from './change.ts'
 export async function checkUser(
   change: Pick<Change, 'db' | 'locked'>,
   by: SignedIn | TokenHolder | SigningIn,
-  signInEvery: number,
+  signInEvery: Seconds,
 ): Promise<void> {
   const user = change.db
     .selectFrom('users')
