@@ -22,7 +22,7 @@ const LISTED_BRANCHES = 10
 /**
  * Creates bare repositories, with their rows: all or none.
  *
- * @throws as `RepositoryStore.create`
+ * @throws as `createAll` of `createRepositoryStore`
  */
 export async function createRepositories(
   transact: Transact<Person>,
@@ -61,7 +61,7 @@ export async function createRepositories(
 /**
  * Deletes a repository with its statuses, and with its files unless it was imported.
  *
- * @throws as `RepositoryStore.delete`; nothing once it is deleted: what could not be removed then is
+ * @throws as `delete` of `createRepositoryStore`; nothing once it is deleted: what could not be removed then is
  * removed by the server, see `removeDeletedRepositories`
  */
 export async function deleteRepository(

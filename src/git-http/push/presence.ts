@@ -55,6 +55,11 @@ export class Presence {
     return this.#own
   }
 
+  /** Returns whether a push was stored by this server. @param server as stored */
+  async isOwn(server: string | null): Promise<boolean> {
+    return server !== null && server === (await this.#own)?.server
+  }
+
   /** @param server as stored; null if it could not tell */
   async stateOf(server: string | null): Promise<ServerState> {
     const [boot, name = ''] = server?.split('/') ?? []
@@ -74,7 +79,10 @@ export class Presence {
     const boot = await readBoot()
     for (const file of await readdir(this.#folder)) {
       const [, name] = LOCK_FILE.exec(file) ?? []
-      if (name === undefined || (await stat(join(this.#folder, file))).mtimeMs > Date.now() - LOCKED) continue
+      if (name === undefined) continue
+      // Another instance may have removed it meanwhile.
+      const state = await stat(join(this.#folder, file)).catch(nullOnSystemError)
+      if (!state || state.mtimeMs > Date.now() - LOCKED) continue
       if ((await this.stateOf(`${boot}/${name}`)) === 'ended') await this.#remove(name)
     }
   }

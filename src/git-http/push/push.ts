@@ -156,11 +156,13 @@ export class Push {
     this.advice = this.#adviceOf([])
     signal.throwIfAborted()
     const own = await presence?.own()
-    const id = await store.pushes.open(pusher, commands, own?.server)
-    this.#enter('open')
-    this.#opened = opened
-    this.#descriptor = own?.git.fd ?? null
-    this.#settled = recorder.leave(id, this.#settle(id, before))
+    await recorder.opening(async () => {
+      const id = await store.pushes.open(pusher, commands, own?.server)
+      this.#enter('open')
+      this.#opened = opened
+      this.#descriptor = own?.git.fd ?? null
+      this.#settled = recorder.leave(id, this.#settle(id, before))
+    })
     // Not earlier: who sets a rule that is not among these finds the push among those under way.
     this.#rules = await store.rules.load(pusher.repositoryId)
     return null

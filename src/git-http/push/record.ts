@@ -32,13 +32,17 @@ const LOOK_AGAIN = 250
 const INTERVAL = 10_000
 
 /**
- * Settles pushes of servers that did not see their end: see `pushStore`. A server settles its own
+ * Settles pushes of servers that did not see their end: see `createPushStore`. A server settles its own
  * pushes: see `Push`.
  */
 export class PushRecorder {
   readonly #options: PushRecorderOptions
   /** The pushes of this process that it will settle itself, until they are settled. */
   readonly #own = new Map<number, Promise<void>>()
+  /** Pushes of this process that it could not settle: they are left until they are overdue. */
+  readonly #unsettled = new Set<number>()
+  /** Pushes that are being stored. */
+  #opening = 0
   readonly #pending = new Set<Promise<void>>()
   #timer: NodeJS.Timeout | undefined
   /** Ends the search; undefined until `close`. */
@@ -50,12 +54,29 @@ export class PushRecorder {
   }
 
   /**
+   * Stores a push and leaves it to this process: `leave` is called before `open` resolves. What is
+   * stored although `open` failed, because its answer was lost, is no push: git was not started.
+   */
+  async opening(open: () => Promise<void>): Promise<void> {
+    this.#opening++
+    try {
+      await open()
+    } finally {
+      this.#opening--
+    }
+  }
+
+  /**
    * Leaves a push to this process until it has settled it. A server that stops waits for it.
    *
    * @returns resolves when it is settled, or could not be
    */
   leave(id: number, settled: Promise<void>): Promise<void> {
-    const tracked = this.#track(settled.finally(() => this.#own.delete(id)))
+    const ended = settled.catch((error: unknown) => {
+      this.#unsettled.add(id)
+      throw error
+    })
+    const tracked = this.#track(ended.finally(() => this.#own.delete(id)))
     this.#own.set(id, tracked)
     return tracked
   }
@@ -129,9 +150,14 @@ export class PushRecorder {
     push: OpenPush,
     stateOf = (server: string | null) => this.#stateOf(server),
   ): Promise<ServerState> {
-    const { pushes } = this.#options
+    const { pushes, presence } = this.#options
     const { id, pusher, repository, commands, server, isOverdue } = push
+    const isOfThis = (await presence?.isOwn(server)) === true
     if (this.#own.has(id)) return 'running'
+    if (isOfThis && this.#opening === 0 && !this.#unsettled.has(id)) {
+      await pushes.settle(id, pusher, { updates: [] })
+      return 'ended'
+    }
     const now = Date.now()
     const state = await stateOf(server)
     if (state !== 'ended' && !isOverdue) return state

@@ -1,17 +1,27 @@
 import assert from 'node:assert/strict'
-import { existsSync, mkdirSync, readdirSync, renameSync, utimesSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  renameSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { createBareRepository } from '../../../src/git/repository.ts'
 import { Presence } from '../../../src/git-http/push/presence.ts'
 import type { Pusher } from '../../../src/store/audit/audit.ts'
+import { StoreUnavailable } from '../../../src/store/engine.ts'
+import type { Store } from '../../../src/store/store.ts'
 import { asAdministrator } from '../../helpers/changes.ts'
-import { openTestStore, sqlite, temporaryFolder } from '../../helpers/databases.ts'
+import { databases, openTestStore, sqlite, temporaryFolder } from '../../helpers/databases.ts'
 import { listPushes } from '../../helpers/events.ts'
 import { createCommits, git } from '../../helpers/git.ts'
 import { addRepository } from '../../helpers/records.ts'
-import { startRecorder } from './begin-push.ts'
+import { beginPush, report, startRecorder } from './begin-push.ts'
 
 const NONE = '0'.repeat(40)
 const LONG = 3_600_000
@@ -56,6 +66,13 @@ t.test('a server and its git are seen to end', async (t) => {
   await presence.removeEnded()
   t.same([of(server).length, of(another).length, of(young).length], [0, 2, 2], 'that may not be open yet')
   await Promise.all([another.kill(), another.killGit()])
+})
+
+t.test('what another instance removes meanwhile is no error', async (t) => {
+  const folder = temporaryFolder(t)
+  // A name without a file is what is found of a file that is removed after the folder was read.
+  symlinkSync(join(folder, 'gone'), join(folder, '.lock-0f.server'))
+  await new Presence(folder).removeEnded()
 })
 
 async function prepare(t: Test) {
@@ -148,3 +165,42 @@ t.test('locks are removed that only a killed git can have left', async (t) => {
   t.same(files(others), [true, true, true], 'others write to it')
   await Promise.all([running.kill(), running.killGit()])
 })
+
+for (const database of databases)
+  t.test(
+    `${database.name}: what was stored although its answer was lost is no interrupted push`,
+    async (t) => {
+      const { store } = await openTestStore(t, database)
+      const presence = new Presence(temporaryFolder(t))
+      const recorder = startRecorder(t, store, { overdue: LONG, presence })
+      t.teardown(() => presence.close())
+      const repository = await addRepository(store, 'owner/demo')
+      const [commit = ''] = repository.commits
+      const commands = [{ ref: 'refs/heads/new', old: NONE, new: commit }]
+      const lost: Store = {
+        ...store,
+        pushes: {
+          ...store.pushes,
+          async open(...push) {
+            await store.pushes.open(...push)
+            throw new StoreUnavailable('the connection broke')
+          },
+        },
+      }
+      await t.rejects(beginPush(t, lost, recorder, repository, commands, presence), StoreUnavailable)
+      t.equal(await store.pushes.hasOpen(repository.id), true, 'it was committed')
+      await recorder.settleBefore(repository.id)
+      t.equal(await store.pushes.hasOpen(repository.id), false)
+
+      const push = await beginPush(t, store, recorder, repository, commands, presence)
+      await recorder.settleBefore(repository.id)
+      t.equal(await store.pushes.hasOpen(repository.id), true, 'one that is under way is left')
+      git(repository.path, 'update-ref', 'refs/heads/new', commit)
+      report(push, commands)
+      await push.end()
+      await recorder.close()
+      t.match(await listPushes(store), [{ details: { updates: commands } }])
+      t.equal((await listPushes(store)).length, 1)
+      t.equal((await listPushes(store))[0]?.details.interrupted, undefined)
+    },
+  )
