@@ -393,7 +393,7 @@ for (const database of databases) {
     const { store, id, report } = await openRepository(t, database)
     for (const context of ['a', 'B', 'é', 'z', '\u{1D41A}', '\uFF41', '_']) await report(context)
     await report('another', { sha: 'b'.repeat(40) })
-    const none = { pending_at: null, reporter_user: null, reporter_token: null }
+    const none = { pending_at: null, run: null, claim_run: null, reporter_user: null, reporter_token: null }
     const expected = (await store.statuses.list(id, SHA)).map((row) => ({ ...row, ...none }))
     t.same(await store.statuses.listWithReporters({ repositoryId: id, sha: SHA }), expected)
     t.equal(expected.length, 7)
