@@ -55,7 +55,7 @@ const EXPLANATIONS: readonly string[] = [
   '8. An invalid field, parameter or commit id: `422`,',
   'Then a context that matches no pattern of a token that is limited to contexts, or that the repository reserves for other users: `403`,',
   'Every writer may report `pending` without `run`.',
-  '9. A branch or commit that is not in the repository: `404`.',
+  '9. A branch or commit that is not in the repository: `404`; for the id of an annotated tag, the message names its commit.',
   'A new context on a commit that already has as many contexts as this server allows (1,000 unless configured otherwise): `422`.',
   'A branch without required checks, whose last passed commit is asked for: `422`.',
   'A report of a superseded run, one that arrived too late, or a claim that the stored status excludes: `409`.',

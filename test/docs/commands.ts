@@ -53,7 +53,10 @@ const OTHERS: Record<string, string[]> = {
     ],
     ...['--stop-timeout', '--tag', '--tmpfs', '--volume'],
   ],
-  git: ['--batch-check', '--first-parent', '--git-dir', '--mirror', '--prune', '--quiet'],
+  git: [
+    ...['--batch-check', '--first-parent', '--format', '--git-dir', '--mirror', '--prune', '--quiet'],
+    '--version',
+  ],
   install: ['--directory', '--group', '--mode', '--owner'],
   node: ['--eval'],
   ln: ['--force', '--symbolic'],

@@ -552,6 +552,9 @@ test("operator's guide: variables and commands are those of the programs", async
     'NODE_OPTIONS',
     'NODE_EXTRA_CA_CERTS',
     'BASE_URL',
+    // Of the client and of the commands that a worker runs.
+    ...['COMMIT_STATUS_URL', 'COMMIT_STATUS_TOKEN', 'COMMIT_STATUS_RUN'],
+    ...['COMMIT_STATUS_SHA', 'COMMIT_STATUS_BRANCH'],
     // The guide's example of another program's variable.
     'DATABASE_URI',
     // Not variables of the environment.

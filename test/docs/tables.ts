@@ -49,6 +49,7 @@ function usageOf(option: Option): string {
 }
 
 function argumentOf(argument: Argument): string {
-  const text = argument.argChoices?.join('|') ?? argument.name().toUpperCase()
+  const name = argument.argChoices?.join('|') ?? argument.name().toUpperCase()
+  const text = argument.variadic ? `${name}...` : name
   return argument.required ? text : `[${text}]`
 }

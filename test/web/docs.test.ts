@@ -115,7 +115,7 @@ t.test('each recipe is served as it is, and filled in for a server and a reposit
     t.equal(unescaped(shown ?? ''), expected, file)
   }
   const { body: notes } = await server.call('GET', '/assets/recipes/README.md')
-  for (const [, path = ''] of notes.matchAll(/\]\(([^)#]+)/g))
+  for (const [, path = ''] of notes.matchAll(/\]\(([\w-][^)#:]*)/g))
     t.equal((await server.call('GET', `/assets/recipes/${path}`)).status, 200, path)
   const former = await server.call('GET', '/assets/recipes.md')
   t.same([former.status, former.headers.get('location')], [301, '/assets/recipes/README.md'])

@@ -7,7 +7,7 @@ import { asAdministrator, readingStore, type Settings, withStore } from '../part
 /** @param repo the command to whose commands `reporters` is added */
 export function addReportersCommand(repo: Command, settings: Settings): void {
   repo
-    .command('reporters <owner/name> [pattern] [users...]')
+    .command('reporters <owner/name> [pattern] [user...]')
     .description('list the contexts that only some users may report; with a pattern, reserve them for users')
     .option('--anyone', 'let everybody who may write report them again')
     .option('--json', 'print the list as one JSON array')
