@@ -2,6 +2,7 @@ import { setTimeout } from 'node:timers/promises'
 import { sql } from 'kysely'
 import t, { type Test } from 'tap'
 import { type Budget, createBudget } from '../../src/auth/budget.ts'
+import { BUSY_TIMEOUT } from '../../src/store/sqlite/driver-errors.ts'
 import { openEngine, openStore } from '../../src/store/store.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import { databases, openTestStore, sqlite, type TestDatabase } from '../helpers/databases.ts'
@@ -26,8 +27,23 @@ async function setUp(t: Test, database: TestDatabase, limit: number) {
   const engine = await openEngine(options)
   t.teardown(() => engine.close())
   const query = (text: string) => sql.raw(text).execute(engine.kysely)
+  /** Keeps others from the failures, as another process may. Returns a function that ends this. */
+  const lock = async () => {
+    const [locked, end] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    const held = engine.kysely.connection().execute(async (connection) => {
+      await sql.raw(engine.remote ? 'begin; lock table auth_failures' : 'begin exclusive').execute(connection)
+      locked.resolve()
+      await end.promise
+      await sql.raw('commit').execute(connection)
+    })
+    await locked.promise
+    return () => {
+      end.resolve()
+      return held
+    }
+  }
   const lift = (address: string) => asAdministrator(store).failures.lift(address)
-  return { here, there, failures: store.failures, lift, query, blocks: () => blocks }
+  return { here, there, failures: store.failures, lift, lock, query, blocks: () => blocks }
 }
 
 const signIn = () => ({ at: 'sign-in' }) as const
@@ -188,13 +204,13 @@ for (const database of databases) {
     })
 
     t.test('a failure is counted even if the database was unavailable at first', async (t) => {
-      const { here, failures, query } = await setUp(t, database, 1)
+      const { here, failures, lock } = await setUp(t, database, 1)
       const attempt = hold(here)
       await attempt.begun
-      await query('alter table auth_failures rename to away')
+      const unlock = await lock()
       attempt.settle(null)
-      await setTimeout(SETTLE)
-      await query('alter table away rename to auth_failures')
+      await setTimeout(BUSY_TIMEOUT + SETTLE)
+      await unlock()
       t.equal(await attempt.outcome, null)
       t.match(await failures.find(A), { failures: 1 })
     })

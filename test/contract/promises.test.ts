@@ -1149,7 +1149,6 @@ t.test('so is what is said about claims, and about branches that wait', async (t
         'A request looks at 300 branches at most, so a page may be short or empty and still have a next one: go on while there is one.',
         'A branch that is there and waits during all requests is on exactly one page, whatever is pushed meanwhile.',
         'The first page of one branch, whose check is running',
-        'Ask which branches wait for a check, for example to run it:',
       ],
       [
         (await ask('context=many&match=m/*')).json,

@@ -570,7 +570,7 @@ t.test('the API docs show the first operation on the first screen, and readable 
       const { status } = await fetch(server.url + (await link.getAttribute('href')))
       t.equal(status, 200, (await link.textContent()) ?? '')
     }
-    t.equal(await page.locator('.opblock-get [aria-label*="No token is needed"]').count(), 4)
+    t.equal(await page.locator('.opblock-get [aria-label*="No token is needed"]').count(), 5)
     await page.click('.btn.authorize')
     t.equal(await page.locator('.auth-container input').count(), 1)
     const token = await server.createToken('alice')

@@ -16,7 +16,6 @@ export const docsHead = html`<script src="/assets/docs.js" defer></script>`
 
 export const docsView = html`<nav class="clients" aria-label="Clients"><a href="/docs/reference#samples">Samples in curl, TypeScript and Python</a>,
 <a href="/docs/reference#versions">versions</a>, <a href="/docs/reference#errors">errors by status</a>,
-<a href="/docs/reference#pages">pages</a>, <a href="/docs/reference#badge">badge</a>,
 <a href="/assets/changelog.md">changelog</a>. In a CI job: <a href="/assets/commit-status.sh">shell client</a>,
 <a href="/assets/commit-status-client.tgz">Node.js client</a> with <a href="/assets/client.md#:~:text=Waiting"><code>wait</code></a> and
 <a href="/assets/client.md#:~:text=Required%20checks"><code>gate</code></a>, and

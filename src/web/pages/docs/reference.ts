@@ -48,7 +48,7 @@ ${Object.entries(code).map(
 )}`,
 )}
 <h2 id="pages">Pages</h2>
-<table>
+<div class="scroll" tabindex="0" role="group" aria-labelledby="pages"><table>
 <thead><tr><th scope="col">Page</th><th scope="col">Content</th></tr></thead>
 <tbody>${PAGES.map(
   ([
@@ -56,7 +56,7 @@ ${Object.entries(code).map(
     content,
   ]) => html`<tr><td>${enumerate(paths.map((path) => html`<code>${path}</code>`))}</td><td>${content}</td></tr>
 `,
-)}</tbody></table>
+)}</tbody></table></div>
 <p>The page of a commit shows failures first and folds what passed. While checks are pending, or required ones have not reported, it
 brings itself up to date. It calls a pending check stalled when nothing was reported for an hour, or the time in <code>STALLED_AFTER</code>.</p>
 <h2 id="badge">Badge</h2>
