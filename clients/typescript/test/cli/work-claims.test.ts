@@ -24,18 +24,25 @@ const LONG = `echo "run $COMMIT_STATUS_RUN."
   while [ ! -e "$GO" ]; do sleep 0.05; done`
 
 /** Starts a worker whose command runs until `go` is called. */
-async function startLong(t: Test, place: WorkPlace, args: string[] = [], folder = place.folder) {
+async function startLong(
+  t: Test,
+  place: WorkPlace,
+  args: string[] = [],
+  folder = place.folder,
+  timeout = '2s',
+) {
   const file = join(temporaryFolder(t), 'go')
-  const start = () => place.work(args, { folder, env: { GO: file, COMMIT_STATUS_TIMEOUT: '2s' } })
+  const start = () => place.work(args, { folder, env: { GO: file, COMMIT_STATUS_TIMEOUT: timeout } })
   const worker = start()
   const run = await nextRun(worker)
   return { worker, run, start, go: () => writeFileSync(file, ''), pids: findProcesses({ run }) }
 }
 
 /** Waits until a command says its run. */
-async function nextRun({ child }: Running, not = ''): Promise<string> {
+async function nextRun({ child, finished }: Running, not = ''): Promise<string> {
   let text = ''
-  return new Promise((resolve) => {
+  return new Promise((resolve, reject) => {
+    finished.then(({ stderr }) => reject(new Error(`the worker has ended: ${stderr}`)), reject)
     child.stdout?.on('data', (chunk: string) => {
       text += chunk
       const run = [...text.matchAll(/run (\S+)\./g)].map(([, id = '']) => id).find((id) => id !== not)
@@ -104,6 +111,26 @@ test('what a killed worker left is ended and run again', async (t, place) => {
   t.strictSame(place.jobs(), [])
 })
 
+test('what a killed worker left is kept if the next one ends in an outage', async (t, place) => {
+  const sha = place.push('main', LONG)
+  const { worker, run, start, go } = await startLong(t, place)
+  worker.child.kill('SIGKILL')
+  await worker.finished
+  await place.proxy.close()
+  const again = start()
+  await again.printed('no answer')
+  again.child.kill('SIGTERM')
+  t.equal((await again.finished).code, 0)
+  t.strictSame(place.jobs(), [run])
+  await place.proxy.open()
+  go()
+  const last = start()
+  t.match(await place.settled(sha), /^success/)
+  last.child.kill('SIGTERM')
+  t.equal((await last.finished).code, 0)
+  t.strictSame(place.jobs(), [])
+})
+
 test('what a killed worker left on a branch that has moved on is an error', async (t, place) => {
   const sha = place.push('main', LONG)
   const { worker, run, start, go } = await startLong(t, place)
@@ -143,12 +170,13 @@ test('a worker that stood still loses its commit to another one', async (t, plac
   const stalled = await startLong(t, place)
   stalled.worker.child.kill('SIGSTOP')
   const start = performance.now()
-  const other = await startLong(t, place, ['--once'], join(temporaryFolder(t), 'other'))
+  const other = await startLong(t, place, [], join(temporaryFolder(t), 'other'))
   t.ok(performance.now() - start > CLAIM - 2_500, 'not before the claim has ended')
   other.go()
-  t.equal((await other.worker.finished).code, 0)
-  const result = await place.result(sha)
+  const result = await place.settled(sha)
   t.match(result, /^success/)
+  other.worker.child.kill('SIGTERM')
+  t.equal((await other.worker.finished).code, 0)
   stalled.worker.child.kill('SIGCONT')
   await gone(stalled.run)
   stalled.worker.child.kill('SIGTERM')
@@ -167,6 +195,7 @@ test('an outage that outlasts the claim ends nothing', async (t, place) => {
   t.equal(await place.result(sha), 'pending: running')
   await place.proxy.open()
   t.match(await place.settled(sha), /^success/)
+  await worker.printed('the service answers again')
   worker.child.kill('SIGTERM')
   t.match(await worker.finished, {
     code: 0,
@@ -203,6 +232,26 @@ test('the first signal lets the command finish, and claims nothing more', async 
   t.match(await worker.finished, { code: 0, stderr: /SIGTERM: waits/ })
   t.match(await place.result(sha), /^success/)
   t.equal(await place.result(other), undefined)
+})
+
+test('with --once, it ends only after the command', async (t, place) => {
+  for (const ending of ['a refusal', 'a signal']) {
+    const sha = place.push('main', LONG)
+    const answered = Promise.withResolvers<void>()
+    // After what the start asks, the first question for what waits.
+    place.proxy.plan('pass', 'pass', { status: 403, heldUntil: answered.promise })
+    const { worker, run, go } = await startLong(t, place, ['--once'], undefined, '60s')
+    if (ending === 'a signal') worker.child.kill('SIGTERM')
+    else answered.resolve()
+    await worker.printed(ending === 'a signal' ? 'waits for' : 'refuses')
+    await setTimeout(200)
+    go()
+    const { code, stderr } = await worker.finished
+    t.equal(code, ending === 'a signal' ? 0 : 5, stderr)
+    answered.resolve()
+    t.match(await place.result(sha), /^success/, ending)
+    t.strictSame([findProcesses({ run }), place.jobs()], [[], []])
+  }
 })
 
 test('the second signal ends it', async (t, place) => {

@@ -18,7 +18,7 @@ interface Finished {
 export interface Running {
   child: ChildProcess
   finished: Promise<Finished>
-  /** Resolves when standard output holds the text. */
+  /** Resolves when stdout or stderr holds the text. */
   printed(text: string): Promise<void>
 }
 
@@ -62,8 +62,8 @@ export function commandLine(t: Test, args: readonly string[], options: CommandLi
     }),
     printed: (text) =>
       new Promise((resolve) => {
-        const look = () => stdout.includes(text) && resolve()
-        child.stdout.on('data', look)
+        const look = () => [stdout, stderr].some((output) => output.includes(text)) && resolve()
+        for (const stream of [child.stdout, child.stderr]) stream.on('data', look)
         look()
       }),
   }

@@ -14,7 +14,7 @@ type Failure =
   /** Arrives once this is fulfilled, whether or not its sender still waits. */
   | { heldUntil: Promise<unknown> }
   /** Answered by the proxy itself. */
-  | { status: number; headers?: Record<string, string>; body?: string }
+  | { status: number; headers?: Record<string, string>; body?: string; heldUntil?: Promise<unknown> }
 
 /** One request that came to the proxy, and what was answered. */
 interface Passage {
@@ -63,7 +63,7 @@ export async function startFailingProxy(t: Test, target: string): Promise<Failin
     look()
     if (failure === 'hang') return
     if (typeof failure === 'object' && 'heldUntil' in failure) await failure.heldUntil
-    else if (typeof failure === 'object') {
+    if (typeof failure === 'object' && 'status' in failure) {
       response.writeHead(failure.status, failure.headers).end(failure.body ?? '{"error":"out of order"}')
       passage.status = failure.status
       look()

@@ -119,7 +119,8 @@ export function startJob(settings: JobSettings, task: JobTask): Job {
     }
     const taken = await claim.take(stop)
     if (taken.kind !== 'held') {
-      remove()
+      // What a killed worker left may be `pending`.
+      if (!left || taken.kind !== 'away') remove()
       return taken.kind === 'away' ? { kind: 'stopped' } : taken
     }
     return finish(problem === undefined ? await perform(record).catch(failure) : failure(problem))
@@ -146,7 +147,10 @@ export function startJob(settings: JobSettings, task: JobTask): Job {
   /** Checks the commit out and runs the command; undefined if the claim was lost. */
   async function perform(record: JobRecord): Promise<Result | undefined> {
     if (left) {
-      while ((await repository.read()).kind === 'away') await sleep(AWAY)
+      while ((await repository.read(kill)).kind !== 'read') {
+        await sleep(AWAY, kill, claim.lost)
+        if (claim.lost.aborted) return undefined
+      }
       if (!repository.waiting.has(tip.sha)) return failure('the worker was killed')
       folder.removeCheckout(run)
       await cache.bring(tip, [])

@@ -76,8 +76,10 @@ export async function work(args: string[], env: NodeJS.ProcessEnv, times = defau
     },
   })
   const succeeded = options.once ? await worker.workOnce() : await worker.watch().then(() => true)
-  if (problem !== undefined) say(problem)
-  if (problem !== undefined || succeeded === undefined) return exitCodes.unanswered
+  if (problem !== undefined) {
+    say(problem)
+    return exitCodes.unanswered
+  }
   const last = signals.last()
   if (last) return 128 + constants.signals[last]
   return succeeded ? exitCodes.success : exitCodes.failure

@@ -18,7 +18,7 @@ export interface WorkerOptions {
   /** Whether a job ends when its branch has moved away. */
   cancel: boolean
   onOutage: OutageNotice
-  /** Called when nothing more can be claimed. */
+  /** Called when nothing more is to be claimed. */
   abandon(reason: string): void
 }
 
@@ -41,8 +41,8 @@ interface Watched {
 export interface Worker {
   /** Asks each repository in turn until `stop` is aborted, and resolves when all jobs have ended. */
   watch(): Promise<void>
-  /** Asks until nothing is to do. Returns whether each command succeeded; undefined without an answer. */
-  workOnce(): Promise<boolean | undefined>
+  /** Asks until nothing is to do, or abandons it without an answer. Returns whether each command succeeded. */
+  workOnce(): Promise<boolean>
 }
 
 /**
@@ -77,7 +77,10 @@ export function createWorker(options: WorkerOptions): Worker {
   /** Asks one repository what waits. Returns whether there was an answer. */
   async function look(place: Watched): Promise<boolean> {
     const { repository } = place
-    const reading = await repository.read(stop)
+    const reading = await repository.read(stop).catch((error: unknown) => {
+      if (!stop.aborted) throw error
+    })
+    if (!reading) return false
     onOutage(reading.kind === 'away' ? reading.reason : null)
     if (reading.kind === 'refused') refuse(place, reading.reason)
     place.isRefused = reading.kind === 'refused'
@@ -197,9 +200,7 @@ export function createWorker(options: WorkerOptions): Worker {
   async function watchOne(place: Watched, offset: number): Promise<void> {
     await sleep(offset, stop)
     while (!stop.aborted) {
-      await look(place).catch((error: unknown) => {
-        if (!stop.aborted) throw error
-      })
+      await look(place)
       await sleep(place.isRefused ? times.refusal : every, stop)
     }
   }
@@ -220,11 +221,11 @@ export function createWorker(options: WorkerOptions): Worker {
       fill()
       for (;;) {
         const answers = await Promise.all(watched.map(look))
-        if (!answers.every(Boolean)) return undefined
-        if (running.size === 0) return !hasFailed
+        if (!stop.aborted && !answers.every(Boolean)) options.abandon('--once: no answer')
+        const isIdle = running.size === 0
         await idle()
+        if (isIdle || stop.aborted) return !hasFailed
         if (watched.some(({ failures }) => failures.size > 0)) await sleep(every, stop)
-        if (stop.aborted) return !hasFailed
       }
     },
   }
