@@ -253,9 +253,9 @@ function filesWithin(folder: string, files: readonly string[]): string[] {
     try {
       const real = realpathSync(path)
       if (real.startsWith(root) && statSync(real).isFile()) return [real]
-      say(`warning: ${file} is left out: it is not a file of the checkout`)
+      say(`warning: ${file} is left out: no file of the checkout`)
     } catch {
-      say(`warning: ${file} is left out: it is missing`)
+      say(`warning: ${file} is left out: missing`)
     }
     return []
   })
