@@ -146,6 +146,26 @@ test('what a killed worker left on a branch that has moved on is an error', asyn
   t.equal((await again.finished).code, 0)
 })
 
+test('what a killed worker left waits while it is refused what waits', async (t, place) => {
+  const sha = place.push('main', LONG)
+  const { worker, go } = await startLong(t, place)
+  worker.child.kill('SIGKILL')
+  await worker.finished
+  go()
+  // It watches another repository, so it has no list of this one yet.
+  const other = await openWorkPlace(t, server, 'acme/other')
+  // What the start asks, the claim, and what waits in the other repository.
+  other.proxy.plan('pass', 'pass', 'pass', 'pass', { status: 403 }, { status: 403 })
+  const again = other.work([], { folder: place.folder, command: ['true'] })
+  t.match(await place.settled(sha), /^success/)
+  again.child.kill('SIGTERM')
+  t.equal((await again.finished).code, 0)
+  const isRefused = ({ url, status }: { url: string; status: number }) =>
+    url.includes(place.name) && status === 403
+  t.ok(other.proxy.passages.some(isRefused))
+  t.strictSame(place.jobs(), [])
+})
+
 test('what a killed worker left is dropped if somebody else has it', async (t, place) => {
   const sha = place.push('main', LONG)
   const { worker, run, start } = await startLong(t, place)

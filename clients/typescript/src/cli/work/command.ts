@@ -63,7 +63,7 @@ export function startCommand({ file, args, cwd, env, run, output, grace }: Comma
     async end() {
       const left = await endProcesses(trace, grace)
       if (left.length === 0) await ended
-      else say(`warning: cannot end ${left.join(', ')}`)
+      else say(`warning: cannot end the processes ${left.join(', ')}`)
     },
   }
 }
