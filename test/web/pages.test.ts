@@ -66,7 +66,7 @@ t.test('a wrong method is 405 with Allow', async (t) => {
     '/alice': 'GET, HEAD',
     '/nobody': 'GET, HEAD',
     '/alice/rocket': 'GET, HEAD',
-    '/alice/rocket/commits/feature/x': 'GET, HEAD',
+    '/alice/rocket/commits/feature/x': 'GET, HEAD, POST',
     '/alice/rocket/checks': 'GET, HEAD',
     '/bob/secret': 'GET, HEAD',
     '/no/body': 'GET, HEAD',

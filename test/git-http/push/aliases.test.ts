@@ -5,12 +5,13 @@ import { asAdministrator } from '../../helpers/changes.ts'
 import { openTestStore, sqlite } from '../../helpers/databases.ts'
 import { listEvents } from '../../helpers/events.ts'
 import { createCommits, git } from '../../helpers/git.ts'
-import { addReport, addRepository } from '../../helpers/records.ts'
+import { addReport, addRepository, addToken } from '../../helpers/records.ts'
 import { beginPush, startRecorder } from './begin-push.ts'
 
 t.test('a force push is refused by the rule of any name of its branch', async (t) => {
   const { store } = await openTestStore(t, sqlite)
   const user = await asAdministrator(store).users.create('ann')
+  const { id: tokenId } = await addToken(store, user.id)
   const repository = await addRepository(store, 'owner/demo', { commits: 0 })
   const { id: repositoryId, path } = repository
   const [old = ''] = createCommits(path, 1, 'main')
@@ -25,7 +26,7 @@ t.test('a force push is refused by the rule of any name of its branch', async (t
   t.teardown(() => recorder.close())
   const decideOn = async (ref: string) => {
     const updates = [{ ref, old, new: tip }]
-    const push = await beginPush(t, store, recorder, repository, updates)
+    const push = await beginPush(t, store, recorder, repository, updates, null, tokenId)
     const { signal } = new AbortController()
     const refusals = [...(await push.decide({ updates, atomic: false, signal }))]
     await push.end()

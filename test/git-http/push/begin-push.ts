@@ -25,7 +25,11 @@ export function startRecorder(
   })
 }
 
-/** Returns a push to `owner/demo` that has not begun. */
+/**
+ * Returns a push to `owner/demo` that has not begun.
+ *
+ * @param tokenId of a token that ann has, where the push is to pass by a rule; default: of none
+ */
 export function createPush(
   t: Test,
   store: Store,
@@ -33,11 +37,12 @@ export function createPush(
   repository: Repository,
   commands: RefUpdate[],
   presence: Presence | null = null,
+  tokenId = 'f00d',
 ): Push {
   const by = {
     kind: 'user',
     user: { id: 1, name: 'ann' },
-    token: { id: 'f00d', name: 'CI' },
+    token: { id: tokenId, name: 'CI' },
     address: '192.0.2.1',
   } as const
   const pusher: Pusher = { by, repositoryId: repository.id, repositoryName: 'owner/demo' }
