@@ -1,10 +1,21 @@
 import type { SelectQueryBuilder, Transaction } from 'kysely'
+import { ServiceError } from '../../errors.ts'
 import type { Engine } from '../engine.ts'
+import { hasEnded } from '../session-lifetime.ts'
 import type { Tables } from '../tables.ts'
-import type { Seconds } from '../time.ts'
+import { nowInSeconds, type Seconds } from '../time.ts'
+import { checkToken, signInDue } from '../token-validity.ts'
 import { runInTransaction } from '../transaction-context.ts'
-import type { Actor, AuditEvent, AuditLine, Author, Server } from './audit.ts'
-import { checkUser } from './check-user.ts'
+import type {
+  Actor,
+  AuditEvent,
+  AuditLine,
+  Author,
+  Server,
+  SignedIn,
+  SigningIn,
+  TokenHolder,
+} from './audit.ts'
 import { recordEvents, replaceDetails } from './event-rows.ts'
 
 /** Who records events of what is done. */
@@ -135,6 +146,51 @@ export function createAudit(
       return done
     },
   }
+}
+
+/**
+ * Checks that a user may still act: is not locked, and has the session or the token, or the account
+ * that was read when the user signed in. These rows are locked: what ends sessions of the user, for
+ * example, comes before or after the change.
+ *
+ * @param signInEvery see `StoreOptions`
+ * @throws ServiceError `session_ended`, or `credential_unknown` for a token
+ */
+async function checkUser(
+  change: Pick<Change, 'db' | 'locked'>,
+  by: SignedIn | TokenHolder | SigningIn,
+  signInEvery: Seconds,
+): Promise<void> {
+  const user = change.db
+    .selectFrom('users')
+    .select('users.id')
+    .where('users.id', '=', by.user.id)
+    .where('users.locked_at', 'is', null)
+  if (by.token) {
+    const tokens = user
+      .innerJoin('tokens', 'tokens.user_id', 'users.id')
+      .select(['expires_at', 'signed_in_at'])
+      .where('tokens.id', '=', by.token.id)
+    const token = await change.locked(tokens).executeTakeFirst()
+    const times = token && {
+      expiresAt: token.expires_at,
+      signInDue: signInDue(token.signed_in_at, signInEvery),
+    }
+    checkToken(times ?? null, Date.now())
+    return
+  }
+  if (by.account) {
+    const account = user
+      .where('password_hash', 'is not distinct from', by.account.passwordHash)
+      .where('oidc_subject', 'is not distinct from', by.account.subject)
+    if (!(await change.locked(account).executeTakeFirst())) throw new ServiceError('session_ended')
+    return
+  }
+  const session = user
+    .innerJoin('sessions', 'sessions.user_id', 'users.id')
+    .where('sessions.hash', '=', by.session)
+    .where((eb) => eb.not(hasEnded(nowInSeconds())))
+  if (!(await change.locked(session).executeTakeFirst())) throw new ServiceError('session_ended')
 }
 
 /** Passes on an event of a change that is committed, whatever becomes of that. */
