@@ -62,7 +62,9 @@ export function translateError(error: unknown, isConnecting = false): unknown {
   const code = sqlStateOf(error)
   if (code === FOREIGN_KEY) return new ForeignKeyViolation('PostgreSQL', { cause: error })
   if (code === UNIQUE) return new UniqueViolation(`PostgreSQL: ${describe(error)}`, { cause: error })
-  if (code === PERMISSION) return new PermissionDenied(`PostgreSQL: ${describe(error)}`, { cause: error })
+  // A role may also lack the right to connect, which it may be granted at any time.
+  if (code === PERMISSION && !isConnecting)
+    return new PermissionDenied(`PostgreSQL: ${describe(error)}`, { cause: error })
   const unavailable =
     code === undefined
       ? isConnectionError(error)
