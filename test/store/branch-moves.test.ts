@@ -125,8 +125,10 @@ for (const database of databases) {
     t.same(await store.listTips(repository.id, MAIN, b), [b, a], 'the same after a rename')
     const last = await open(updateOf(b, c))
     await asAdministrator(store).repositories.delete({ owner: 'acme', name: 'renamed' })
-    t.same(await rows(), [])
+    const left = await rows()
     t.equal(await store.pushes.settle(last, pusher, { updates: [updateOf(b, c)] }), true)
+    t.same(await rows(), left, 'a push that ends later adds none')
+    await store.repositories.removeDeleted(repository.id, async () => {})
     t.same(await rows(), [])
   })
 

@@ -3,6 +3,7 @@ import { BRANCHES } from '../../domain/ref-names.ts'
 import { chunksOf } from '../../util/lists.ts'
 import type { RefUpdate } from '../audit/audit.ts'
 import type { Change } from '../audit/change.ts'
+import { isPresent } from '../deleted-repositories.ts'
 import type { Reading } from '../engine.ts'
 import { prepare } from '../prepared.ts'
 import type { Queries } from '../tables.ts'
@@ -160,7 +161,7 @@ export async function recordMoves(
 }
 
 async function exists(db: Queries, repositoryId: number): Promise<boolean> {
-  const row = db.selectFrom('repositories').select('id').where('id', '=', repositoryId)
+  const row = db.selectFrom('repositories').select('id').where('id', '=', repositoryId).where(isPresent)
   return (await row.executeTakeFirst()) !== undefined
 }
 
