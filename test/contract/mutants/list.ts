@@ -94,7 +94,10 @@ export const mutants: Readonly<Record<string, readonly Edit[]>> = {
       isText(needed, 'write') ? `${permission?.getText()} !== null` : undefined,
     ),
   ],
-  'a revoked token goes on working': [neverThrows('credential_unknown'), neverThrows('scope_missing')],
+  'a revoked token goes on working': [
+    neverThrows('src/store/token-validity.ts', 'credential_unknown'),
+    neverThrows('src/auth', 'scope_missing'),
+  ],
   'a replacing report gets a new id': [
     call(
       'src/store/sqlite',
@@ -139,8 +142,8 @@ function withoutHeader(name: string): Edit {
 }
 
 /** Disables the `if` statements that throw an error with this code. */
-function neverThrows(code: string): Edit {
-  return node('src/auth', (statement) => {
+function neverThrows(under: string, code: string): Edit {
+  return node(under, (statement) => {
     if (!ts.isIfStatement(statement) || !ts.isThrowStatement(statement.thenStatement)) return undefined
     const { expression } = statement.thenStatement
     return ts.isNewExpression(expression) && isText(expression.arguments?.[0], code) ? ';' : undefined
