@@ -1,4 +1,4 @@
-import type { FastifyInstance, RouteOptions } from 'fastify'
+import type { FastifyInstance, FastifyRequest, RouteOptions } from 'fastify'
 import { isReserved } from '../domain/names.ts'
 import { ServiceError } from '../errors.ts'
 
@@ -30,19 +30,35 @@ export function answerUnknownPaths(app: FastifyInstance): void {
     routes.push({ matches: pathMatcher(options.url), options })
   })
   app.setNotFoundHandler((request, reply) => {
-    const [path = ''] = request.url.split('?', 1)
-    // The router has refused paths that cannot be decoded.
-    const segments = decodeURI(path).split('/')
-    const [, first = ''] = segments
+    const segments = segmentsOf(request)
     const matchingRoutes = routes
       .filter(({ matches }) => matches(segments))
       .map(({ options }) => options)
-      // A reserved name is not an owner, so no page of an owner has such a path.
-      .filter(({ url, config }) => !(config?.page && url.startsWith('/:owner') && isReserved(first)))
+      .filter(({ url, config }) => !(config?.page && isOfNoOwner(url, segments)))
     if (matchingRoutes.length === 0) throw new ServiceError('path_unknown')
     reply.header('allow', [...new Set(matchingRoutes.flatMap(({ method }) => method))].sort().join(', '))
     throw new WrongMethod(matchingRoutes.every(({ config }) => config?.page))
   })
+}
+
+/**
+ * Refuses a path that the router has matched with the route of a page although no page has it.
+ *
+ * @param url of the route @throws ServiceError `path_unknown`
+ */
+export function checkPagePath(url: string, request: FastifyRequest): void {
+  if (isOfNoOwner(url, segmentsOf(request))) throw new ServiceError('path_unknown')
+}
+
+/** Whether a path has a reserved name, which is not an owner, where the route of a page has the owner. */
+function isOfNoOwner(url: string, [, first = '']: readonly string[]): boolean {
+  return url.startsWith('/:owner') && isReserved(first)
+}
+
+/** Returns the parts of a request's path. The router has refused paths that cannot be decoded. */
+function segmentsOf(request: FastifyRequest): string[] {
+  const [path = ''] = request.url.split('?', 1)
+  return decodeURI(path).split('/')
 }
 
 /**

@@ -139,6 +139,8 @@ t.test('an unknown path is 404 with every method', async (t) => {
     '/metrics/x',
     '/%61pi/v1',
     '/login/x/commits/y',
+    '/login/x/settings',
+    '/login/x/settings/checks',
     '/acme/',
     '/acme//checks',
     '/api/v1/repos//rocket/statuses/1',

@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteGenericInterface } from 'fastify'
 import { Refusal } from '../../domain/refusal.ts'
 import { ServiceError } from '../../errors.ts'
+import { checkPagePath } from '../../replies/unknown-paths.ts'
 import type { SignedIn } from '../../store/audit/audit.ts'
 import type { Transact } from '../../store/audit/change.ts'
 import { requireSignIn, type SessionAuth, sessionOf, signInPath } from '../session/session-auth.ts'
@@ -93,6 +94,7 @@ export class Pages {
 
     const onRequest = async (received: FastifyRequest, reply: FastifyReply) => {
       const request = ofRoute<Route>(received)
+      checkPagePath(path, received)
       await page.admit?.(request)
       // Who is not signed in has no right that could be lost.
       if (!sessionOf(received).user)
