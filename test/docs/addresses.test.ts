@@ -25,6 +25,7 @@ const DOCUMENTS = [
 const KNOWN_HOSTS = new Set([
   'accounts.google.com',
   'agentskills.io',
+  'api.github.com',
   'github.com',
   'keepachangelog.com',
   'nodejs.org',
