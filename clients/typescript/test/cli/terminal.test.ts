@@ -31,7 +31,7 @@ t.test('durations', async (t) => {
   t.equal(parseDuration('90s', '--timeout'), 90_000)
   t.equal(parseDuration('10m', '--timeout'), 600_000)
   t.equal(parseDuration('1.5h', '--timeout'), 5_400_000)
-  for (const text of ['', '10', 'm', '-1s', '1d', '600h', '1e3s']) {
+  for (const text of ['', '10', 'm', '-1s', '1w', '600h', '1e3s']) {
     t.throws(() => parseDuration(text, '--timeout'), UsageError)
   }
   t.equal(formatDuration(420), '0.4 s')

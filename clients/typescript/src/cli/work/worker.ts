@@ -224,12 +224,22 @@ export function createWorker(options: WorkerOptions): Worker {
         if (!stop.aborted && !answers.every(Boolean)) options.abandon('--once: no answer')
         const isIdle = running.size === 0
         await idle()
-        if (isIdle || stop.aborted) return !hasFailed
+        if (stop.aborted) return !hasFailed
+        if (isIdle) {
+          // A request can be claimed once its second has passed.
+          const ends = watched.flatMap(({ held }) => [...held.values()].map(({ until }) => until))
+          const pause = Math.min(...ends) - performance.now()
+          if (pause <= 0 || pause > SOON) return !hasFailed
+          await sleep(pause, stop)
+        }
         if (watched.some(({ failures }) => failures.size > 0)) await sleep(every, stop)
       }
     },
   }
 }
+
+/** Milliseconds for which `--once` waits for a commit that cannot be claimed yet. */
+const SOON = 2_000
 
 function describe({ repository }: Watched, sha: string): string {
   return `${sha} of ${repository.waiting.get(sha)?.branches.join(', ')}`
