@@ -115,7 +115,7 @@ t.test(`PostgreSQL: requests read few rows of a table of ${STATUSES} statuses`, 
       // Plans do not show what functions do.
       const { rows: scans } = await client.query(
         'select relname, seq_scan, idx_tup_fetch from pg_stat_xact_user_tables where seq_scan > 0 or idx_tup_fetch > $1',
-        [30 * CONTEXTS],
+        [MOST_ROWS],
       )
       t.same(scans, [], `${name}: neither scans a table nor reads many rows of one`)
       await client.query('rollback')
@@ -124,6 +124,12 @@ t.test(`PostgreSQL: requests read few rows of a table of ${STATUSES} statuses`, 
   }
 })
 
+/**
+ * Rows that one step of a plan may read, of many times more: those of 30 commits, or of the moves of a
+ * branch for each call of a batch, which PostgreSQL may read all at once.
+ */
+const MOST_ROWS = 40 * CONTEXTS
+
 /** Checks that a plan scans no table and reads few rows. */
 function checkPlan(t: Test, name: string, plan: PlanNode): void {
   for (const node of flatten(plan)) {
@@ -131,7 +137,7 @@ function checkPlan(t: Test, name: string, plan: PlanNode): void {
     const read = (node['Actual Rows'] + (node['Rows Removed by Filter'] ?? 0)) * node['Actual Loops']
     // Parameters are not rows of a table.
     if (node['Node Type'] === 'Values Scan') continue
-    t.ok(read <= 30 * CONTEXTS, `${name}: ${node['Node Type']} reads ${read} rows`)
+    t.ok(read <= MOST_ROWS, `${name}: ${node['Node Type']} reads ${read} rows`)
   }
 }
 
@@ -181,7 +187,7 @@ t.test(`PostgreSQL: nor do batches of them, of a table of ${STATUSES} statuses`,
           )
           const { rows: scans } = await client.query(
             'select relname, seq_scan, idx_tup_fetch from pg_stat_xact_user_tables where seq_scan > 0 or idx_tup_fetch > $1',
-            [30 * CONTEXTS],
+            [MOST_ROWS],
           )
           await client.query('rollback')
           t.same(scans, [], `${name}, ${mode}: neither scans a table nor reads many rows of one`)
