@@ -27,7 +27,7 @@ const [MOST_SECONDS, MOST_SHARE] = [10, 0.01]
  */
 const NEW_OBJECTS = 16
 /** Processes for each core: as many as keep it busy, since some tests wait most of their time. */
-const [FEWEST_PER_CORE, MOST_PER_CORE] = [2, 4]
+const [FEWEST_PER_CORE, MOST_PER_CORE] = [2, 3]
 /** Milliseconds after which another process starts if cores were idle. */
 const INTERVAL = 250
 /** Share of the time of all cores. */
