@@ -1,5 +1,5 @@
 /** Longest wait, and the usual pause between two polls, in milliseconds. */
-const TIMEOUT = 15_000
+const TIMEOUT = 60_000
 const PAUSE = 20
 
 /**
