@@ -275,7 +275,10 @@ export interface components {
             target_url: string | null;
             created_at: components["schemas"]["Timestamp"];
             updated_at: components["schemas"]["Timestamp"];
-            /** @description Until when the claim holds, unless the run reports again: only in the response to a report with `claim`. */
+            /**
+             * @description Until when the claim holds by the clock of the database, unless the run reports again: only in the response to a
+             *     report with `claim`.
+             */
             claimed_until?: components["schemas"]["Timestamp"];
         };
         /** @description All statuses of one commit and the state computed from them. */

@@ -1115,16 +1115,19 @@ t.test('so is what is said about claims, and about branches that wait', async (t
     [
       [
         'A claim lasts by the clock of the database.',
-        'Until when the claim holds, unless the run reports again: only in the response to a report with `claim`.',
+        'Until when the claim holds by the clock of the database, unless the run reports again: only in the response to a report with `claim`.',
         'A worker claims a check for 5 minutes',
         'Seconds for which the run claims the check: the report is stored only where it takes the check from no other run. Requires `run`.',
       ],
       [
-        Date.parse(renewed.claimed_until ?? '') - Date.parse(renewed.updated_at ?? ''),
+        // The two clocks may be read in different seconds.
+        [20_000, 21_000].includes(
+          Date.parse(renewed.claimed_until ?? '') - Date.parse(renewed.updated_at ?? ''),
+        ),
         plain.claimed_until,
         (await report('x', { state: 'pending', claim: 300 })).error,
       ],
-      [20_000, undefined, 'claim requires run, which is missing'],
+      [true, undefined, 'claim requires run, which is missing'],
     ],
     [
       [

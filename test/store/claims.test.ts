@@ -5,7 +5,8 @@ import { TryLater } from '../../src/errors.ts'
 import { openStore } from '../../src/store/store.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import { reportHistories } from '../helpers/claim-histories.ts'
-import { databases, openTestStore, type TestDatabase } from '../helpers/databases.ts'
+import { postgresWithClock, sqliteWithClock } from '../helpers/clock.ts'
+import { databases, openTestStore, sqlite, type TestDatabase } from '../helpers/databases.ts'
 import { passTime } from '../helpers/pass-time.ts'
 
 const SHA = 'a'.repeat(40)
@@ -86,7 +87,20 @@ const TABLE: readonly [name: string, before: Step[], comes: Report, outcome: Out
   ],
   ['a result while another run holds', [['pending', 'R', 0, 300]], ['success', 'S', 0, 300], 'run R, 300'],
   ['a result after the claim has passed', [['pending', 'R', 0, 10], 60], ['success', 'S', 0, 10], 'run R, 1'],
+  [
+    'a clock that was set back a little',
+    [['pending', 'R', 0, 300], -3],
+    ['pending', 'S', 0, 300],
+    'run R, 303',
+  ],
+  [
+    'a clock that was set back by an hour',
+    [['pending', 'R', 0, 300], -3_600],
+    ['pending', 'S', 0, 300],
+    'stored',
+  ],
   ['another pending without a claim', [['pending', 'R', 60]], ['pending', 'S', 0, 300], 'run R, 301'],
+  ['of a server whose clock is ahead', [['pending', 'R', 60], -3_600], ['pending', 'S', 0, 300], 'stored'],
   ['6 s ago', [['pending', 'R', 60], 6], ['pending', 'S', 0, 10], 'run R, 5'],
   ['11 s ago', [['pending', 'R', 60], 11], ['pending', 'S', 0, 10], 'stored'],
   [
@@ -104,6 +118,19 @@ const TABLE: readonly [name: string, before: Step[], comes: Report, outcome: Out
 
   ['a request, by a run from before', [['pending'], 10], ['pending', 'R', 20, 300], 'requested'],
   ['a request, by a run after', [['pending'], 10], ['pending', 'R', 5, 300], 'stored'],
+  [
+    'a request of a server whose clock is 3 s ahead',
+    [['pending'], -3],
+    ['pending', 'R', 0, 300],
+    'requested',
+  ],
+  ['by an hour', [['pending'], -3_600], ['pending', 'R', 0, 300], 'stored'],
+  [
+    'by an hour, by the run in progress',
+    [['pending', 'R', 0, 300], ['pending'], -3_600],
+    ['pending', 'R', 0, 300],
+    'requested',
+  ],
   ['a request, and a result', [['pending'], 10], ['success', 'R', 5, 300], 'requested'],
   [
     'a request during a run, which claims again',
@@ -292,6 +319,19 @@ for (const database of databases) {
         .where('context', '=', context)
         .executeTakeFirst()
       t.same(winners, [row?.run], `round ${round}`)
+    }
+  })
+
+  test('a claim ends by the clock of the database', async (t) => {
+    const clock = database === sqlite ? sqliteWithClock(t, database) : postgresWithClock(database)
+    const { stores, id } = await openTwo(t, clock.database)
+    const claim = (run: string, state: StatusState) =>
+      stores[0].statuses.report({ repositoryId: id, sha: SHA, context: 'ci', state, run, claim: 300 })
+    await clock.set(3_600)
+    for (const state of ['pending', 'pending', 'success'] as const) {
+      const answer = await claim('a', state)
+      const left = (answer?.claimed_until ?? 0) - Date.now() / 1_000 - 3_600
+      t.ok(left > 295 && left <= 300, `${state}: ${left} s`)
     }
   })
 

@@ -20,10 +20,16 @@ import { IS_RUN_STORED, isLate, isSuperseded, type ReportedRun, type RunSql, typ
  *
  * All columns of a row are decided by one reading of the clock. On PostgreSQL it is read before the
  * row is locked: a claim that has ended meanwhile may be refused, but none is taken too early.
+ *
+ * A stored time that is ahead of this clock was read before the clock was set back or, without a
+ * claim, from the clock of a server that is ahead. It would block the check until the clock has
+ * caught up, so one that is far ahead counts as passed.
  */
 
 /** What is returned of the stored claim. */
 export interface ClaimAnswer {
+  /** When the last claim was stored, in milliseconds by the database's clock; null without one. */
+  claimed_at: number | null
   /** Milliseconds until the stored claim ends; null without one, negative if it has ended. */
   claim_left: number | null
 }
@@ -35,21 +41,27 @@ const IS_CLAIM_STORED = 'statuses.claim_report = statuses.updated_at || statuses
 /** The end of the second in which the stored status was reported, in milliseconds, in SQL. */
 const END_OF_SECOND = '(statuses.updated_at + 1) * 1000'
 
+/** When the stored `pending` was reported, in milliseconds, in SQL. */
+const REPORTED_AT = `case when ${IS_CLAIM_STORED} then statuses.claimed_at else ${END_OF_SECOND} end`
+/** Milliseconds by which clocks may differ. */
+const CLOCK_TOLERANCE = 5_000
+
 /** Returns when another run may take over from the stored `pending`, in milliseconds, in SQL. */
 function claimEnd(seconds: string, greatest: RunSql['greatest']): string {
-  return `case when ${IS_CLAIM_STORED} then statuses.claimed_at else ${END_OF_SECOND} end
-    + ${greatest}(case when ${IS_CLAIM_STORED} then statuses.claim_seconds else 0 end, ${seconds}) * 1000`
+  return `${REPORTED_AT} + ${greatest}(case when ${IS_CLAIM_STORED} then statuses.claim_seconds else 0 end, ${seconds}) * 1000`
 }
 
 /** Returns the condition that a report with a claim changes nothing, in SQL. */
 export function refusesClaim(reported: ReportedClaim, { least, greatest }: RunSql): string {
   const clock = reported('claimed_at')
-  const isHeld = `${clock} < ${claimEnd(reported('claim_seconds'), greatest)}`
+  const isPossible = (time: string) => `${time} <= ${clock} + ${CLOCK_TOLERANCE}`
+  const isHeld = `${clock} < ${claimEnd(reported('claim_seconds'), greatest)} and ${isPossible(REPORTED_AT)}`
+  const isFromBefore = `${reported('run_began_at')} < ${END_OF_SECOND} and ${isPossible(END_OF_SECOND)}`
   return `case
     when statuses.run = ${reported('run')} then ${isLate(reported)}
     when statuses.state <> 'pending' or ${reported('state')} <> 'pending' then true
     when statuses.run is not null and ${IS_RUN_STORED} then ${isHeld} or ${isSuperseded(reported, { least, clock })}
-    else statuses.claim_run = ${reported('run')} or ${reported('run_began_at')} < ${END_OF_SECOND}
+    else statuses.claim_run = ${reported('run')} or ${isFromBefore}
   end`
 }
 

@@ -86,8 +86,8 @@ const reportedColumns = namesWith({ isReported: true })
 export const replacedColumns = namesWith({ onReplace: 'replaced' })
 /** What the database decides. All other columns equal the report. */
 export const decidedColumns = [...namesWith({ onReplace: 'kept' }), ...namesWith({ onReplace: 'latest' })]
-/** The same of a report of a run, and whose report the row holds. */
-export const decidedOfRun = [...decidedColumns, 'run', 'state'] as const
+/** The same of a report of a run, whose report the row holds, and when it was last claimed. */
+export const decidedOfRun = [...decidedColumns, 'run', 'state', 'claimed_at'] as const
 
 /** What a report says of its run, each of which has statements of its own: those for less cost less. */
 export type ReportKind = 'plain' | 'run' | 'claim'
@@ -120,7 +120,7 @@ export type GivenFields = StatusRow & {
   /** null without a claim. */
   claim_seconds: number | null
 }
-export type DecidedOfRun = Pick<GivenFields, (typeof decidedOfRun)[number]> & ClaimAnswer
+export type DecidedOfRun = Pick<GivenFields, (typeof decidedColumns)[number]> & RunState & ClaimAnswer
 export type DecidedFields = Pick<GivenFields, (typeof decidedColumns)[number]> &
   Partial<RunState & ClaimAnswer>
 /** What a report says. A field that may be null may also be missing. */

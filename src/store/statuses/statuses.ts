@@ -49,7 +49,7 @@ export type Report = ReportedFields & {
 
 /** A status that was just reported. */
 export interface StoredReport extends StatusRow {
-  /** Until when the claim holds, in seconds since the epoch; missing without one. */
+  /** Until when the claim holds, in seconds since the epoch by the database's clock; missing without one. */
   claimed_until?: number
 }
 
@@ -145,9 +145,10 @@ export function createStatusStore(engine: Engine, maxContexts: number) {
         )
       const refusal = refusalOf(status, row)
       if (refusal) throw refusal
-      const { run: _, claim_left: __, ...decided } = row
+      const { run: _, claim_left: __, claimed_at: claimedAt, ...decided } = row
       const stored = { ...decided, ...fields }
-      return report.claim === undefined ? stored : { ...stored, claimed_until: now + report.claim }
+      if (report.claim === undefined || claimedAt === undefined || claimedAt === null) return stored
+      return { ...stored, claimed_until: Math.floor(claimedAt / 1000) + report.claim }
     },
 
     /**
