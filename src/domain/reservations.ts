@@ -53,6 +53,12 @@ export function reportersOf(reservations: readonly Reservation[], context: strin
   return first.users.filter((id) => rest.every(({ users }) => users.includes(id)))
 }
 
+/** Returns whether everybody who may write may report some context that a pattern matches. */
+export function isOpen(reservations: readonly Pick<Reservation, 'pattern'>[], pattern: string): boolean {
+  // As a text, a pattern is matched by those that contain it: only `*` matches its `*`.
+  return !reservations.some((reservation) => matchesPattern(reservation.pattern, pattern))
+}
+
 /**
  * Checks that a reservation can be added to others.
  *
@@ -67,10 +73,8 @@ export function checkReservation(others: readonly Reservation[], added: Reservat
   if (added.users.length > MAX_USERS)
     throw new Refusal(`${added.users.length} users; at most ${MAX_USERS} are allowed`)
   for (const other of others) {
-    // As a text, a pattern is matched by those that contain it: only `*` matches its `*`.
-    const overlaps =
-      matchesPattern(other.pattern, added.pattern) || matchesPattern(added.pattern, other.pattern)
-    if (overlaps && !other.users.some((id) => added.users.includes(id)))
+    const isNested = !isOpen([other], added.pattern) || !isOpen([added], other.pattern)
+    if (isNested && !other.users.some((id) => added.users.includes(id)))
       throw new Refusal(
         `nobody could report what both "${added.pattern}" and "${other.pattern}" match: name a user of the other pattern too`,
       )

@@ -55,8 +55,10 @@ for (const database of databases)
         await write.collaborators.set({ owner: 'acme', name: 'rocket' }, id, 'write')
         tokens.set(name, await server.createToken(name))
       }
-      const set = (pattern: string, users: readonly string[] | null) =>
-        write.reservations.set({ owner: 'acme', name: 'rocket' }, pattern, users)
+      const set = async (pattern: string, names: readonly string[] | null) => {
+        const users = names && (await Promise.all(names.map((name) => store.users.get(name))))
+        await write.reservations.set({ owner: 'acme', name: 'rocket' }, pattern, users)
+      }
       const send = (user: string, body: object) => server.report(REPO, sha, body, tokens.get(user) ?? '')
       const rows = () => store.engine.kysely.selectFrom('statuses').selectAll().orderBy('context').execute()
 

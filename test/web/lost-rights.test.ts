@@ -81,6 +81,10 @@ const FORMS: Record<'session' | 'group' | 'repository' | 'writer', Record<string
       path: `/${fullName}/settings/checks`,
       fields: { branch: 'main', required: 'ci', bypass: '', seen: 'null', change: 'save' },
     }),
+    reporters: ({ fullName }) => ({
+      path: `/${fullName}/settings/checks`,
+      fields: { pattern: 'ci/*', users: 'friend', seen: 'null', change: 'reserve' },
+    }),
   },
   writer: {
     'run again': ({ commit, status }) => ({ path: commit, fields: { status } }),

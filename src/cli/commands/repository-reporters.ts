@@ -1,8 +1,25 @@
 import type { Command } from 'commander'
+import { ruledTips } from '../../branches/ruled-tips.ts'
+import { Refusal } from '../../domain/refusal.ts'
+import { deletingCommand, noteOnResults, resultsByOthers } from '../../domain/reported-results.ts'
+import { insteadOf, Unavailable } from '../../errors.ts'
+import { GitFailed } from '../../git/errors.ts'
+import { readLog } from '../../git/history/log-reader.ts'
+import { openRepository } from '../../git/opened-repository.ts'
+import { readRefs } from '../../git/refs/read-refs.ts'
+import type { Repository } from '../../store/repositories/repositories.ts'
+import { MATRIX_COMMITS } from '../../store/statuses/check-matrix.ts'
 import type { Store } from '../../store/store.ts'
+import { replaceHidden } from '../../util/replace-characters.ts'
 import { findRepository, splitFullName, UsageError } from '../parts/arguments.ts'
 import { printList, say } from '../parts/output.ts'
 import { asAdministrator, readingStore, type Settings, withStore } from '../parts/with-store.ts'
+
+/** Branches whose newest commits are read, and milliseconds for which a command waits for git. */
+const REFS = { count: 20_000, timeout: 10_000 }
+const COMMITS = { count: MATRIX_COMMITS, timeout: 10_000 }
+/** Commands that are shown at once. */
+const SHOWN = 30
 
 /** @param repo the command to whose commands `reporters` is added */
 export function addReportersCommand(repo: Command, settings: Settings): void {
@@ -15,7 +32,7 @@ export function addReportersCommand(repo: Command, settings: Settings): void {
       (
         fullName: string,
         pattern: string | undefined,
-        users: string[],
+        names: string[],
         { anyone, json }: { anyone?: true; json?: boolean },
       ) => {
         if (pattern === undefined) {
@@ -29,28 +46,52 @@ export function addReportersCommand(repo: Command, settings: Settings): void {
             printList(rows, json, 'Everybody who may write reports any context.')
           })
         }
-        if (anyone ? users.length > 0 : users.length === 0)
+        if (anyone ? names.length > 0 : names.length === 0)
           throw new UsageError('pass either users or --anyone')
         return withStore(settings, async (store) => {
-          const repository = splitFullName(fullName)
+          const users = anyone ? null : await Promise.all(names.map((name) => userOf(store, name)))
           await asAdministrator(store)((change) =>
-            store.reservations.set(change, repository, pattern, anyone ? null : users),
+            store.reservations.set(change, splitFullName(fullName), pattern, users),
           )
-          if (!anyone) await warn(store, fullName, pattern)
+          if (users) await sayWhatRemains(store, await findRepository(store, fullName), pattern)
         })
       },
     )
 }
 
-/** Says who of the users of a pattern cannot report, as they may not write. */
-async function warn(store: Store, fullName: string, pattern: string): Promise<void> {
-  const { id } = await findRepository(store, fullName)
-  const access = await store.collaborators.list(splitFullName(fullName))
-  const writers = new Set(
-    access.filter(({ permission }) => permission !== 'read').map(({ user }) => user?.toLowerCase()),
-  )
-  const reservation = (await store.reservations.list(id)).find((each) => each.pattern === pattern)
-  for (const { name } of reservation?.users ?? [])
-    if (!writers.has(name.toLowerCase()))
-      say(`warning: ${name} has no write access to ${fullName}, so cannot report`)
+async function userOf(store: Store, name: string) {
+  const user = await store.users.find(name)
+  if (!user) throw new Refusal(`there is no user "${name}". A group cannot be named`)
+  return user
+}
+
+/** Says who of the users of a pattern cannot report, and which results of others stay. */
+async function sayWhatRemains(store: Store, repository: Repository, pattern: string): Promise<void> {
+  const fullName = `${repository.owner}/${repository.name}`
+  const reservation = (await store.reservations.list(repository.id)).find((each) => each.pattern === pattern)
+  if (!reservation) return
+  const names = reservation.users.map(({ name }) => name)
+  for (const name of await store.reservations.listUnable(repository.id, names))
+    say(`warning: ${name} has no write access to ${fullName}, so cannot report`)
+  const commits = await newestCommits(store, repository)
+  if (commits === null) return say(`warning: git cannot read ${fullName}, so earlier results are not known`)
+  const results = resultsByOthers(reservation, await store.statuses.listResults(repository.id, commits))
+  const note = noteOnResults(results, commits.length)
+  if (note === null) return
+  say(`${pattern}: ${note}:`)
+  for (const result of results.slice(0, SHOWN)) say(`  ${replaceHidden(deletingCommand(fullName, result))}`)
+  if (results.length > SHOWN)
+    say(`  and ${results.length - SHOWN} more, which are shown when the command is run again`)
+}
+
+/** Returns the newest commits of branches with rules; null if they cannot be read now. */
+async function newestCommits(store: Store, repository: Repository): Promise<string[] | null> {
+  const rules = await store.rules.load(repository.id)
+  if (rules.length === 0) return []
+  const read = async () => {
+    const opened = await openRepository(repository)
+    const tips = ruledTips(rules, (await readRefs(opened, REFS)).branches)
+    return tips.length === 0 ? [] : (await readLog(opened, tips, COMMITS)).map(({ sha }) => sha)
+  }
+  return read().catch(insteadOf(GitFailed, null)).catch(insteadOf(Unavailable, null))
 }

@@ -50,6 +50,22 @@ export class CommitLog {
   }
 
   /**
+   * Returns at most `count` of the newest commits of branches together. Throws as `CachedReads.get`.
+   *
+   * @param tips the commits of branches, at most `MAX_STARTS`
+   */
+  async ofBranches(
+    repository: RepositoryFiles,
+    tips: readonly string[],
+    client: GitClient,
+  ): Promise<readonly Commit[]> {
+    if (tips.length === 0) return []
+    return this.#reads.get(repository, ['branches', repository.path, ...tips].join('\0'), client, {
+      read: (opened, signal) => readLog(opened, tips, this.#limits, signal),
+    })
+  }
+
+  /**
    * Returns a page of the history of a commit, in the order of `git log`. Its cost does not depend
    * on how many pages come before it, because git starts at the commits that the previous page
    * ended with, not at the newest one.

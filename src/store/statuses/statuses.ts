@@ -1,5 +1,7 @@
+import { setImmediate } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { Refusal } from '../../domain/refusal.ts'
+import type { Result } from '../../domain/reported-results.ts'
 import { ServiceError } from '../../errors.ts'
 import type { Administrator } from '../audit/audit.ts'
 import type { Change } from '../audit/change.ts'
@@ -97,6 +99,9 @@ export function createStatusStore(engine: Engine, maxContexts: number) {
       .orderBy('context'),
   )
 
+  const listWithReporters = (commit: CommitKey): Promise<ReportedStatus[]> =>
+    engine.read(withReporters, commit, { key: commitCacheKey(commit), variant: 'reporters' })
+
   const present = prepare<{ id: number }>()((p) =>
     kysely.selectFrom('repositories').select('id').where('id', '=', p.id).where(isPresent),
   )
@@ -161,8 +166,22 @@ export function createStatusStore(engine: Engine, maxContexts: number) {
     },
 
     /** Returns all statuses of a commit with their reporters, as `list`. */
-    listWithReporters: (commit: CommitKey): Promise<ReportedStatus[]> =>
-      engine.read(withReporters, commit, { key: commitCacheKey(commit), variant: 'reporters' }),
+    listWithReporters,
+
+    /** Returns the checks of commits that have ended. @param shas few: each is a read */
+    async listResults(repositoryId: number, shas: readonly string[]): Promise<Result[]> {
+      const results: Result[] = []
+      for (const sha of shas) {
+        // All commits together may have 30,000 statuses, so other requests are served in between.
+        await setImmediate()
+        for (const row of await listWithReporters({ repositoryId, sha }))
+          if (row.state !== 'pending') {
+            const { context, reporter_user: user, updated_at: reportedAt } = row
+            results.push({ sha, context, user, reportedAt })
+          }
+      }
+      return results
+    },
 
     delete: deleteStatus,
 

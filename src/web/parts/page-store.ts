@@ -22,10 +22,11 @@ export type PageStore = Pick<Store, 'remote' | 'matrix' | 'listing'> & {
     | 'setDefaultBranch'
     | 'setVisibility'
   >
+  reservations: Pick<Store['reservations'], 'list' | 'listUnable' | 'set'>
   reservedNames: Pick<Store['reservedNames'], 'list' | 'release'>
   rules: Pick<Store['rules'], 'load' | 'remove' | 'set'>
   sessions: Pick<Store['sessions'], 'endOthers' | 'endOwn' | 'list'>
-  statuses: Pick<Store['statuses'], 'hasAny' | 'listWithReporters' | 'requestRun'>
+  statuses: Pick<Store['statuses'], 'hasAny' | 'listResults' | 'listWithReporters' | 'requestRun'>
   summaries: Pick<Store['summaries'], 'countByState' | 'findState' | 'list' | 'listStates'>
   tokens: Pick<Store['tokens'], 'createOwn' | 'list' | 'revoke'>
   users: Pick<Store['users'], 'any' | 'find' | 'findOrCreate' | 'get'>

@@ -6,6 +6,7 @@ import { explainVerdict } from '../../../domain/verdict.ts'
 import { insteadOf, ServiceError, Unavailable } from '../../../errors.ts'
 import type { Ref, Refs } from '../../../git/refs/read-refs.ts'
 import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
+import { reservationState } from '../../../store/repositories/reservations.ts'
 import { ruleState } from '../../../store/repositories/rules.ts'
 import { linesOf, problemOf } from '../../forms/form.ts'
 import { recentContexts } from '../../forms/recent-contexts.ts'
@@ -19,10 +20,11 @@ import { headOf } from '../../parts/ref-chooser.ts'
 import { shownText } from '../../parts/text.ts'
 import { sessionOf, userOf } from '../../session/session-auth.ts'
 import { subjectOf } from '../../statuses/commit-row.ts'
-import { type Preview, type RuleForm, requiredChecksView } from './required-checks-view.ts'
+import { createReporting, readReporters } from './reporting.ts'
+import { type ChecksForms, type Preview, type RuleForm, requiredChecksView } from './required-checks-view.ts'
 
 interface Route extends RepositoryRoute {
-  Querystring: Query<'rule'>
+  Querystring: Query<'rule' | 'reserve'>
 }
 
 /** Commits of a preview. */
@@ -31,18 +33,19 @@ const PREVIEWED = 10
 /** Registers `/{owner}/{repo}/settings/checks`: the rules of branches and tags, for admins. */
 export async function requiredChecksPage(pages: Pages, context: PageContext): Promise<void> {
   const { store, commitLog, pageQueue, findUser } = context
+  const reporting = createReporting(context)
 
   const send = async (
     request: FastifyRequest<Route>,
     reply: FastifyReply,
     repository: ReadableRepository,
-    sent: RuleForm,
+    sent: ChecksForms,
   ): Promise<FastifyReply> => {
     // Without its files, a repository still has rules.
     const refs = await context.refs.list(repository, gitClient(request)).catch(insteadOf(Unavailable, null))
     const branches = refs?.branches ?? []
     const rules = await store.rules.load(repository.id)
-    const form = sinceSeen(sent, rules)
+    const form = sinceSeen(sent.rule, rules)
     const others = rules.filter(({ refPattern }) => refPattern !== form.branch)
     const matches = refMatcher(form.branch)
     // The preview is of the branch that the pattern names, the first that matches, or the default.
@@ -77,6 +80,7 @@ export async function requiredChecksPage(pages: Pages, context: PageContext): Pr
             .catch(insteadOf(ServiceError, null))
             .catch(insteadOf(Unavailable, null))
         : null
+    const reported = await reporting.read(request, repository, { rules, refs, form: sent.reporters })
     return pageQueue.render(request, async () => {
       const previewed = isTagPattern(form.branch)
         ? tags.map(({ name, sha }) => ({ subject: shownText(name), sha, ref: `${TAGS}${name}` }))
@@ -100,6 +104,7 @@ export async function requiredChecksPage(pages: Pages, context: PageContext): Pr
         lastPassed,
         note: noteOnPattern(form.branch, refs && fullNames(refs)),
         form,
+        reporting: reported,
       })
       return sendPage(reply, { title: `Required checks · ${repository.owner}/${repository.name}` }, content)
     })
@@ -109,23 +114,28 @@ export async function requiredChecksPage(pages: Pages, context: PageContext): Pr
     find: createAdministeredFinder(pages, context),
     send,
 
-    async initial(request: FastifyRequest<Route>, repository): Promise<RuleForm> {
+    async initial(request: FastifyRequest<Route>, repository): Promise<ChecksForms> {
       const pattern = firstOf(request.query.rule)
       const rules = await store.rules.load(repository.id)
-      const rule = rules.find(({ refPattern }) => refPattern === pattern) ?? null
       return {
-        branch: rule?.refPattern ?? '',
-        required: [...(rule?.required ?? [])],
-        bypass: rule?.bypass.map(({ name }) => name) ?? [],
-        seen: ruleState(rule),
-        isPreview: false,
+        rule: formOfRule(rules.find(({ refPattern }) => refPattern === pattern) ?? null),
+        reporters: await reporting.formOf(repository, firstOf(request.query.reserve) ?? ''),
       }
     },
 
-    refused: (error, fields) => ({ ...readRule(fields), error }),
+    refused: (error, fields) =>
+      isOfReporters(fields)
+        ? { ...EMPTY, reporters: { ...readReporters(fields), error } }
+        : { ...EMPTY, rule: { ...readRule(fields), error } },
     async submit({ request, form: fields, subject: repository, transact }) {
-      const form = readRule(fields)
       const path = settingsPath(repository, '/checks')
+      if (isOfReporters(fields)) {
+        const outcome = await reporting.submit(request, repository, fields, transact)
+        return 'text' in outcome
+          ? { path, text: outcome.text }
+          : { refused: { ...EMPTY, reporters: outcome.refused } }
+      }
+      const form = readRule(fields)
       if (fields.get('change') === 'remove') {
         await transact((change) => store.rules.remove(change, repository, form.branch, form.seen))
         return { path, text: `Removed the rule for ${form.branch}.` }
@@ -135,11 +145,11 @@ export async function requiredChecksPage(pages: Pages, context: PageContext): Pr
       const bypassError = await problemOf(async () => {
         for (const name of form.bypass) bypass.push(await findUser(userOf(request).id, name))
       })
-      if (bypassError) return { refused: { ...form, bypassError } }
+      if (bypassError) return { refused: { ...EMPTY, rule: { ...form, bypassError } } }
       const rule = { refPattern: form.branch, required: form.required, bypass }
       if (fields.get('change') === 'preview') {
         validateRule(rule)
-        return { shown: { ...form, isPreview: true } }
+        return { shown: { ...EMPTY, rule: { ...form, isPreview: true } } }
       }
       await transact((change) => store.rules.set(change, repository, rule, form.seen))
       const refs = await context.refs.list(repository, gitClient(request)).catch(insteadOf(Unavailable, null))
@@ -152,6 +162,26 @@ export async function requiredChecksPage(pages: Pages, context: PageContext): Pr
       return { path, text }
     },
   })
+}
+
+/** The forms before anybody has filled them in. */
+const EMPTY: ChecksForms = {
+  rule: formOfRule(null),
+  reporters: { pattern: '', users: [], seen: reservationState(null) },
+}
+
+function formOfRule(rule: RefRule | null): RuleForm {
+  return {
+    branch: rule?.refPattern ?? '',
+    required: [...(rule?.required ?? [])],
+    bypass: rule?.bypass.map(({ name }) => name) ?? [],
+    seen: ruleState(rule),
+    isPreview: false,
+  }
+}
+
+function isOfReporters(fields: URLSearchParams): boolean {
+  return ['reserve', 'open'].includes(fields.get('change') ?? '')
 }
 
 /** Says in a form that was refused what the rule is by now, so that it can be replaced knowingly. */

@@ -13,6 +13,7 @@ import { type Html, html } from '../../parts/html.ts'
 import { csrfField } from '../../parts/layout.ts'
 import { enumerate, shownText } from '../../parts/text.ts'
 import { ruleMarks } from '../../statuses/rule-marks.ts'
+import { openChecks, type ReportersForm, type Reporting, reportersView } from './reporters-view.ts'
 
 /** The form for a rule as filled in, and what is wrong with it. */
 export interface RuleForm {
@@ -37,6 +38,12 @@ export interface Preview {
   reason: string | null
 }
 
+/** What the page shows besides what is stored. */
+export interface ChecksForms {
+  rule: RuleForm
+  reporters: ReportersForm
+}
+
 interface RequiredChecksView {
   session: Session
   repository: ReadableRepository
@@ -50,6 +57,7 @@ interface RequiredChecksView {
   /** What to say about the pattern of the form; null if nothing. */
   note: string | null
   form: RuleForm
+  reporting: Reporting
 }
 
 const PAGE = '/checks'
@@ -76,7 +84,8 @@ export function requiredChecksView(view: RequiredChecksView): Html {
   }
 </section>
 ${view.form.isPreview ? previewView(view) : ''}
-${ruleForm(view)}`
+${ruleForm(view)}
+${reportersView(view)}`
 }
 
 function ruleTable(view: RequiredChecksView, label: string, rules: readonly RefRule[]): Html | string {
@@ -87,12 +96,12 @@ function ruleTable(view: RequiredChecksView, label: string, rules: readonly RefR
   </table></div>`
 }
 
-function ruleRow({ session, repository }: RequiredChecksView, rule: RefRule): Html {
+function ruleRow({ session, repository, reporting }: RequiredChecksView, rule: RefRule): Html {
   const { refPattern, required, bypass } = rule
   const path = settingsPath(repository, PAGE)
   return html`<tr>
   <th scope="row">${shownText(refPattern)}</th>
-  <td data-column="Required checks">${enumerate(required.map(shownText))}${ruleMarks(rule)}</td>
+  <td data-column="Required checks">${enumerate(required.map(shownText))}${ruleMarks(rule)}${openChecks(reporting, rule, path)}</td>
   <td data-column="May bypass">${bypass.length === 0 ? html`<span class="faint">nobody</span>` : bypass.map(({ name }) => name).join(', ')}</td>
   <td class="action"><form class="row" method="post" action="${path}">
     ${csrfField(session)}<input type="hidden" name="branch" value="${refPattern}"><input type="hidden" name="seen" value="${ruleState(rule)}">

@@ -1,0 +1,152 @@
+import type { FastifyRequest } from 'fastify'
+import { ruledTips } from '../../../branches/ruled-tips.ts'
+import { matchesPattern } from '../../../domain/patterns.ts'
+import type { RefRule } from '../../../domain/ref-rules.ts'
+import {
+  isReportedBy,
+  noteOnResults,
+  type Result,
+  resultsByOthers,
+} from '../../../domain/reported-results.ts'
+import { isOpen } from '../../../domain/reservations.ts'
+import { insteadOf, Unavailable } from '../../../errors.ts'
+import type { Refs } from '../../../git/refs/read-refs.ts'
+import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
+import type { NamedUser, SignedIn } from '../../../store/audit/audit.ts'
+import type { Transact } from '../../../store/audit/change.ts'
+import { reservationState } from '../../../store/repositories/reservations.ts'
+import { linesOf, problemOf } from '../../forms/form.ts'
+import { gitClient, type RepositoryRoute } from '../../parts/find-repository.ts'
+import type { PageContext } from '../../parts/page-context.ts'
+import { userOf } from '../../session/session-auth.ts'
+import type { ReportersForm, Reporting } from './reporters-view.ts'
+
+/** Users who are offered for a check that everybody may report, and names that are looked up for all. */
+const OFFERED = 5
+const LOOKED_UP = 50
+
+/** Returns functions that read and set who may report, for the page of required checks. */
+export function createReporting({ store, commitLog, refs, findUser }: PageContext) {
+  /** Returns the newest commits of branches with rules; null if git cannot read them. */
+  const newestCommits = (
+    request: FastifyRequest<RepositoryRoute>,
+    repository: ReadableRepository,
+    rules: readonly RefRule[],
+    refs: Refs | null,
+  ) =>
+    refs === null
+      ? null
+      : commitLog
+          .ofBranches(repository, ruledTips(rules, refs.branches), gitClient(request))
+          .catch(insteadOf(Unavailable, null))
+
+  /** Returns who reported what the patterns match, of the users that still exist. */
+  async function listReporters(patterns: readonly string[], results: readonly Result[]) {
+    const names = [...new Set(results.map(({ user }) => user))].filter((name) => name !== null)
+    const users = []
+    for (const name of patterns.length === 0 ? [] : names.slice(0, LOOKED_UP))
+      users.push(await store.users.find(name))
+    const known = users.filter((user) => user !== undefined)
+    return new Map(
+      patterns.map((pattern) => {
+        const reported = results.filter(({ context }) => matchesPattern(pattern, context))
+        const reporters = known.filter((user) => reported.some((result) => isReportedBy(result, user)))
+        return [pattern, reporters.map(({ name }) => name).slice(0, OFFERED)] as const
+      }),
+    )
+  }
+
+  return {
+    async read(
+      request: FastifyRequest<RepositoryRoute>,
+      repository: ReadableRepository,
+      { rules, refs, form }: { rules: readonly RefRule[]; refs: Refs | null; form: ReportersForm },
+    ): Promise<Reporting> {
+      const reservations = await store.reservations.list(repository.id)
+      const commits = await newestCommits(request, repository, rules, refs)
+      const shas = commits?.map(({ sha }) => sha) ?? []
+      const results = await store.statuses.listResults(repository.id, shas)
+      const open = new Set(
+        rules.flatMap(({ required }) => required).filter((pattern) => isOpen(reservations, pattern)),
+      )
+      const lately = await listReporters([...open], results)
+      const named = new Set(reservations.flatMap(({ users }) => users.map(({ name }) => name)))
+      return {
+        reservations,
+        unable: await store.reservations.listUnable(repository.id, [...named]),
+        commits: commits === null ? null : shas.length,
+        foreignOf: (reservation) => resultsByOthers(reservation, results),
+        lately,
+        form: isUntouched(form) ? { ...form, users: lately.get(form.pattern) ?? [] } : form,
+      }
+    },
+
+    /** Returns the form for a pattern: of the stored reservation, or a new one. */
+    async formOf(repository: ReadableRepository, pattern: string): Promise<ReportersForm> {
+      const all = pattern === '' ? [] : await store.reservations.list(repository.id)
+      const reservation = all.find((each) => each.pattern === pattern) ?? null
+      const users = reservation?.users.map(({ name }) => name) ?? []
+      return { pattern, users, seen: reservationState(reservation) }
+    },
+
+    /** Sets what a form asks for. @returns what was done, or the form with what is wrong */
+    async submit(
+      request: FastifyRequest<RepositoryRoute>,
+      repository: ReadableRepository,
+      fields: URLSearchParams,
+      transact: Transact<SignedIn>,
+    ): Promise<{ text: string } | { refused: ReportersForm }> {
+      const form = readReporters(fields)
+      const { pattern, seen } = form
+      if (fields.get('change') === 'open') {
+        await transact((change) => store.reservations.set(change, repository, pattern, null, seen))
+        return { text: `Everybody who may write may report ${pattern} again.` }
+      }
+      const users: NamedUser[] = []
+      const usersError = await problemOf(async () => {
+        for (const name of form.users) users.push(await findUser(userOf(request).id, name))
+      })
+      if (usersError) return { refused: { ...form, usersError } }
+      await transact((change) => store.reservations.set(change, repository, pattern, users, seen))
+      return { text: `Reserved ${pattern}.${await remaining(request, repository, pattern)}` }
+    },
+  }
+
+  /** Says who cannot report what was just reserved, and what stays. */
+  async function remaining(
+    request: FastifyRequest<RepositoryRoute>,
+    repository: ReadableRepository,
+    pattern: string,
+  ): Promise<string> {
+    const all = await store.reservations.list(repository.id)
+    const reservation = all.find((each) => each.pattern === pattern)
+    if (!reservation) return ''
+    const names = reservation.users.map(({ name }) => name)
+    const unable = await store.reservations.listUnable(repository.id, names)
+    const rules = await store.rules.load(repository.id)
+    const listed = await refs.list(repository, gitClient(request)).catch(insteadOf(Unavailable, null))
+    const commits = (await newestCommits(request, repository, rules, listed)) ?? []
+    const shas = commits.map(({ sha }) => sha)
+    const results = resultsByOthers(reservation, await store.statuses.listResults(repository.id, shas))
+    const note = noteOnResults(results, shas.length)
+    return [
+      ...unable.map((name) => ` ${name} may not write, so cannot report.`),
+      ...(note === null ? [] : [` ${note}: see below.`]),
+    ].join('')
+  }
+}
+
+/** Returns the form as it was sent. */
+export function readReporters(fields: URLSearchParams): ReportersForm {
+  return {
+    pattern: fields.get('pattern') ?? '',
+    users: linesOf(fields.get('users')),
+    seen: fields.get('seen') ?? '',
+  }
+}
+
+/** Returns whether nobody has filled in a form for a pattern that is not reserved. */
+function isUntouched({ pattern, users, seen, error, usersError }: ReportersForm): boolean {
+  const isNew = pattern !== '' && users.length === 0 && seen === reservationState(null)
+  return isNew && error === undefined && usersError === undefined
+}

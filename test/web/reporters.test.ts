@@ -1,0 +1,127 @@
+import t from 'tap'
+import { asAdministrator } from '../helpers/changes.ts'
+import { databases } from '../helpers/databases.ts'
+import { listEvents } from '../helpers/events.ts'
+import { createAccount, openPageClient } from '../helpers/page-client.ts'
+import { startServer } from '../helpers/server.ts'
+
+const PAGE = '/acme/rocket/settings/checks'
+const NAME = { owner: 'acme', name: 'rocket' }
+
+/** Returns the section "Who may report" of a page, without its tags. */
+function sectionOf(body: string): string {
+  const [, section = ''] = /<section[^>]* aria-labelledby="reporters">(.*?)<\/section>/s.exec(body) ?? []
+  return textOf(section)
+}
+
+function textOf(html: string): string {
+  return html
+    .replaceAll(/<[^>]*>/g, '')
+    .replaceAll('&#39;', "'")
+    .replaceAll(/\s+/g, ' ')
+}
+
+for (const database of databases)
+  t.test(`${database.name}: an admin reserves contexts in the browser`, async (t) => {
+    const server = await startServer(t, { database })
+    const { store } = server
+    const write = asAdministrator(store)
+    for (const name of ['acme', 'ci-bot', 'writer', 'reader', 'locked']) {
+      const id = await createAccount(server, name)
+      if (name === 'acme') await server.createRepository('acme/rocket', { commits: 32 })
+      else await write.collaborators.set(NAME, id, name === 'reader' ? 'read' : 'write')
+    }
+    await write.users.setLocked('locked', true)
+    const { id } = await store.repositories.get('acme', 'rocket')
+    const owner = openPageClient(server.url)
+    await owner.signIn('acme')
+    const send = (change: string, fields: Record<string, string>) =>
+      owner.submit(PAGE, PAGE, { seen: 'null', change, ...fields })
+    /** Returns the message of the page that follows a form. */
+    const done = async (change: string, fields: Record<string, string>) => {
+      const { status, headers } = await send(change, fields)
+      t.equal(status, 303, `${change} ${JSON.stringify(fields)}`)
+      const { body } = await owner.get(headers.get('location') ?? '')
+      return { message: /role="status"><bdi>([^<]*)/.exec(body)?.[1], body }
+    }
+    const list = async () =>
+      (await store.reservations.list(id)).map(({ pattern, users }) => [
+        pattern,
+        ...users.map(({ name }) => name),
+      ])
+
+    const log = (await owner.get('/acme/rocket')).body
+    const [newest = '', second = '', ...older] = [
+      ...new Set([...log.matchAll(/\/commits\/([0-9a-f]{40})/g)].map(([, sha = '']) => sha)),
+    ]
+    const [third = ''] = older
+    const botToken = await server.createToken('ci-bot')
+    const writerToken = await server.createToken('writer')
+    const report = async (sha: string, token: string, context: string, state: string) =>
+      t.equal((await server.report('acme/rocket', sha, { context, state }, token)).status, 201)
+    await report(newest, botToken, 'ci/all', 'success')
+    await report(second, writerToken, 'ci/all', 'success')
+    await report(second, writerToken, "ci/it's", 'failure')
+    await report(third, writerToken, 'ci/all', 'pending')
+
+    t.match(sectionOf((await owner.get(PAGE)).body), 'Everybody who may write may report any context.')
+    await write.rules.set(NAME, { refPattern: 'ma*', required: ['ci/all', 'lint'], bypass: [] })
+    const { body: open } = await owner.get(PAGE)
+    t.match(textOf(open), 'Everybody who may write may report ci/all. Reserve it for ci-bot, writer')
+    t.match(textOf(open), 'Everybody who may write may report lint. Reserve it')
+    const offered = await owner.get(`${PAGE}?reserve=ci%2Fall`)
+    t.match(offered.body, /name="pattern"[^>]*value="ci\/all"/)
+    t.match(offered.body, /<textarea id="users"[^>]*>\s*ci-bot\nwriter<\/textarea>/)
+
+    t.equal(
+      (await done('reserve', { pattern: 'ci/*', users: 'ci-bot\nreader\r\nlocked\nCI-bot' })).message,
+      'Reserved ci/*. locked may not write, so cannot report. reader may not write, so cannot report. ' +
+        '1 of the newest 30 commits of branches with rules has a result by somebody else, which stays until it is deleted: see below.',
+    )
+    t.same(await list(), [['ci/*', 'ci-bot', 'locked', 'reader']])
+    const { body: reserved } = await owner.get(PAGE)
+    const section = sectionOf(reserved)
+    t.match(section, 'ci-bot, locked, reader')
+    t.match(section, 'reader may not write, so cannot report.')
+    t.match(section, `commit-status-admin status delete acme/rocket ${second} 'ci/all'`)
+    t.match(section, `commit-status-admin status delete acme/rocket ${second} 'ci/it'\\''s'`)
+    t.notMatch(section, new RegExp(`${newest}|${third}`), 'neither the own result nor what is no result')
+    t.notMatch(textOf(reserved), 'may report ci/all.')
+    t.match(textOf(reserved), 'Everybody who may write may report lint.')
+    t.match((await owner.get(`${PAGE}?reserve=ci%2F*`)).body, /ci-bot\nlocked\nreader<\/textarea>/)
+    const writer = openPageClient(server.url)
+    await writer.signIn('writer')
+    t.equal((await writer.get(PAGE)).status, 403)
+
+    for (const [fields, problem] of [
+      [{ pattern: 'lint', users: 'nobody' }, /users-error">There is no user &quot;nobody&quot;/],
+      [{ pattern: 'lint', users: '' }, /pattern-error">Name at least one user/],
+      [{ pattern: '', users: 'ci-bot' }, /pattern-error">The pattern is empty/],
+      [{ pattern: 'ci/all', users: 'writer' }, /pattern-error">Nobody could report what both/],
+      [{ pattern: 'ci/*', users: 'writer' }, /Somebody else has changed who may report this/],
+    ] as const) {
+      const { status, body } = await send('reserve', fields)
+      t.equal(status, 422)
+      t.match(body, problem)
+      t.match(body, `${fields.users}</textarea>`, 'what was sent is still there')
+    }
+    const events = (await listEvents(store)).filter(({ action }) => action === 'repository.reporters')
+    t.match(events, [{ details: { pattern: 'ci/*', users: ['ci-bot', 'locked', 'reader'], from: null } }])
+
+    await write.users.delete('ci-bot')
+    await createAccount(server, 'ci-bot')
+    await store.engine.kysely
+      .updateTable('users')
+      .set((eb) => ({ created_at: eb('created_at', '+', 1) }))
+      .where('name', '=', 'ci-bot')
+      .execute()
+    t.match(sectionOf((await owner.get(PAGE)).body), `${newest} 'ci/all'`, 'another user has the name now')
+    t.same(await list(), [['ci/*', 'locked', 'reader']])
+    const seen = JSON.stringify(['locked', 'reader'])
+    t.equal(
+      (await done('open', { pattern: 'ci/*', seen })).message,
+      'Everybody who may write may report ci/* again.',
+    )
+    t.same(await list(), [])
+    t.equal((await send('open', { pattern: 'ci/*', seen })).status, 422, 'twice')
+  })
