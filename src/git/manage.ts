@@ -10,7 +10,7 @@ import type { Store } from '../store/store.ts'
 import { publishAll, SyncedDraft } from '../util/durable.ts'
 import { draftPath } from './leftovers.ts'
 import { openRepository } from './opened-repository.ts'
-import { setDefaultBranch, setFollowing } from './refs/default-branch.ts'
+import { followsDeletions, setDefaultBranch, setFollowing } from './refs/default-branch.ts'
 import { readRef, readRefs } from './refs/read-refs.ts'
 import { createBareRepository } from './repository.ts'
 
@@ -86,20 +86,26 @@ const removeFiles = (path: string) => rm(path, { recursive: true, force: true })
  * Sets whether HEAD leaves a branch that a push deletes, as a mirror needs it whose default branch is
  * renamed at the origin.
  *
- * @throws Refusal for an imported repository; RepositoryUnavailable; as `administeredRepository`
+ * @param expected whether it does before, as far as the caller knows; default: anything
+ * @throws Refusal for an imported repository, or if it is something else; RepositoryUnavailable;
+ * as `administeredRepository`
  */
 export async function followPushes(
   transact: Transact<Person>,
-  { repositories }: Pick<Store, 'repositories'>,
+  { repositories }: { repositories: Pick<Store['repositories'], 'recordFollowing'> },
   repository: Pick<Repository, 'id' | 'owner' | 'name' | 'path' | 'managed' | 'ownerTrust'>,
   follows: boolean,
+  expected?: string,
 ): Promise<void> {
   const { managed, owner, name } = repository
   if (!managed)
     throw new Refusal(`${owner}/${name} was imported: its HEAD is for the owner of ${repository.path} to set`)
   const opened = await openRepository(repository)
-  await transact((change) => repositories.recordFollowing(change, repository, follows))
-  await setFollowing(opened, follows)
+  const current = await followsDeletions(opened)
+  if (follows !== current) checkUnchanged('whether HEAD follows pushes', String(current), expected)
+  const values = { from: current, to: follows }
+  await transact((change) => repositories.recordFollowing(change, repository, values))
+  if (follows !== current) await setFollowing(opened, follows)
 }
 
 /**

@@ -65,6 +65,10 @@ const FORMS: Record<'session' | 'group' | 'repository' | 'writer', Record<string
       path: `/${fullName}/settings`,
       fields: { change: 'branch', branch: 'trunk', from: 'main' },
     }),
+    'default branch follows': ({ fullName }) => ({
+      path: `/${fullName}/settings`,
+      fields: { change: 'follow', follow: 'yes', from: 'false' },
+    }),
     rename: ({ fullName, group }) => ({
       path: `/${fullName}/settings`,
       fields: { change: 'name', owner: group, name: 'next' },

@@ -3,6 +3,7 @@ import t, { type Test } from 'tap'
 import { invitation as inviteBy } from '../../src/web/forms/permission-forms.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import { databases, sqlite } from '../helpers/databases.ts'
+import { listEvents } from '../helpers/events.ts'
 import { git } from '../helpers/git.ts'
 import { createAccount, csrfOf, openPageClient } from '../helpers/page-client.ts'
 import { addReport } from '../helpers/records.ts'
@@ -80,6 +81,26 @@ for (const database of databases) {
       'trunk is the default branch of alice/rocket now.',
     )
     t.equal((await change(alice, { change: 'branch', branch: 'a..b' })).status, 422)
+    const isChecked = async () => /name="follow" value="yes" checked/.test((await alice.get(settings)).body)
+    t.notOk(await isChecked())
+    const follow = await change(alice, { change: 'follow', follow: 'yes', from: 'false' })
+    t.equal(
+      await messageOf(alice, follow.headers.get('location')),
+      'The default branch follows a push that deletes it now.',
+    )
+    t.ok(await isChecked())
+    const outdated = await change(alice, { change: 'follow', from: 'false' })
+    t.match(outdated, { status: 422, body: /Whether HEAD follows pushes is &quot;true&quot; by now/ })
+    t.equal((await change(alice, { change: 'follow', follow: 'yes', from: 'true' })).status, 303)
+    await change(alice, { change: 'follow', from: 'true' })
+    t.notOk(await isChecked())
+    const followed = (await listEvents(store)).flatMap(({ user, details }) =>
+      'follows' in details ? [[user, details.follows]] : [],
+    )
+    t.same(followed, [
+      ['alice', true],
+      ['alice', false],
+    ])
     t.equal((await change(alice, { change: 'nothing' })).status, 422)
     t.equal((await change(alice, { change: 'delete', confirm: 'rocket' })).status, 422)
 
@@ -152,6 +173,18 @@ t.test('settings are for admins who have signed in, and no token', async (t) => 
     t.equal((await bob.submit('/settings/tokens', closed ?? '', form)).status, 404)
   }
   t.equal((await server.store.repositories.get('alice', 'open')).visibility, 'public')
+})
+
+t.test('the page does not offer that HEAD of an imported repository follows pushes', async (t) => {
+  const { server, alice } = await setUp(t)
+  const { path } = await server.createRepository('alice/rocket')
+  const imported = { owner: 'alice', name: 'moon', visibility: 'public', objectFormat: 'sha1', path } as const
+  await asAdministrator(server.store).repositories.create(imported)
+  t.match((await alice.get('/alice/rocket/settings')).body, 'name="follow"')
+  t.notMatch((await alice.get('/alice/moon/settings')).body, 'name="follow"')
+  const page = '/alice/moon/settings'
+  const sent = await alice.submit(page, page, { change: 'follow', follow: 'yes', from: 'false' })
+  t.match(sent, { status: 422, body: /Alice\/moon was imported: its HEAD is for the owner/i })
 })
 
 t.test('rules of tags have a group and a preview of their own, and old ones can be removed', async (t) => {

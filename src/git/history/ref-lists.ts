@@ -7,6 +7,7 @@ import { bytesOfTexts, MEGABYTE } from '../../util/memory.ts'
 import type { Disk } from '../file-state.ts'
 import type { RepositoryFiles } from '../opened-repository.ts'
 import type { ListLimits } from '../record-parser.ts'
+import { followsDeletions } from '../refs/default-branch.ts'
 import { readRefsState } from '../refs/head.ts'
 import { type Ref, type Refs, readRef, readRefs } from '../refs/read-refs.ts'
 import { decodeLatin1, readGit } from '../run-git.ts'
@@ -76,6 +77,11 @@ export class RefLists {
   contained({ path }: RepositoryFiles, { branches }: Refs, sha: string): readonly Ref[] {
     const names = this.#contained.get(`${path} ${sha}`)
     return branches.filter(({ name, sha: tip }) => tip === sha || names?.has(name))
+  }
+
+  /** Returns whether HEAD leaves a branch that a push deletes. Throws as `runInSlot`. */
+  followsDeletions(repository: RepositoryFiles, client: GitClient): Promise<boolean> {
+    return runInSlot(this.#queue, repository, client, followsDeletions)
   }
 
   /**

@@ -104,9 +104,16 @@ export async function setFollowing(repository: OpenedRepository, follows: boolea
   await configure(repository, FOLLOWS, String(follows))
 }
 
-/** Returns whether HEAD leaves a branch that a push deletes. */
+/**
+ * Returns whether HEAD leaves a branch that a push deletes.
+ *
+ * @throws RepositoryUnavailable
+ */
 export async function followsDeletions(repository: OpenedRepository): Promise<boolean> {
-  return (await readSetting(repository, FOLLOWS)) === 'true'
+  const value = await readSetting(repository, FOLLOWS).catch((error: unknown) => {
+    throw unavailable(repository.path, error)
+  })
+  return value === 'true'
 }
 
 /**

@@ -205,11 +205,12 @@ function changesOf(folder: string) {
     async recordFollowing(
       change: Change<Person>,
       repository: RepositoryName,
-      follows: boolean,
+      { from, to: follows }: { from: boolean; to: boolean },
     ): Promise<void> {
       const row = await administeredRepository(change, repository)
       const details = { follows }
-      await change.record({ action: 'repository.default-branch', repository: namedAs(row), details })
+      if (from !== follows)
+        await change.record({ action: 'repository.default-branch', repository: namedAs(row), details })
     },
 
     /**

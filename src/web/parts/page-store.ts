@@ -17,6 +17,7 @@ export type PageStore = Pick<Store, 'remote' | 'matrix' | 'listing'> & {
     | 'folder'
     | 'get'
     | 'list'
+    | 'recordFollowing'
     | 'removeDeleted'
     | 'rename'
     | 'setDefaultBranch'

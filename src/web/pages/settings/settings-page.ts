@@ -1,7 +1,7 @@
 import type { FastifyRequest } from 'fastify'
 import { Refusal } from '../../../domain/refusal.ts'
 import { insteadOf, Unavailable } from '../../../errors.ts'
-import { chooseDefaultBranch, deleteRepository } from '../../../git/manage.ts'
+import { chooseDefaultBranch, deleteRepository, followPushes } from '../../../git/manage.ts'
 import { isBranchName } from '../../../git/refs/read-refs.ts'
 import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
 import type { SignedIn } from '../../../store/audit/audit.ts'
@@ -16,7 +16,7 @@ import { sessionOf, userOf } from '../../session/session-auth.ts'
 import { type SettingsErrors, settingsView } from './settings-view.ts'
 
 /**
- * Registers `/{owner}/{repo}/settings`: visibility, default branch, name, owner and deletion of a
+ * Registers `/{owner}/{repo}/settings`: visibility, default branch and what moves it, name, owner and deletion of a
  * repository, for its admins.
  */
 export async function settingsPage(pages: Pages, context: PageContext): Promise<void> {
@@ -31,13 +31,19 @@ export async function settingsPage(pages: Pages, context: PageContext): Promise<
     async send(request: FastifyRequest<RepositoryRoute>, reply, repository, errors: SettingsErrors) {
       const { name, owner } = repository
       // Without its files, a repository can still be renamed and deleted.
-      const list = await refs.list(repository, gitClient(request)).catch(insteadOf(Unavailable, null))
+      const client = gitClient(request)
+      const list = await refs.list(repository, client).catch(insteadOf(Unavailable, null))
+      const follows =
+        list && repository.managed
+          ? await refs.followsDeletions(repository, client).catch(insteadOf(Unavailable, null))
+          : null
       const owners = (await store.groups.administeredBy(userOf(request).id)).map(({ name }) => name)
       const content = settingsView({
         session: sessionOf(request),
         repository,
         branches: list?.branches.map(({ name }) => name) ?? null,
         defaultBranch: list?.defaultBranch ?? null,
+        follows,
         owners,
         form: request.form ?? new URLSearchParams(),
         errors,
@@ -73,6 +79,12 @@ export async function settingsPage(pages: Pages, context: PageContext): Promise<
         if (!isBranchName(branch)) throw new Refusal('choose a branch')
         await chooseDefaultBranch(transact, store, repository, branch, expected)
         return { path, text: `${branch} is the default branch of ${fullName} now.` }
+      }
+      case 'follow': {
+        const follows = form.get('follow') === 'yes'
+        await followPushes(transact, store, repository, follows, expected)
+        const text = `The default branch ${follows ? 'follows a push that deletes it now' : 'no longer follows a push that deletes it'}.`
+        return { path, text }
       }
       case 'name': {
         const to = { owner: form.get('owner') ?? '', name: (form.get('name') ?? '').trim() }

@@ -1,12 +1,14 @@
 import type { Session } from '../../../auth/session.ts'
 import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
-import { changeForm, choiceField, field } from '../../forms/form.ts'
+import { changeForm, choiceField, field, fieldError } from '../../forms/form.ts'
 import { settingsHead, settingsPath } from '../../parts/administration.ts'
 import { type Html, html } from '../../parts/html.ts'
 import { visibleText } from '../../parts/text.ts'
 
 /** What is wrong with the forms of the page, by what they change. */
-export type SettingsErrors = { [Change in 'visibility' | 'branch' | 'name' | 'delete']?: string | undefined }
+export type SettingsErrors = {
+  [Change in 'visibility' | 'branch' | 'follow' | 'name' | 'delete']?: string | undefined
+}
 
 interface SettingsView {
   session: Session
@@ -15,6 +17,8 @@ interface SettingsView {
   branches: readonly string[] | null
   /** null if HEAD names none. */
   defaultBranch: string | null
+  /** Whether HEAD leaves a branch that a push deletes; null if that is not the server's to say. */
+  follows: boolean | null
   /** The names of those whose repositories the user administers. */
   owners: readonly string[]
   /** What was sent; empty at first. */
@@ -47,6 +51,7 @@ export function settingsView(view: SettingsView): Html {
 <section class="card" aria-labelledby="branch-title">
   <h2 id="branch-title">Default branch</h2>
   ${view.branches === null ? html`<p class="empty">The branches cannot be read at the moment.</p>` : branchForm(view, view.branches)}
+  ${view.follows === null ? fieldError('follow', errors.follow) : followForm(view, view.follows)}
 </section>
 <section class="card" aria-labelledby="name-title">
   <h2 id="name-title">Name and owner</h2>
@@ -113,6 +118,23 @@ function branchForm(
       form.get('branch') ?? defaultBranch ?? '',
     )}
     <button type="submit">Change default branch</button>`,
+  )
+}
+
+function followForm({ session, repository, form, errors }: SettingsView, follows: boolean): Html {
+  const isChecked = form.get('change') === 'follow' ? form.has('follow') : follows
+  return changeForm(
+    session,
+    settingsPath(repository),
+    'follow',
+    html`${from(String(follows))}<div class="field">
+      <label class="check"><input type="checkbox" name="follow" value="yes" ${isChecked ? 'checked' : ''}
+        aria-describedby="follow-hint"> Follow a push that deletes it</label>
+      <p class="hint" id="follow-hint">For mirrors: when the default branch is renamed at the origin, the branch that continues it becomes
+        the default branch here, and the push is not refused.</p>
+      ${fieldError('follow', errors.follow)}
+    </div>
+    <button type="submit">Change what it follows</button>`,
   )
 }
 
