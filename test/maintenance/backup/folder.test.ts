@@ -13,6 +13,7 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import type { ObjectFormat } from '../../../src/domain/commit-id.ts'
 import { openRepository } from '../../../src/git/opened-repository.ts'
+import { followsDeletions, setFollowing } from '../../../src/git/refs/default-branch.ts'
 import { createBareRepository } from '../../../src/git/repository.ts'
 import { readRefList } from '../../../src/git/transfer.ts'
 import { backUp } from '../../../src/maintenance/backup/back-up.ts'
@@ -30,6 +31,7 @@ import { createRandom } from '../../helpers/random.ts'
 
 const quiet = () => {}
 const defaults = { keep: 7, imported: false }
+const MOVED = 'refs/heads/moved'
 
 async function create(store: Store, name: string, objectFormat: ObjectFormat = 'sha1'): Promise<Repository> {
   const repository = { owner: 'alice', name, visibility: 'public', objectFormat } as const
@@ -61,6 +63,20 @@ async function restore(
   const store = await openStore(options)
   t.teardown(() => store.close())
   return { store, options, locked }
+}
+
+/** Records a push to the branch `moved`. */
+async function push(
+  store: Store,
+  { id: repositoryId }: Repository,
+  old: string,
+  next: string,
+): Promise<void> {
+  const user = { id: 1, name: 'alice' }
+  const by = { kind: 'user', user, token: { id: 'x', name: 'ci' }, address: '192.0.2.1' } as const
+  const pusher = { by, repositoryId, repositoryName: 'alice/rocket' }
+  const update = { ref: MOVED, old, new: next }
+  await store.pushes.settle(await store.pushes.open(pusher, [update]), pusher, { updates: [update] })
 }
 
 /** Returns the files below a folder. */
@@ -101,6 +117,9 @@ for (const from of databases) {
     await report(store, rocket, sha)
     await report(store, rocket, '0'.repeat(40))
     git(rocket.path, 'update-ref', '-d', 'refs/heads/gone')
+    const [created = '', next = '', last = ''] = ['a', 'b', 'c'].map((digit) => digit.repeat(40))
+    await push(store, rocket, '0'.repeat(40), created)
+    await setFollowing(await openRepository(rocket), true)
     const folder = join(temporaryFolder(t), 'a', 'backups')
     t.match(await backUp(store, folder, defaults, quiet), { left: [], problems: [], notes: [] })
     t.match((await listEvents(store)).at(-1)?.details, { repositories: 2, refs: 12 })
@@ -120,6 +139,7 @@ for (const from of databases) {
     git(other.path, 'update-ref', '--no-deref', 'HEAD', git(other.path, 'rev-parse', 'main'))
     // Keeps the commit with a status only in the backup.
     git(rocket.path, 'gc', '--quiet', '--prune=now')
+    await push(store, rocket, created, next)
     const third = await create(store, 'third')
     await backUp(store, folder, defaults, quiet)
     const [newest] = (await listEvents(store)).slice(-1)
@@ -134,9 +154,15 @@ for (const from of databases) {
     t.equal(inRestored('symbolic-ref', 'refs/heads/second'), 'refs/heads/à-b', 'where a chain dangles')
     t.equal((await listEvents(now.store)).at(-1)?.action, 'backup.restored')
     t.same(readdirSync(join(now.options.dataDir, 'repositories')).sort(), ['1.git', '2.git', '3.git'])
+    const restored = await now.store.repositories.get('alice', 'rocket')
+    t.equal(await followsDeletions(await openRepository(restored)), true)
+    t.same(await now.store.listTips(restored.id, MOVED, next), [next, created], 'what a branch was at')
+    await push(now.store, restored, next, last)
+    t.same(await now.store.listTips(restored.id, MOVED, last), [last, next, created], 'and goes on from')
     const time = /-(\w+)Z/.exec(first)?.[1] ?? ''
     const then = await restore(t, folder, { time, lockUsers: true })
     t.same(await refsOf(then.store), before)
+    t.same(await then.store.listTips(rocket.id, MOVED, created), [created])
     t.equal(git(then.options.dataDir, '--git-dir=repositories/1.git', 'cat-file', '-t', sha), 'commit')
     t.equal(then.locked, 1)
     t.ok((await then.store.users.find('alice'))?.lockedAt)
