@@ -1,7 +1,8 @@
-import { execFile, spawn } from 'node:child_process'
+import { execFile, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { globSync, rmSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import { createFastFolder } from './helpers/fast-folder.ts'
 import { prepareDatabases } from './helpers/prepare-databases.ts'
 import { minimalEnvironment } from './helpers/process.ts'
@@ -19,6 +20,10 @@ const root = resolve(import.meta.dirname, '..')
  * cores.
  */
 const TIME_LIMIT = 600
+/** Milliseconds in which a stopped run ends by itself. */
+const GRACE_PERIOD = 3_000
+/** Milliseconds between two looks for what is still running. */
+const INTERVAL = 50
 const [, , ...named] = process.argv
 const all = ['test/**/*.test.ts', 'clients/*/test/**/*.test.ts']
 const files = named.length > 0 ? named : globSync(all, { cwd: root, exclude: ['**/node_modules'] }).sort()
@@ -36,9 +41,14 @@ const tap = spawn(process.execPath, [join(import.meta.dirname, 'run-files.ts'), 
   cwd: root,
   env: { ...process.env, ...databases.environment, TAP_TIMEOUT: String(TIME_LIMIT), TEST_TIMES: timesFile },
   stdio: ['ignore', 'pipe', 'pipe'],
+  // The tests have a process group of their own.
+  detached: true,
 })
-// A signal stops tap; its `close` handler then removes the databases.
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => tap.kill(signal))
+let stopped: Promise<void> | undefined
+for (const signal of ['SIGINT', 'SIGTERM'] as const)
+  process.on(signal, () => {
+    stopped ??= endGroups(groupsOf(tap.pid))
+  })
 
 let output = ''
 tap.stdout.setEncoding('utf8').on('data', (text: string) => {
@@ -57,7 +67,7 @@ tap.on('close', async (code) => {
   const [passed, failed, skipped] = [count('pass'), count('fail'), count('skip') + count('todo')]
   const isGood = code === 0 && failed === 0 && skipped === 0 && passed > 0
   process.stderr.write(errors)
-  if (!isGood) {
+  if (!isGood && !stopped) {
     process.stdout.write(`\n${failuresOf(output, TIME_LIMIT).join('\n\n')}\n\n`)
     const types = await compilerErrors()
     if (types !== '') process.stdout.write(`Warning: types do not compile:\n${types}\n`)
@@ -67,6 +77,7 @@ tap.on('close', async (code) => {
   process.stdout.write(`\n${dearestFiles(times).join('\n')}\n\n`)
   process.stdout.write(`${passed} passed, ${failed} failed, ${skipped} skipped\n`)
   process.exitCode = isGood ? 0 : 1
+  await stopped
   await databases.remove()
 })
 
@@ -82,6 +93,51 @@ async function fillCompileCache(): Promise<void> {
   })
   server.stdout.once('data', () => server.kill('SIGTERM'))
   await once(server, 'exit')
+}
+
+/**
+ * Returns the process groups of a process and its descendants: some tests start commands in groups
+ * of their own.
+ */
+function groupsOf(leader = 0): Set<number> {
+  const table = execFileSync('ps', ['-A', '-o', 'pid=,ppid=,pgid='], { encoding: 'utf8' })
+  const rows = table
+    .trim()
+    .split('\n')
+    .map((row) => row.trim().split(/\s+/).map(Number))
+  const members = new Set([leader])
+  const groups = new Set<number>()
+  // Ids start again when they are used up, so a parent may come after its child.
+  for (let known = 0; known < members.size; ) {
+    known = members.size
+    for (const [pid = 0, parent = 0, group = 0] of rows) {
+      if (pid !== leader && !members.has(parent)) continue
+      members.add(pid)
+      groups.add(group)
+    }
+  }
+  return groups
+}
+
+/** Ends process groups, after a grace period also those that ignore SIGTERM. */
+async function endGroups(groups: ReadonlySet<number>): Promise<void> {
+  signalGroups(groups, 'SIGTERM')
+  const end = performance.now() + GRACE_PERIOD
+  while (performance.now() < end && signalGroups(groups, 0)) await setTimeout(INTERVAL)
+  signalGroups(groups, 'SIGKILL')
+}
+
+/** Sends a signal to process groups. Returns whether one of them has not ended. */
+function signalGroups(groups: ReadonlySet<number>, signal: NodeJS.Signals | 0): boolean {
+  let isAlive = false
+  for (const group of groups) {
+    try {
+      isAlive = process.kill(-group, signal) || isAlive
+    } catch {
+      // It has ended.
+    }
+  }
+  return isAlive
 }
 
 /**

@@ -3,7 +3,7 @@ const TIMEOUT = 60_000
 const PAUSE = 20
 
 /**
- * Waits until `condition` is true, at most fifteen seconds. For what no event announces, such as
+ * Waits until `condition` is true, at most a minute. For what no event announces, such as
  * the end of another process. One that starts a process needs longer pauses.
  */
 export async function until(condition: () => boolean | Promise<boolean>, pause = PAUSE): Promise<void> {
