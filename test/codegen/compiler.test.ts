@@ -1,70 +1,37 @@
 import { cp, readFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { join, relative } from 'node:path'
 import t from 'tap'
 import { writeGenerated } from '../../src/codegen/generate.ts'
-import { addState, compile, copyWith } from './contract-copy.ts'
+import { addState, change, copyWith, createProgram, findErrors } from './contract-copy.ts'
+import { allEdits } from './contract-edits.ts'
+import { filesWithoutEngines, findUnrecordedWrites, UNRECORDED } from './unrecorded-writes.ts'
 
 const fixtures = join(import.meta.dirname, 'fixtures')
+const FIXTURES = ['parcels', 'writes']
+
+// One program for everything: the changed contract, handlers of a small one, and writes.
+const copy = await copyWith(t, allEdits())
+await writeGenerated({
+  spec: join(fixtures, 'parcels.yaml'),
+  server: join(copy, 'parcels/server'),
+  client: join(copy, 'parcels/client/generated'),
+})
+for (const folder of FIXTURES) await cp(join(fixtures, folder), join(copy, folder), { recursive: true })
+const program = createProgram(copy, FIXTURES)
+const errors = findErrors(program, copy)
+
+t.test('a change of the contract compiles with the edits that the README names', async (t) => {
+  const isOfFixture = (error: string) => FIXTURES.some((folder) => error.startsWith(`${folder}/`))
+  t.strictSame(
+    errors.filter((error) => !isOfFixture(error)),
+    [],
+  )
+  const schema = await readFile(join(copy, 'clients/typescript/src/generated/schema.ts'), 'utf8')
+  t.match(schema, 'rehearsed_field?: number', "the client's types")
+})
 
 t.test('the compiler finds every mismatch between the contract and the code', async (t) => {
-  const copy = await copyWith(t, {
-    'openapi.yaml': [
-      ['operationId: reportStatus', 'operationId: sendStatus'],
-      ...addState('rehearsed_state', 'passed'),
-      [/(\n {4}StatusReport:\n[\s\S]*?properties:\n)/, '$1        rehearsed_field: { type: string }\n'],
-    ],
-    'src/api/answers.ts': [['const { status } = answer\n', 'const status = answer.stauts\n']],
-  })
-  await writeGenerated({
-    spec: join(fixtures, 'parcels.yaml'),
-    server: join(copy, 'parcels/server'),
-    client: join(copy, 'parcels/client/generated'),
-  })
-  for (const more of ['parcels', 'writes'])
-    await cp(join(fixtures, more), join(copy, more), { recursive: true })
-  // One run for everything: the renamed operation and a typo in the copy, handlers of the small
-  // contract, and writes. The contract's types reach all other files only through what those that import them
-  // declare.
-  const findings = compile(copy, ['parcels', 'writes'], (file) => {
-    const isChecked = /\/generated\/[^/]+$|\/(parcels|writes)\//.test(file.fileName)
-    return !file.fileName.includes('/node_modules/') && (isChecked || file.text.includes('/generated/'))
-  })
-
-  const inAnswers = findings.filter((finding) => finding.startsWith('src/api/answers.ts: '))
-  t.match(inAnswers, [/TS\d+ .*'stauts' does not exist/], 'answers are typed where they are sent')
-  const ofState = findings.filter((finding) => finding.includes("'rehearsed_state'"))
-  t.match(
-    ofState,
-    [/^src\/domain\/states\.ts: TS2322 .*"passed"/],
-    'a new state counts as a combined state, and requires nothing else',
-  )
-  t.equal(ofState.length, 1)
-  const known = [...inAnswers, ...ofState]
-  const inSource = findings.filter((finding) => finding.startsWith('src/') && !known.includes(finding))
-  t.same(
-    inSource.filter((finding) => !finding.startsWith('src/api/handlers.ts: ')),
-    [],
-    'a renamed operation requires a change of its handler and nothing else',
-  )
-  t.match(inSource[0], /^src\/api\/handlers\.ts: TS2353 .*'reportStatus' does not exist in type 'Handlers</)
-  t.same(
-    findings.filter(
-      (finding) =>
-        /^(generated|clients\/typescript\/src\/[^/]+)\b/.test(finding) &&
-        !finding.includes('/src/cli/') &&
-        !known.includes(finding),
-    ),
-    [],
-    'the client needs no other change; only its command line uses the name of the operation',
-  )
-  const client = await readFile(join(copy, 'clients/typescript/src/generated/operations.ts'), 'utf8')
-  t.match(client, 'sendStatus(input: SendStatusInput', "the client's types")
-  t.match(
-    await readFile(join(copy, 'clients/typescript/src/generated/schema.ts'), 'utf8'),
-    'rehearsed_field?: string',
-  )
-
-  const ofParcels = (name: string) => findings.filter((finding) => finding.startsWith(`parcels/${name}.ts: `))
+  const ofParcels = (name: string) => errors.filter((error) => error.startsWith(`parcels/${name}.ts: `))
   t.same(ofParcels('complete'), [], 'complete handlers compile, with headers, query parameters and null')
   for (const [name, expected] of [
     ['missing-handler', /TS1360 .*Property 'listParcels' is missing/],
@@ -82,7 +49,9 @@ t.test('the compiler finds every mismatch between the contract and the code', as
   ] as const) {
     t.match(ofParcels(name).join('\n'), expected, `${name} does not compile`)
   }
+})
 
+t.test('the compiler refuses writes without an actor who may', async (t) => {
   for (const [name, expected] of [
     ['no-actor', /TS2554 Expected 2-3 arguments/],
     ['no-actor-of-transaction', /TS2554 Expected 2 arguments/],
@@ -109,7 +78,66 @@ t.test('the compiler finds every mismatch between the contract and the code', as
     ['milliseconds-as-window', /TS2322 .*'Milliseconds' is not assignable to type 'Seconds'/],
     ['push-without-proof', /TS2741 .*'token' is missing .* required in type 'TokenHolder'/],
   ] as const) {
-    const ofWrites = findings.filter((finding) => finding.startsWith(`writes/${name}.ts: `))
+    const ofWrites = errors.filter((error) => error.startsWith(`writes/${name}.ts: `))
     t.match(ofWrites.join('\n'), expected, `${name} does not compile`)
   }
+})
+
+t.test('what writes without a change is a list of names', async (t) => {
+  t.same([...findUnrecordedWrites(program, copy)].sort(), Object.keys(UNRECORDED).sort())
+})
+
+t.test('only engines use the drivers of databases, and a lock of backups', async (t) => {
+  const using = filesWithoutEngines(program, copy).filter(({ text }) =>
+    /from '(better-sqlite3|pg|pg-pool)'/.test(text),
+  )
+  t.same(
+    using.map(({ fileName }) => relative(copy, fileName)),
+    ['src/maintenance/backup/file-lock.ts'],
+  )
+})
+
+t.test('the compiler finds a renamed operation, a state that counts as none, and a typo', async (t) => {
+  await change(t, copy, {
+    'openapi.yaml': [
+      ['operationId: reportStatus', 'operationId: sendStatus'],
+      ...addState('rehearsed_state', 'passed'),
+    ],
+    'src/api/answers.ts': [['const { status } = answer\n', 'const status = answer.stauts\n']],
+  })
+  // The contract's types reach all other files only through what those that import them declare.
+  const found = findErrors(createProgram(copy, [], program), copy, ({ fileName, text }) => {
+    const isGenerated = /\/generated\/[^/]+$/.test(fileName)
+    return !fileName.includes('/node_modules/') && (isGenerated || text.includes('/generated/'))
+  })
+
+  const inAnswers = found.filter((error) => error.startsWith('src/api/answers.ts: '))
+  t.match(inAnswers, [/TS\d+ .*'stauts' does not exist/], 'answers are typed where they are sent')
+  const ofState = found.filter((error) => error.includes("'rehearsed_state'"))
+  t.match(
+    ofState,
+    [/^src\/domain\/states\.ts: TS2322 .*"passed"/],
+    'a new state counts as a combined state, and requires nothing else',
+  )
+  t.equal(ofState.length, 1)
+  const known = [...inAnswers, ...ofState]
+  const inSource = found.filter((error) => error.startsWith('src/') && !known.includes(error))
+  t.same(
+    inSource.filter((error) => !error.startsWith('src/api/handlers.ts: ')),
+    [],
+    'a renamed operation requires a change of its handler and nothing else',
+  )
+  t.match(inSource[0], /^src\/api\/handlers\.ts: TS2353 .*'reportStatus' does not exist in type 'Handlers</)
+  t.same(
+    found.filter(
+      (error) =>
+        /^(generated|clients\/typescript\/src\/[^/]+)\b/.test(error) &&
+        !error.includes('/src/cli/') &&
+        !known.includes(error),
+    ),
+    [],
+    'the client needs no other change; only its command line uses the name of the operation',
+  )
+  const client = await readFile(join(copy, 'clients/typescript/src/generated/operations.ts'), 'utf8')
+  t.match(client, 'sendStatus(input: SendStatusInput', "the client's types")
 })

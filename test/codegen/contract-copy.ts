@@ -23,8 +23,7 @@ export function addState(state: string, combined: string): Edits[string] {
 }
 
 /**
- * Copies everything that a change of the contract affects, applies the edits and runs the
- * generator.
+ * Copies everything that a change of the contract affects, and changes the copy.
  *
  * @returns the folder
  */
@@ -45,6 +44,12 @@ export async function copyWith(t: Test, edits: Edits): Promise<string> {
     await cp(join(root, part), join(copy, part), { recursive: true, filter })
   }
   await symlink(join(root, 'node_modules'), join(copy, 'node_modules'))
+  await change(t, copy, edits)
+  return copy
+}
+
+/** Applies edits to a copy, and runs the generator. */
+export async function change(t: Test, copy: string, edits: Edits): Promise<void> {
   for (const [file, pairs] of Object.entries(edits)) {
     let text = await readFile(join(copy, file), 'utf8')
     for (const [find, replacement] of pairs) {
@@ -61,46 +66,44 @@ export async function copyWith(t: Test, edits: Edits): Promise<string> {
     server: join(copy, 'generated'),
     client: join(copy, 'clients/typescript/src/generated'),
   })
-  return copy
 }
 
 /**
- * Declarations of Node.js, the language and packages by path, which are the same for every copy.
+ * Returns a program of the server, the client and further folders of a copy. It takes what has not
+ * changed from an older program.
  */
-const declarations = new Map<string, ts.SourceFile | undefined>()
-
-/**
- * Compiles the server and the client, and checks all files, or those for which `isChecked` returns
- * true.
- *
- * @returns one line for each error: `file: TS1234 message`
- */
-export function compile(
-  folder: string,
-  more: string[] = [],
-  isChecked: (file: ts.SourceFile) => boolean = () => true,
-): string[] {
+export function createProgram(folder: string, further: readonly string[], older?: ts.Program): ts.Program {
   const { config } = ts.readConfigFile(join(folder, 'tsconfig.json'), ts.sys.readFile)
-  const include = ['src', 'generated', 'clients', ...more]
+  const include = ['src', 'generated', 'clients', ...further]
   const { options, fileNames } = ts.parseJsonConfigFileContent({ ...config, include }, ts.sys, folder)
   const host = ts.createCompilerHost(options)
   const { getSourceFile } = host
   host.getSourceFile = (name, ...rest) => {
-    if (!name.includes('/node_modules/')) return getSourceFile(name, ...rest)
-    if (!declarations.has(name)) declarations.set(name, getSourceFile(name, ...rest))
-    return declarations.get(name)
+    const known = older?.getSourceFile(name)
+    return known?.text === host.readFile(name) ? known : getSourceFile(name, ...rest)
   }
-  const program = ts.createProgram(fileNames, options, host)
-  const checked = program.getSourceFiles().filter(isChecked)
-  const findings = [
+  return ts.createProgram(fileNames, options, host, older)
+}
+
+/**
+ * Checks all files of a program, or those for which `isChecked` returns true.
+ *
+ * @returns one line for each error: `file: TS1234 message`
+ */
+export function findErrors(
+  program: ts.Program,
+  folder: string,
+  isChecked: (file: ts.SourceFile) => boolean = () => true,
+): string[] {
+  const errors = [
     ...program.getOptionsDiagnostics(),
     ...program.getGlobalDiagnostics(),
-    ...checked.flatMap((file) => [
-      ...program.getSyntacticDiagnostics(file),
-      ...program.getSemanticDiagnostics(file),
-    ]),
+    ...program
+      .getSourceFiles()
+      .filter(isChecked)
+      .flatMap((file) => [...program.getSyntacticDiagnostics(file), ...program.getSemanticDiagnostics(file)]),
   ]
-  return findings.map(({ file, code, messageText }) => {
+  return errors.map(({ file, code, messageText }) => {
     const message = ts.flattenDiagnosticMessageText(messageText, ' ').replaceAll('\n', ' ')
     return `${file ? relative(folder, file.fileName) : ''}: TS${code} ${message}`
   })

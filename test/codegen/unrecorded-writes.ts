@@ -1,24 +1,36 @@
-import { join, relative, resolve } from 'node:path'
-import t from 'tap'
+import { join, relative } from 'node:path'
 import ts from 'typescript'
 
-const root = resolve(import.meta.dirname, '../..')
 /** What runs the statements: they are the engines. */
 const ENGINES = /^src\/store\/(sqlite|postgres)\//
+/** What writes without a `Change`, and why it may. */
+export const UNRECORDED: Record<string, string> = {
+  'maintenance/backup/restore.ts checkEmpty': 'reads tables by their names',
+  'maintenance/backup/restore.ts restoreBackup': 'restores rows as they were, and records that',
+  'maintenance/backup/restore.ts restoreInto': 'the same',
+  'maintenance/backup/write.ts writeBackup': 'reads in one transaction',
+  'store/access/failures.ts createFailureStore': 'counts failures of addresses',
+  'store/access/failures.ts createFailureStore countFailure': 'the same; the one that blocks is recorded',
+  'store/access/failures.ts createFailureStore countOn': 'the same',
+  'store/access/failures.ts createFailureStore reserve': 'the same',
+  'store/access/failures.ts createFailureStore reserve release': 'the same',
+  'store/access/failures.ts createFailureStore trim remove': 'the same',
+  'store/accounts/sessions.ts createSessionStore use': 'notes when a session was used last',
+  'store/accounts/tokens.ts createTokenStore touch': 'notes when tokens were used last',
+  'store/audit/change.ts createAudit transaction': 'begins each change',
+  'store/migrations.ts appliedMigrations': 'migrates',
+  'store/migrations.ts migrate': 'the same',
+  'store/migrations.ts missingFunctions': 'the same',
+  'store/migrations.ts tablesOf': 'the same',
+  'store/repositories/pushes.ts createPushStore': 'stores what a push asks for; its end is recorded',
+  'store/repositories/pushes.ts createPushStore open': 'the same',
+  'store/statuses/statuses.ts createStatusStore': 'stores reports, which name their reporter',
+  'store/statuses/statuses.ts createStatusStore report': 'the same',
+  'store/store.ts openAndMigrate': 'migrates',
+}
+
 /** The functions of an engine by which something is written, beside those of its `kysely`. */
 const WRITING = new Set(['write', 'exclusively', 'setLastId'])
-
-/** Returns the types of a program of the server. */
-function compile(): { checker: ts.TypeChecker; files: ts.SourceFile[] } {
-  const { config } = ts.readConfigFile(join(root, 'tsconfig.json'), ts.sys.readFile)
-  const { options, fileNames } = ts.parseJsonConfigFileContent({ ...config, include: ['src'] }, ts.sys, root)
-  const program = ts.createProgram(fileNames, options)
-  const isOurs = ({ fileName }: ts.SourceFile) => {
-    const path = relative(root, fileName)
-    return path.startsWith('src/') && !ENGINES.test(path)
-  }
-  return { checker: program.getTypeChecker(), files: program.getSourceFiles().filter(isOurs) }
-}
 
 /** Returns whether a value can write to the database, outside of a transaction. */
 function isWriter(type: ts.Type): boolean {
@@ -83,7 +95,7 @@ function mayWrite(checker: ts.TypeChecker, node: ts.Node): boolean {
 }
 
 /** Returns the names of the functions around a node, after that of their file. */
-function placeOf(node: ts.Node): string {
+function placeOf(folder: string, node: ts.Node): string {
   const names: string[] = []
   const isFunction = (value: ts.Node | undefined) =>
     value !== undefined && (ts.isArrowFunction(value) || ts.isFunctionExpression(value))
@@ -92,52 +104,26 @@ function placeOf(node: ts.Node): string {
     if ((ts.isVariableDeclaration(at) || ts.isPropertyAssignment(at)) && isFunction(at.initializer))
       names.unshift(at.name.getText())
   }
-  return [relative(join(root, 'src'), node.getSourceFile().fileName), ...names].join(' ')
+  return [relative(join(folder, 'src'), node.getSourceFile().fileName), ...names].join(' ')
 }
 
-/** What writes without a `Change`, and why it may. */
-const UNRECORDED: Record<string, string> = {
-  'maintenance/backup/restore.ts checkEmpty': 'reads tables by their names',
-  'maintenance/backup/restore.ts restoreBackup': 'restores rows as they were, and records that',
-  'maintenance/backup/restore.ts restoreInto': 'the same',
-  'maintenance/backup/write.ts writeBackup': 'reads in one transaction',
-  'store/access/failures.ts createFailureStore': 'counts failures of addresses',
-  'store/access/failures.ts createFailureStore countFailure': 'the same; the one that blocks is recorded',
-  'store/access/failures.ts createFailureStore countOn': 'the same',
-  'store/access/failures.ts createFailureStore reserve': 'the same',
-  'store/access/failures.ts createFailureStore reserve release': 'the same',
-  'store/access/failures.ts createFailureStore trim remove': 'the same',
-  'store/accounts/sessions.ts createSessionStore use': 'notes when a session was used last',
-  'store/accounts/tokens.ts createTokenStore touch': 'notes when tokens were used last',
-  'store/audit/change.ts createAudit transaction': 'begins each change',
-  'store/migrations.ts appliedMigrations': 'migrates',
-  'store/migrations.ts migrate': 'the same',
-  'store/migrations.ts missingFunctions': 'the same',
-  'store/migrations.ts tablesOf': 'the same',
-  'store/repositories/pushes.ts createPushStore': 'stores what a push asks for; its end is recorded',
-  'store/repositories/pushes.ts createPushStore open': 'the same',
-  'store/statuses/statuses.ts createStatusStore': 'stores reports, which name their reporter',
-  'store/statuses/statuses.ts createStatusStore report': 'the same',
-  'store/store.ts openAndMigrate': 'migrates',
+/** Returns the files of the server without its engines. */
+export function filesWithoutEngines(program: ts.Program, folder: string): ts.SourceFile[] {
+  return program.getSourceFiles().filter(({ fileName }) => {
+    const path = relative(folder, fileName)
+    return path.startsWith('src/') && !ENGINES.test(path)
+  })
 }
 
-const { checker, files } = compile()
-
-t.test('what writes without a change is a list of names', async (t) => {
+/** Returns where the server writes without a `Change`. */
+export function findUnrecordedWrites(program: ts.Program, folder: string): Set<string> {
+  const checker = program.getTypeChecker()
   const places = new Set<string>()
   const visit = (node: ts.Node): void => {
     if (ts.isTypeNode(node) || ts.isImportDeclaration(node) || ts.isInterfaceDeclaration(node)) return
-    if (mayWrite(checker, node)) places.add(placeOf(node))
+    if (mayWrite(checker, node)) places.add(placeOf(folder, node))
     ts.forEachChild(node, visit)
   }
-  for (const file of files) visit(file)
-  t.same([...places].sort(), Object.keys(UNRECORDED).sort())
-})
-
-t.test('only engines use the drivers of databases, and a lock of backups', async (t) => {
-  const using = files.filter(({ text }) => /from '(better-sqlite3|pg|pg-pool)'/.test(text))
-  t.same(
-    using.map(({ fileName }) => relative(root, fileName)),
-    ['src/maintenance/backup/file-lock.ts'],
-  )
-})
+  for (const file of filesWithoutEngines(program, folder)) visit(file)
+  return places
+}
