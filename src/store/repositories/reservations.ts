@@ -30,7 +30,8 @@ export function createReservationStore({ kysely }: Engine) {
         .select('reporters')
         .where('id', '=', repositoryId)
         .executeTakeFirst()
-      const reservations = row?.reporters ? readReservations(row.reporters) : []
+      const text = row?.reporters ?? null
+      const reservations = text === null ? [] : readReservations(text)
       const users = await usersOf(kysely, [...new Set(reservations.flatMap(({ users }) => users))])
       return reservations.map(({ pattern, users: ids }) => ({
         pattern,

@@ -38,7 +38,6 @@ async function fill(store: Store): Promise<number> {
   const bob = await asAdministrator(store).users.create('bob')
   await asAdministrator(store).users.link('bob', { issuer: 'https://id.example.org/', subject: 'b' })
   const gone = await asAdministrator(store).users.create('gone')
-  await asAdministrator(store).users.delete(gone.name)
   const create = (name: string) =>
     asAdministrator(store).repositories.create({
       owner: 'Alice',
@@ -65,6 +64,9 @@ async function fill(store: Store): Promise<number> {
     required: ['ci/*', 'é "\\\u2028 🚀'],
     bypass: [alice, bob],
   })
+  await asAdministrator(store).reservations.set(rocket, 'ci/*', [alice, bob, gone])
+  await asAdministrator(store).reservations.set(rocket, 'é "\\ 🚀', [gone])
+  await asAdministrator(store).users.delete(gone.name)
   await insertSession(store, 'session', alice.id)
   await store.failures.count('192.0.2.1', { limit: 30, window: 60 })
   await store.audit.transaction(ADMINISTRATOR, (change) =>
@@ -96,6 +98,7 @@ async function contentOf(store: Store) {
   )
   const rules = await Promise.all(repositories.map(({ id }) => store.rules.load(id)))
   const access = await store.access.find(null, 'h1', 'alice', 'rocket')
+  const reservations = await Promise.all(repositories.map(({ id }) => store.reservations.list(id)))
   return {
     users: await Promise.all(users.map(({ name }) => store.users.find(name))),
     collaborators: await store.collaborators.list({ owner: 'alice', name: 'rocket' }),
@@ -104,6 +107,9 @@ async function contentOf(store: Store) {
     statuses,
     events: await listEvents(store),
     rules,
+    reservations,
+    // With the ids of deleted users, whom no list names.
+    reserved: access.repository?.reservations,
     token: access.token,
     permission: access.repository?.permission,
   }
@@ -145,6 +151,12 @@ for (const from of databases) {
         await asAdministrator(restored).repositories.create(newest),
       ]
       t.equal(there.id, here.id, 'ids continue')
+      await asAdministrator(restored).users.create('gone')
+      t.same(
+        (await restored.reservations.list(repositoryId)).map(({ users }) => users.map(({ name }) => name)),
+        [['Alice', 'bob'], []],
+        'a new user of the name of a deleted one may report nothing that was reserved for that one',
+      )
       await t.rejects(restoreBackup(restored.engine, file, quiet), { message: /not empty/ })
     })
   }
