@@ -1,4 +1,7 @@
+import { join } from 'node:path'
 import { test } from 'tap'
+import { restoreBackup } from '../../src/maintenance/backup/restore.ts'
+import { writeBackup } from '../../src/maintenance/backup/write.ts'
 import { openEngine } from '../../src/store/store.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import { databases, openTestStore } from '../helpers/databases.ts'
@@ -18,6 +21,27 @@ for (const database of databases) {
     await setLastId('users', 10)
     t.match(await asAdministrator(store).users.create('bob'), { id: 11 })
     t.equal(await engine.lastId(engine.kysely, 'repositories'), 0)
+  })
+
+  test(`${database.name} refuses queries beside a transaction of maintenance`, async (t) => {
+    const { store, options } = await openTestStore(t, database)
+    await asAdministrator(store).users.create('alice')
+    const beside: Promise<unknown>[] = []
+    const query = () => {
+      const read = store.rules.load(1)
+      read.catch(() => {})
+      beside.push(read)
+    }
+    const file = join(options.dataDir, 'backup')
+    await writeBackup(store.engine, file, query)
+    const written = beside.length
+    const { store: empty } = await openTestStore(t, database)
+    await restoreBackup(empty.engine, file, query)
+    const restored = beside.length
+    await store.engine.exclusively(async () => query())
+    t.ok(written > 0 && restored > written && beside.length > restored)
+    for (const read of beside) await t.rejects(read, { message: /must run in it/ })
+    await t.resolves(store.rules.load(1), 'and later ones go on')
   })
 
   test(`${database.name} runs many statements at once, and closes its connections`, async (t) => {

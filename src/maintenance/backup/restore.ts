@@ -16,6 +16,7 @@ import { settleAsUnknown } from '../../store/repositories/pushes.ts'
 import { databaseFile, openStore, type Store, type StoreOptions } from '../../store/store.ts'
 import type { Tables } from '../../store/tables.ts'
 import { nowInSeconds } from '../../store/time.ts'
+import { runInTransaction } from '../../store/transaction-context.ts'
 import { createFolder, publishAll, publishNew, SyncedDraft } from '../../util/durable.ts'
 import { lockFile } from './file-lock.ts'
 import { type BackupEnd, type BackupHeader, type BackupRows, damagedBackup } from './format.ts'
@@ -252,7 +253,7 @@ export async function restoreBackup(
   }
   const { counts } = await readBackup(file, { header })
 
-  return engine.kysely.transaction().execute(async (db) => {
+  const restore = async (db: Transaction<Tables>) => {
     await checkEmpty(db)
     const done = new Map<string, number>()
     const rows = async (part: BackupRows) => {
@@ -273,7 +274,8 @@ export async function restoreBackup(
     const frame = { created_at, ...end }
     await finish(db, frame)
     return frame
-  })
+  }
+  return engine.kysely.transaction().execute((db) => runInTransaction(() => restore(db)))
 }
 
 /** @throws Refusal if a table has rows */

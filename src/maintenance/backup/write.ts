@@ -9,6 +9,7 @@ import type { Engine } from '../../store/engine.ts'
 import { appliedMigrations } from '../../store/migrations.ts'
 import type { Tables } from '../../store/tables.ts'
 import { formatTime, nowInSeconds } from '../../store/time.ts'
+import { runInTransaction } from '../../store/transaction-context.ts'
 import { publish } from '../../util/durable.ts'
 import { type BackupEnd, type BackupHeader, type BackupRows, FORMAT, VERSION } from './format.ts'
 import { type DurableTable, durableTables, type OnRows } from './tables.ts'
@@ -32,10 +33,12 @@ export async function writeBackup(engine: Engine, file: string, onRows: OnRows):
     .setIsolationLevel('repeatable read')
     .setAccessMode('read only')
     .execute((db) =>
-      pipeline(
-        Readable.from(dumpLines(engine, db, onRows)),
-        createGzip(),
-        createWriteStream(draft, { mode: 0o600 }),
+      runInTransaction(() =>
+        pipeline(
+          Readable.from(dumpLines(engine, db, onRows)),
+          createGzip(),
+          createWriteStream(draft, { mode: 0o600 }),
+        ),
       ),
     )
   await publish(draft, file)

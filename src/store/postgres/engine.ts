@@ -3,7 +3,7 @@ import type { BatchObserver, DialectSql, Engine } from '../engine.ts'
 import { type Prepared, prepare } from '../prepared.ts'
 import type { RunSql } from '../statuses/runs.ts'
 import type { Tables } from '../tables.ts'
-import { checkOutsideTransaction } from '../transaction-context.ts'
+import { checkOutsideTransaction, runInTransaction } from '../transaction-context.ts'
 import { type CallOptions, StatementCalls } from './calls.ts'
 import { Connections } from './connections.ts'
 import { isDiskError, retry } from './driver-errors.ts'
@@ -120,7 +120,7 @@ export function openPostgres(url: string, size: number, isLimited: boolean): Eng
         const transaction = () =>
           alone.transaction().execute(async (db) => {
             await sql`select pg_advisory_xact_lock(${MIGRATION_LOCK})`.execute(db)
-            await work(db)
+            await runInTransaction(() => work(db))
           })
         // Other processes may write to the same tables in another order.
         await retry(transaction)

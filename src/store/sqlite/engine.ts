@@ -5,7 +5,7 @@ import { isSystemError } from '../../errors.ts'
 import { createFolder } from '../../util/durable.ts'
 import { type DialectSql, type Engine, StoreUnavailable } from '../engine.ts'
 import type { Tables } from '../tables.ts'
-import { checkOutsideTransaction } from '../transaction-context.ts'
+import { checkOutsideTransaction, runInTransaction } from '../transaction-context.ts'
 import { Connection } from './connection.ts'
 import { DatabaseFiles } from './database-files.ts'
 import { retryingSqliteDialect } from './dialect.ts'
@@ -97,7 +97,7 @@ export async function openSqlite(file: string): Promise<Engine> {
       // Writes the first page even if the value does not change. Invalidates no key.
       await turn.write({ name: 'probe', sql: 'pragma user_version = 1', bind: () => [] }, {}, 'probe')
     },
-    exclusively: (work) => kysely.transaction().execute(work),
+    exclusively: (work) => kysely.transaction().execute((db) => runInTransaction(() => work(db))),
     lastId,
     async setLastId(db, table, id) {
       if (id <= (await lastId(db, table))) return

@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { sql } from 'kysely'
@@ -105,18 +106,22 @@ test('runs a migration again after a deadlock with servers that write', async (t
   const { engine } = store
   let attempts = 0
   let lock: Promise<unknown> | undefined
-  await engine.exclusively(async (db) => {
-    attempts++
-    await sql`lock table repositories in access exclusive mode`.execute(db)
-    if (attempts > 1) return
-    const locked = Promise.withResolvers<void>()
-    lock = engine.kysely.transaction().execute(async (other) => {
+  const locked = Promise.withResolvers<void>()
+  // As another server, which is no part of the migration.
+  const lockStatuses = AsyncLocalStorage.bind(() =>
+    engine.kysely.transaction().execute(async (other) => {
       // This transaction waits longer before it looks for a deadlock, so the migration ends.
       await sql`set local deadlock_timeout = '1min'`.execute(other)
       await sql`lock table statuses in access exclusive mode`.execute(other)
       locked.resolve()
       await sql`select count(*) from repositories`.execute(other)
-    })
+    }),
+  )
+  await engine.exclusively(async (db) => {
+    attempts++
+    await sql`lock table repositories in access exclusive mode`.execute(db)
+    if (attempts > 1) return
+    lock = lockStatuses()
     await locked.promise
     await sql`lock table statuses in access exclusive mode`.execute(db)
   })
@@ -193,12 +198,11 @@ test('replaces connections that the server closed, idle or in use', async (t) =>
 
 test('losing the connection rolls a transaction back', async (t) => {
   const { store, url } = await openRepository(t)
-  const lost = asAdministrator(store).repositories.create(
-    { owner: 'acme', name: 'lost', visibility: 'public', objectFormat: 'sha1' },
-    async () => {
-      await terminateAll(url)
-    },
-  )
+  const lost = store.audit.transaction({ kind: 'administrator' }, async (change) => {
+    const kind = { visibility: 'public', objectFormat: 'sha1' } as const
+    await store.repositories.create(change, { owner: 'acme', name: 'lost', ...kind })
+    await terminateAll(url)
+  })
   await t.rejects(lost, AWAY)
   await recovery(t, () => store.users.any())
   t.equal(await store.repositories.find('acme', 'lost'), undefined)
