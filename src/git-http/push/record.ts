@@ -43,6 +43,8 @@ export class PushRecorder {
   readonly #unsettled = new Set<number>()
   /** Pushes that are being stored. */
   #opening = 0
+  /** Whether one could not be, as far as its answer tells. */
+  #mayBeStored = false
   readonly #pending = new Set<Promise<void>>()
   #timer: NodeJS.Timeout | undefined
   /** Ends the search; undefined until `close`. */
@@ -61,6 +63,9 @@ export class PushRecorder {
     this.#opening++
     try {
       await open()
+    } catch (error) {
+      this.#mayBeStored = true
+      throw error
     } finally {
       this.#opening--
     }
@@ -120,12 +125,20 @@ export class PushRecorder {
     this.#end = AbortSignal.timeout(COMPARE_TIMEOUT)
     clearTimeout(this.#timer)
     await Promise.all(this.#pending)
+    // Once this server has ended, others would take what was stored for an interrupted push.
+    if (this.#mayBeStored) await this.#track(this.#settleOwn())
   }
 
   /** One search after the other: a repository may not answer. */
   async #settleRegularly(): Promise<void> {
     await this.#track(this.#settleOthers())
     if (!this.#end) this.#timer = setTimeout(() => this.#settleRegularly(), INTERVAL).unref()
+  }
+
+  async #settleOwn(): Promise<void> {
+    const { pushes, overdue, presence } = this.#options
+    for (const push of await pushes.listOpen(overdue))
+      if (await presence?.isOwn(push.server)) await this.#settleEnded(push)
   }
 
   async #settleOthers(): Promise<void> {
