@@ -32,6 +32,13 @@ export function nameKey(name: string): string {
   return name.toLowerCase()
 }
 
+/** Orders names by their keys. */
+export function compareNames(a: string, b: string): number {
+  const [first, second] = [nameKey(a), nameKey(b)]
+  if (first === second) return 0
+  return first < second ? -1 : 1
+}
+
 /** Returns whether a name of an owner, user or repository is valid: the schema `Name`. */
 export function isName(name: string): boolean {
   return name.length <= schemas.Name.maxLength && pattern.test(name) && !excluded.test(name)

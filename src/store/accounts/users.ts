@@ -1,4 +1,4 @@
-import { isOwnerName, nameKey, OWNER_NAME_RULE } from '../../domain/names.ts'
+import { compareNames, isOwnerName, nameKey, OWNER_NAME_RULE } from '../../domain/names.ts'
 import { AlreadyExists, Refusal } from '../../domain/refusal.ts'
 import { chunksOf } from '../../util/lists.ts'
 import type { Administrator, Anonymous, AuditEvent, Author, SignedIn } from '../audit/audit.ts'
@@ -230,36 +230,45 @@ async function createUsers(
 ): Promise<User[]> {
   for (const { name } of wanted)
     if (!isOwnerName(name)) throw new Refusal(`"${name}" is not a valid user name: ${OWNER_NAME_RULE}`)
-  const users: User[] = []
-  for (const chunk of chunksOf(wanted, INSERTED_ROWS)) users.push(...(await insertUsers(change, chunk)))
+  const users = await insertUsers(change, wanted)
   const claims = users.map((user, index) => ({ user, ownExisting: wanted[index]?.ownExisting ?? false }))
   await claimOwners(change, claims)
   await recordCreations(change, users)
   return users
 }
 
-/** Inserts users, and returns them in their order. @throws AlreadyExists */
+/**
+ * Inserts users, in the order of their names as `insertOwners` does, and returns them in the given
+ * order.
+ *
+ * @throws AlreadyExists
+ */
 async function insertUsers(
   { db, by }: UserCreation,
   wanted: readonly (NewUser & { name: string })[],
 ): Promise<User[]> {
   const now = nowInSeconds()
-  const rows = await db
-    .insertInto('users')
-    .values(
-      wanted.map(({ name, passwordHash, isLocked, identity = null }) => ({
-        name,
-        name_key: nameKey(name),
-        password_hash: passwordHash ?? null,
-        created_at: now,
-        locked_at: isLocked ? now : null,
-        ...linkTo(identity),
-      })),
-    )
-    .onConflict((conflict) => conflict.doNothing())
-    .returning(USER_COLUMNS)
-    .execute()
-  const usersByName = new Map(rows.map((user) => [user.name, user]))
+  const values = wanted.map(({ name, passwordHash, isLocked, identity = null }) => ({
+    name,
+    name_key: nameKey(name),
+    password_hash: passwordHash ?? null,
+    created_at: now,
+    locked_at: isLocked ? now : null,
+    ...linkTo(identity),
+  }))
+  const usersByName = new Map<string, User>()
+  for (const chunk of chunksOf(
+    values.sort((a, b) => compareNames(a.name, b.name)),
+    INSERTED_ROWS,
+  )) {
+    const rows = await db
+      .insertInto('users')
+      .values(chunk)
+      .onConflict((conflict) => conflict.doNothing())
+      .returning(USER_COLUMNS)
+      .execute()
+    for (const user of rows) usersByName.set(user.name, user)
+  }
   return wanted.map(({ name, identity }) => {
     const user = usersByName.get(name)
     // Of two with the same name, only one was inserted.

@@ -1,5 +1,5 @@
 import type { Insertable, Selectable } from 'kysely'
-import { nameKey } from '../../domain/names.ts'
+import { compareNames, nameKey } from '../../domain/names.ts'
 import { Refusal } from '../../domain/refusal.ts'
 import { chunksOf } from '../../util/lists.ts'
 import { lockOwner, lockOwners } from '../access/locked-rows.ts'
@@ -40,18 +40,29 @@ export async function isUser(db: Queries, name: string): Promise<boolean> {
 
 /**
  * Returns the owners of names as `lockOwners`, and creates those that are missing as groups, which
- * nobody is a member of.
+ * nobody is a member of. These come first: a change that waits for the name that another one creates
+ * holds no lock for which that one waits.
  */
 export async function ensureOwners(change: Change, names: readonly string[]): Promise<Map<string, Owner>> {
-  const owners = await lockOwners(change, names)
-  const isMissing = (name: string) => !owners.has(nameKey(name))
-  const newOwners = await insertOwners(change, names.filter(isMissing))
+  // The first of several names with one key is that of its owner.
+  const wanted = new Map(names.toReversed().map((name) => [nameKey(name), name]))
+  for (const key of await existingKeys(change.db, [...wanted.keys()])) wanted.delete(key)
+  const newOwners = await insertOwners(change, [...wanted.values()])
   const created = { action: 'group.created', details: {} } as const
   await change.record(...[...newOwners.values()].map(({ name }) => ({ ...created, group: name })))
-  for (const [key, owner] of newOwners) owners.set(key, owner)
-  // Others may have created some meanwhile.
-  const rest = names.filter(isMissing)
-  return rest.length === 0 ? owners : new Map([...owners, ...(await ensureOwners(change, rest))])
+  const owners = await lockOwners(change, names)
+  // Others may have deleted some meanwhile.
+  return names.every((name) => owners.has(nameKey(name))) ? owners : ensureOwners(change, names)
+}
+
+/** Returns those of several keys that owners have. */
+async function existingKeys(db: Queries, keys: readonly string[]): Promise<string[]> {
+  const found: string[] = []
+  for (const chunk of chunksOf(keys, INSERTED_ROWS)) {
+    const rows = await db.selectFrom('owners').select('name_key').where('name_key', 'in', chunk).execute()
+    found.push(...rows.map(({ name_key }) => name_key))
+  }
+  return found
 }
 
 /** Inserts an owner. Returns undefined if the name is taken. */
@@ -59,11 +70,15 @@ export async function insertOwner(change: Change, name: string): Promise<Owner |
   return (await insertOwners(change, [name])).get(nameKey(name))
 }
 
-/** Inserts owners. Returns them by the keys of their names, without those whose names are taken. */
+/**
+ * Inserts owners, in the order of their names: two changes that insert the same ones wait for each
+ * other only in one direction. Returns them by the keys of their names, without those whose names are
+ * taken.
+ */
 async function insertOwners({ db }: Change, names: readonly string[]): Promise<Map<string, Owner>> {
   const owners = new Map<string, Owner>()
   const created_at = nowInSeconds()
-  for (const chunk of chunksOf(names, INSERTED_ROWS)) {
+  for (const chunk of chunksOf(names.toSorted(compareNames), INSERTED_ROWS)) {
     const rows = await db
       .insertInto('owners')
       .values(chunk.map((name) => ({ name, name_key: nameKey(name), created_at })))
@@ -89,7 +104,7 @@ export async function claimOwners(
   const names = users.map(({ user }) => user.name)
   const newOwners = await insertOwners(change, names)
   const members: Insertable<Tables['members']>[] = []
-  for (const { user, ownExisting } of users) {
+  for (const { user, ownExisting } of users.toSorted((a, b) => compareNames(a.user.name, b.user.name))) {
     const owner = newOwners.get(nameKey(user.name)) ?? (await takeOver(change, user, ownExisting))
     members.push({ owner_id: owner.id, user_id: user.id, permission: 'admin' })
   }

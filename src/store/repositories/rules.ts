@@ -1,5 +1,5 @@
 import { schemas } from '../../../generated/schemas.ts'
-import { nameKey } from '../../domain/names.ts'
+import { compareNames } from '../../domain/names.ts'
 import { checkPattern, readPatterns } from '../../domain/patterns.ts'
 import {
   checkPatternTotal,
@@ -242,5 +242,5 @@ function ruleOf([refPattern, rows]: [string, RuleRow[]]): RefRule {
 function bypassOf(rows: readonly RuleRow[]): { id: number; name: string }[] {
   return rows
     .flatMap(({ user_id: id, user_name: name }) => (id === null || name === null ? [] : { id, name }))
-    .sort((a, b) => (nameKey(a.name) < nameKey(b.name) ? -1 : 1))
+    .sort((a, b) => compareNames(a.name, b.name))
 }
