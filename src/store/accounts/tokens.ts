@@ -266,17 +266,23 @@ export async function revokeTokens(transact: Transact<Administrator>, userId: nu
   for (let revoked = 0; ; ) {
     const count = await transact(async (change) => revokeSome(change, await keepUser(change, userId)))
     revoked += count
-    if (count < INSERTED_ROWS) return revoked
+    // A rotation for which this waited has added a token.
+    if (count === 0) return revoked
   }
 }
 
 /** Deletes tokens of a user, as `revokeToken`: at most `INSERTED_ROWS`. @returns how many */
 export async function revokeSome(change: Change, user: NamedUser): Promise<number> {
-  const step = change.db.selectFrom('tokens').select('id').where('user_id', '=', user.id).limit(INSERTED_ROWS)
-  const tokens = await change.db
+  const step = change.db.selectFrom('tokens').select(['id', 'name']).where('user_id', '=', user.id)
+  const tokens = await change.locked(step.orderBy('id').limit(INSERTED_ROWS)).execute()
+  if (tokens.length === 0) return 0
+  await change.db
     .deleteFrom('tokens')
-    .where('id', 'in', step)
-    .returning(['id', 'name'])
+    .where(
+      'id',
+      'in',
+      tokens.map(({ id }) => id),
+    )
     .execute()
   const event = { action: 'token.revoked', subject: user } as const
   await change.record(...tokens.map(({ id, name }) => ({ ...event, token: name, details: { id } })))
