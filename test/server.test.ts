@@ -31,10 +31,9 @@ async function prepare(t: Test) {
   const dataDir = dataFolder(t)
   const store = await openStore({ dataDir })
   const { id: userId } = await asAdministrator(store).users.create('acme')
-  const repository = await asAdministrator(store).repositories.create(
-    { owner: 'acme', name: 'rocket', visibility: 'public', objectFormat: 'sha1' },
-    (path) => createBareRepository(path, 'sha1'),
-  )
+  const rocket = { owner: 'acme', name: 'rocket', visibility: 'public', objectFormat: 'sha1' } as const
+  const repository = await asAdministrator(store).repositories.create(rocket)
+  await createBareRepository(repository.path, 'sha1')
   const token = createToken()
   const hash = hashToken(token)
   await asAdministrator(store).tokens.create({

@@ -19,33 +19,44 @@ const GIT_TIMEOUT = 60_000
 /** Branches named in an error message. */
 const LISTED_BRANCHES = 10
 
+interface CreatingStore {
+  repositories: Pick<Store['repositories'], 'createAll' | 'folder'>
+  repositoryFolders: Pick<Store['repositoryFolders'], 'takePlaces'>
+}
+
 /**
  * Creates bare repositories, with their rows: all or none.
+ *
+ * ```
+ *   ids are taken ──▶ files at their places, on disk ──▶ rows ── commit ──▶ created
+ *                                                         └── refused ───▶ files are removed
+ * ```
+ *
+ * So no row is without its repository on disk, and the database is not locked while git and the disk
+ * work. Files of a killed process stay: `check` names them, and no repository gets their id.
  *
  * @throws as `createAll` of `createRepositoryStore`
  */
 export async function createRepositories(
   transact: Transact<Person>,
-  { repositories }: { repositories: Pick<Store['repositories'], 'createAll' | 'folder'> },
+  { repositories, repositoryFolders }: CreatingStore,
   wanted: readonly NewRepository[],
 ): Promise<Repository[]> {
-  // Published when their rows are stored, so that no row is without its repository on disk.
+  const places = await repositoryFolders.takePlaces(wanted.length)
+  const placed = places.flatMap((place, index) => {
+    const repository = wanted[index]
+    return repository ? [{ ...repository, place }] : []
+  })
   const paths = wanted.map(() => draftPath(repositories.folder))
   const drafts: { draft: SyncedDraft; place: string }[] = []
   try {
-    const synced: SyncedDraft[] = []
-    for (const [index, { objectFormat }] of wanted.entries()) {
+    for (const [index, { objectFormat, place }] of placed.entries()) {
       const path = paths[index] ?? ''
       await createBareRepository(path, objectFormat)
-      // Not later, because the database is locked then.
-      synced.push(await SyncedDraft.of(path))
+      drafts.push({ draft: await SyncedDraft.of(path), place: place.path })
     }
-    return await transact((change) =>
-      repositories.createAll(change, wanted, (places) => {
-        for (const [index, draft] of synced.entries()) drafts.push({ draft, place: places[index] ?? '' })
-        return publishAll(drafts)
-      }),
-    )
+    await publishAll(drafts)
+    return await transact((change) => repositories.createAll(change, placed))
   } catch (error) {
     // The rows may have been stored all the same if the connection broke. Folders without a row are
     // skipped.
@@ -119,7 +130,7 @@ export async function followPushes(
  */
 export async function chooseDefaultBranch(
   transact: Transact<Person>,
-  { repositories }: { repositories: Pick<Store['repositories'], 'setDefaultBranch'> },
+  { repositories }: { repositories: Pick<Store['repositories'], 'recordDefaultBranch'> },
   repository: Pick<Repository, 'id' | 'owner' | 'name' | 'path' | 'managed' | 'ownerTrust'>,
   branch: string,
   expected?: string,
@@ -134,9 +145,9 @@ export async function chooseDefaultBranch(
     throw new Refusal(`${owner}/${name} has no branch "${branch}". Its newest branches: ${names}`)
   }
   if (branch !== defaultBranch) checkUnchanged('the default branch', defaultBranch ?? '', expected)
-  const names = { from: defaultBranch, to: branch }
   // The first push may be one to another branch.
-  await setDefaultBranch(opened, branch, managed && !exists, (apply) =>
-    transact((change) => repositories.setDefaultBranch(change, repository, names, apply)),
-  )
+  await setDefaultBranch(opened, branch, managed && !exists, async (from, to) => {
+    if (to === branch && to !== from) checkUnchanged('the default branch', from ?? '', expected)
+    await transact((change) => repositories.recordDefaultBranch(change, repository, { from, to }))
+  })
 }

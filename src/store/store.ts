@@ -201,7 +201,7 @@ export function createStore(
     members: createMemberStore(engine),
     repositories: createRepositoryStore(engine, repositories, audit),
     reservedNames: createReservedNames(engine),
-    repositoryFolders: createRepositoryFolders(engine, repositories),
+    repositoryFolders: createRepositoryFolders(engine, repositories, audit),
     collaborators: createCollaboratorStore(engine),
     reservations: createReservationStore(engine),
     tokens: createTokenStore(engine, signInEvery),

@@ -506,6 +506,6 @@ t.test('as a process, through npm', async (t) => {
   const script = 'npm run --silent cli -- repo create acme/b 2> >(true); echo "code $?"'
   const unread = startProcess(t, 'bash', ['-c', script], { DATA_DIR: folder })
   t.equal(await unread.ended, 0)
-  t.equal(unread.stdout(), `${join(folder, 'repositories/2.git')}\ncode 0\n`, 'the same for standard error')
+  t.equal(unread.stdout(), `${join(folder, 'repositories/3.git')}\ncode 0\n`, 'the same for standard error')
   t.equal(usage.stdout(), '')
 })

@@ -12,10 +12,9 @@ import { openTestStore, sqlite, temporaryFolder } from '../helpers/databases.ts'
 
 t.test('backs up, restores, checks and prunes', async (t) => {
   const { store, options } = await openTestStore(t, sqlite)
-  const { id } = await asAdministrator(store).repositories.create(
-    { owner: 'alice', name: 'rocket', visibility: 'public', objectFormat: 'sha1' },
-    (path) => createBareRepository(path, 'sha1'),
-  )
+  const rocket = { owner: 'alice', name: 'rocket', visibility: 'public', objectFormat: 'sha1' } as const
+  const { id, path } = await asAdministrator(store).repositories.create(rocket)
+  await createBareRepository(path, 'sha1')
   const sha = 'a'.repeat(40)
   const report = {
     repositoryId: id,

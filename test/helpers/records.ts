@@ -39,10 +39,14 @@ export async function addRepository(
   { private: isPrivate = false, objectFormat = 'sha1', commits = 1 }: RepositoryOptions = {},
 ): Promise<Repository & { commits: string[] }> {
   const [owner = '', name = ''] = fullName.split('/')
-  const repository = await asAdministrator(store).repositories.create(
-    { owner, name, visibility: isPrivate ? 'private' : 'public', objectFormat },
-    (place) => copyBareRepository(place, objectFormat),
-  )
+  const visibility = isPrivate ? 'private' : 'public'
+  const repository = await asAdministrator(store).repositories.create({
+    owner,
+    name,
+    visibility,
+    objectFormat,
+  })
+  await copyBareRepository(repository.path, objectFormat)
   return { ...repository, commits: commits === 0 ? [] : createCommits(repository.path, commits) }
 }
 

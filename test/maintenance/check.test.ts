@@ -23,10 +23,9 @@ async function open(t: Parameters<TestDatabase['create']>[0], database: TestData
     await engine.close()
     await store.close()
   })
-  const repository = await asAdministrator(store).repositories.create(
-    { owner: 'alice', name: 'rocket', visibility: 'public', objectFormat: 'sha1' },
-    (path) => createBareRepository(path, 'sha1'),
-  )
+  const rocket = { owner: 'alice', name: 'rocket', visibility: 'public', objectFormat: 'sha1' } as const
+  const repository = await asAdministrator(store).repositories.create(rocket)
+  await createBareRepository(repository.path, 'sha1')
   return {
     store,
     repository,

@@ -1,7 +1,9 @@
 import { mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { basename, join, resolve } from 'node:path'
 import { test } from 'tap'
-import { createBareRepository } from '../../src/git/repository.ts'
+import { createRepositories } from '../../src/git/manage.ts'
+import type { Person } from '../../src/store/audit/audit.ts'
+import type { Transact } from '../../src/store/audit/change.ts'
 import type { NewRepository } from '../../src/store/repositories/repositories.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import { databases, openTestStore } from '../helpers/databases.ts'
@@ -61,16 +63,26 @@ for (const database of databases) {
       })
     })
 
-    t.test('creates no row if the files cannot be moved', async (t) => {
-      const { store } = await openTestStore(t, database)
-      const place = () => Promise.reject(new Error('disk full'))
-      await t.rejects(asAdministrator(store).repositories.create(one, place), { message: 'disk full' })
-      t.equal(await store.repositories.find('acme', 'one'), undefined)
-      let placed = ''
-      const created = await asAdministrator(store).repositories.create(one, async (path) => {
-        placed = path
-      })
-      t.equal(placed, created.path)
+    t.test('creates no row without files, and no files without a row', async (t) => {
+      const { store, options } = await openTestStore(t, database)
+      const folder = join(options.dataDir, 'repositories')
+      const create = (transact: Transact<Person>) =>
+        createRepositories(transact, store, [one, { ...one, name: 'Two' }])
+      const refused = new Error('refused')
+      await t.rejects(
+        create(async () => {
+          t.equal(readdirSync(folder).length, 2, 'the files are there before anything is locked')
+          throw refused
+        }),
+        refused,
+      )
+      t.same([readdirSync(folder), await store.repositories.list()], [[], []])
+      const created = await create((work) => store.audit.transaction({ kind: 'administrator' }, work))
+      t.same(
+        created.map(({ path }) => basename(path)).sort(),
+        readdirSync(folder).sort(),
+        'the ids before are not used again',
+      )
     })
 
     t.test('does not use or change a folder that a killed creation left behind', async (t) => {
@@ -83,12 +95,14 @@ for (const database of databases) {
       t.match(left, /^\d+\.git$/, 'the folder exists')
       t.equal(await store.repositories.find('acme', 'interrupted'), undefined, 'the row does not')
 
-      for (const name of ['two', 'three']) {
-        const created = await asAdministrator(store).repositories.create({ ...one, name }, (path) =>
-          createBareRepository(path, 'sha256'),
-        )
-        t.not(basename(created.path), left)
-        t.ok(created.id > 1)
+      const created = await createRepositories(
+        (work) => store.audit.transaction({ kind: 'administrator' }, work),
+        store,
+        [one, { ...one, name: 'two' }].map((row) => ({ ...row, name: `${row.name}-2` })),
+      )
+      for (const { id, path } of created) {
+        t.not(basename(path), left)
+        t.ok(id > 1)
       }
       const folder = join(options.dataDir, 'repositories')
       t.same(await store.repositoryFolders.orphaned(), [join(folder, left)])
@@ -100,34 +114,33 @@ for (const database of databases) {
       mkdirSync(join(folder, '1.git'), { recursive: true })
       writeFileSync(join(folder, '2.git'), '')
       symlinkSync('nowhere', join(folder, '3.git'))
-      t.equal((await asAdministrator(store).repositories.create(one)).id, 4)
+      const [place] = await store.repositoryFolders.takePlaces(1)
+      t.same(place, { id: 4, path: join(folder, '4.git') })
       const imported = { ...one, name: 'imported', path: '/srv/git/one.git' }
       t.equal((await asAdministrator(store).repositories.create(imported)).id, 5)
+      t.equal((await asAdministrator(store).repositories.create({ ...one, ...(place && { place }) })).id, 4)
       t.equal((await asAdministrator(store).repositories.create({ ...one, name: 'Two' })).id, 6)
       t.same(readdirSync(folder).sort(), ['1.git', '2.git', '3.git'])
     })
 
-    t.test('concurrent creations skip the same folders', async (t) => {
+    t.test('concurrent creations get places of their own', async (t) => {
       const { store, options } = await openTestStore(t, database)
       for (const id of [1, 2, 4, 5])
         mkdirSync(join(options.dataDir, `repositories/${id}.git`), { recursive: true })
-      const created = await Promise.all(
-        Array.from({ length: 8 }, (_, index) =>
-          asAdministrator(store).repositories.create({ ...one, name: `r${index}` }, async (path) =>
-            mkdirSync(path),
-          ),
-        ),
+      const taken = await Promise.all(
+        Array.from({ length: 8 }, (_, index) => store.repositoryFolders.takePlaces(index % 3)),
       )
-      t.equal(new Set(created.map(({ id }) => id)).size, 8)
+      const ids = taken.flat().map(({ id }) => id)
+      t.same([new Set(ids).size, ids.filter((id) => [1, 2, 4, 5].includes(id))], [7, []])
+      t.same(await store.repositories.listDeleted(), [], 'nothing is left of how they were taken')
     })
 
     t.test('finds folders that belong to no repository', async (t) => {
       const { store, options } = await openTestStore(t, database)
       t.same(await store.repositoryFolders.orphaned(), [], 'no folder yet')
       const folder = join(options.dataDir, 'repositories')
-      const { path } = await asAdministrator(store).repositories.create(one, async (path) => {
-        mkdirSync(path, { recursive: true })
-      })
+      const { path } = await asAdministrator(store).repositories.create(one)
+      mkdirSync(path, { recursive: true })
       for (const name of [
         '77.git',
         'new-0123.git',

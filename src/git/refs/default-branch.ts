@@ -1,5 +1,6 @@
 import { open, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import { BRANCHES } from '../../domain/ref-names.ts'
 import { hasCode, nullOnSystemError } from '../../errors.ts'
 import { replaceBy, SyncedDraft, syncPath } from '../../util/durable.ts'
@@ -8,7 +9,7 @@ import { statIfExists } from '../file-state.ts'
 import { headDraftPath } from '../leftovers.ts'
 import type { OpenedRepository } from '../opened-repository.ts'
 import { decodeLatin1, readGit } from '../run-git.ts'
-import { headPaths, readHeadRefs } from './head.ts'
+import { branchOf, headPaths, readHeadRefs } from './head.ts'
 import { readRefs } from './read-refs.ts'
 import { type RefIds, readRefIds } from './ref-ids.ts'
 
@@ -17,6 +18,9 @@ const LIMITS = { count: 1_000, timeout: 10_000 }
 const CHOSEN = 'commitstatus.defaultbranch'
 /** Setting of a repository: HEAD leaves a branch that a push deletes. */
 const FOLLOWS = 'commitstatus.followpushes'
+/** Milliseconds for which a change waits for another one, and after which it tries again. */
+const LOCK_WAIT = 2_000
+const LOCK_POLL = 20
 /** Exit code of `git config --get` for a setting that does not exist. */
 const NOT_SET = 1
 
@@ -63,40 +67,55 @@ export async function followFirstBranch(
 }
 
 /**
- * Sets the branch that HEAD names, as a part of `work`. It is on disk when this returns.
+ * Sets the branch that HEAD names. It is on disk when this returns.
+ *
+ * ```
+ *   HEAD.lock ─▶ HEAD is read ─▶ record(from, to) ─▶ HEAD is replaced ─▶ unlocked ─▶ synced
+ *                                    └─ throws: HEAD stays   └─ fails: record(to, from)
+ * ```
+ *
+ * So records follow each other, and the database is not locked while git and the disk work. A refusal
+ * is known before git has anything to undo; a kill after the record leaves HEAD as it was.
  *
  * @param keep whether HEAD stays there even if another branch is pushed first
- * @param work may hold a lock of the database: what it calls renames a file, and neither syncs nor
- * runs git, unless refs are in a reftable, which git alone writes. If it fails, HEAD stays
+ * @param record records the branch before, which is null for none, and the branch since then
+ * @throws HeadLocked; as `record`
  */
 export async function setDefaultBranch(
   repository: OpenedRepository,
   branch: string,
   keep: boolean,
-  work: (apply: () => Promise<void>) => Promise<void>,
+  record: (from: string | null, to: string | null) => Promise<void>,
 ): Promise<void> {
   const chosen = keep ? await chosenBranch(repository) : ''
   if (keep) await configure(repository, CHOSEN, branch)
   try {
-    await applyWithin(repository, branch, work)
+    await withHead(repository, branch, (replace) =>
+      waitForLock(repository.path, async () => {
+        const from = branchOf((await readHeadRefs(repository))[0])
+        await record(from, branch)
+        await replace().catch(async (error: unknown) => {
+          await record(branch, from)
+          throw error
+        })
+      }),
+    )
   } catch (error) {
     if (keep) await configure(repository, CHOSEN, chosen)
     throw error
   }
 }
 
-async function applyWithin(
+/** Prepares a new HEAD, which `work` can put into its place, and waits until it is on disk. */
+async function withHead(
   repository: OpenedRepository,
   branch: string,
-  work: (apply: () => Promise<void>) => Promise<void>,
+  work: (replace: () => Promise<void>) => Promise<void>,
 ): Promise<void> {
   const { path } = repository
-  if (await hasReftable(path)) {
-    await work(() => writeSymbolic(repository, branch))
-    return syncPath(join(path, 'reftable'))
-  }
-
-  await withDraft(path, branch, (replace) => work(() => underLock(path, replace)))
+  if (!(await hasReftable(path))) return withDraft(path, branch, work)
+  await work(() => writeSymbolic(repository, branch))
+  await syncPath(join(path, 'reftable'))
 }
 
 /** Sets whether HEAD leaves a branch that a push deletes: see `leaveDeletedBranch`. */
@@ -166,22 +185,28 @@ async function changeHead(
   repository: OpenedRepository,
   choose: () => Promise<string | undefined>,
 ): Promise<void> {
-  const { path } = repository
-  // Its tables have a lock of their own, which git holds only while it writes.
-  if (await hasReftable(path)) {
+  await underLock(repository.path, async () => {
     const branch = await choose()
-    if (branch === undefined) return
-    await writeSymbolic(repository, branch)
-    return syncPath(join(path, 'reftable'))
-  }
-
-  await underLock(path, async () => {
-    const branch = await choose()
-    if (branch !== undefined) await withDraft(path, branch, (replace) => replace())
+    if (branch !== undefined) await withHead(repository, branch, (replace) => replace())
   })
 }
 
-/** Locks HEAD as git does, by creating a file. */
+/** As `underLock`, once another process has changed HEAD. */
+async function waitForLock(path: string, work: () => Promise<void>): Promise<void> {
+  for (const deadline = performance.now() + LOCK_WAIT; ; ) {
+    try {
+      return await underLock(path, work)
+    } catch (error) {
+      if (!(error instanceof HeadLocked) || performance.now() >= deadline) throw error
+      await setTimeout(LOCK_POLL)
+    }
+  }
+}
+
+/**
+ * Locks HEAD as git does, by creating a file. git has another lock for a reftable, which it holds
+ * only while it writes: there, this keeps only servers from changing HEAD at once.
+ */
 async function underLock(path: string, work: () => Promise<void>): Promise<void> {
   const lock = join(path, 'HEAD.lock')
   const handle = await open(lock, 'wx', 0o600).catch((error: unknown) => {

@@ -168,7 +168,7 @@ interface RepositoryActions {
    * `from`: the branch that HEAD named before; null if it named none. `follows`: whether it leaves
    * branches that pushes delete.
    */
-  'repository.default-branch': { from: string | null; to: string } | { follows: boolean }
+  'repository.default-branch': { from: string | null; to: string | null } | { follows: boolean }
   /** `from`: the rule before; null if it is new. */
   'rule.set': RuleDetails & { branches: string; from: RuleDetails | null }
   'rule.removed': { branches: string; from: RuleDetails }

@@ -1,13 +1,50 @@
-import { constants } from 'node:fs'
+import { constants, lstatSync } from 'node:fs'
 import { access, readdir, realpath } from 'node:fs/promises'
 import { join } from 'node:path'
 import { emptyWhenMissing } from '../../errors.ts'
+import { chunksOf } from '../../util/lists.ts'
+import type { Server } from '../audit/audit.ts'
+import type { Audit, Change } from '../audit/change.ts'
+import { DELETED } from '../deleted-repositories.ts'
 import type { Reading } from '../engine.ts'
 import { repositoryPath } from '../repository-files.ts'
+import { INSERTED_ROWS } from '../steps.ts'
+import { newId } from '../time.ts'
 
-/** Returns functions that read the server's own folder of repositories. */
-export function createRepositoryFolders({ kysely }: Reading, folder: string) {
+/** A row that nobody sees. */
+const NOT_CREATED = {
+  owner: DELETED,
+  owner_key: DELETED,
+  visibility: 'private',
+  object_format: 'sha1',
+  created_at: 0,
+} as const
+
+/** Where the server creates a repository. */
+export interface Place {
+  id: number
+  path: string
+}
+
+/** Returns functions for the server's own folder of repositories. */
+export function createRepositoryFolders({ kysely }: Reading, folder: string, audit: Audit) {
   return {
+    /**
+     * Returns places for new repositories, which nobody else gets. Folders that exist are skipped:
+     * their content may still be needed. An interrupted creation leaves one behind, and so does
+     * restoring a backup that is older than the repository.
+     */
+    async takePlaces(count: number): Promise<Place[]> {
+      const places: Place[] = []
+      while (places.length < count) {
+        const missing = count - places.length
+        const ids = await audit.transaction({ kind: 'server' }, (change) => takeIds(change, missing))
+        const taken = ids.map((id) => ({ id, path: repositoryPath(folder, { id, path: null }) }))
+        places.push(...taken.filter(({ path }) => !lstatSync(path, { throwIfNoEntry: false })))
+      }
+      return places
+    },
+
     /**
      * Makes sure that the server can create repositories, where it has created one before.
      *
@@ -37,4 +74,20 @@ export function createRepositoryFolders({ kysely }: Reading, folder: string) {
         .sort()
     },
   }
+}
+
+/** Takes ids that no repository gets by itself: each was that of a row. */
+async function takeIds({ db }: Change<Server>, count: number): Promise<number[]> {
+  const taken: number[] = []
+  for (const names of chunksOf(Array.from({ length: count }, newId), INSERTED_ROWS)) {
+    const rows = await db
+      .insertInto('repositories')
+      .values(names.map((name) => ({ ...NOT_CREATED, name, name_key: name })))
+      .returning('id')
+      .execute()
+    const ids = rows.map(({ id }) => id)
+    await db.deleteFrom('repositories').where('id', 'in', ids).execute()
+    taken.push(...ids)
+  }
+  return taken
 }

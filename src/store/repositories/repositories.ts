@@ -1,4 +1,3 @@
-import { lstatSync } from 'node:fs'
 import type { Selectable } from 'kysely'
 import { nameKey } from '../../domain/names.ts'
 import { AlreadyExists, checkUnchanged, Refusal } from '../../domain/refusal.ts'
@@ -23,6 +22,7 @@ import { locate, OWNER_TRUST } from '../repository-files.ts'
 import { INSERTED_ROWS } from '../steps.ts'
 import type { Tables, Visibility } from '../tables.ts'
 import { nowInSeconds } from '../time.ts'
+import type { Place } from './folders.ts'
 import { checkCount, checkName, rename } from './moves.ts'
 import { checkUnreserved } from './reserved-names.ts'
 
@@ -41,6 +41,8 @@ export interface NewRepository extends Pick<Repository, 'owner' | 'name' | 'visi
    * Absolute path of an imported repository. Without it, the files are in the server's own folder.
    */
   path?: string
+  /** The place of its files, if they are there already; default: a new one. */
+  place?: Place
   /** Whether the accounts that can write its configuration are trusted: see `findOwnerProblem`. */
   trustOwner?: boolean
 }
@@ -109,43 +111,21 @@ function changesOf(folder: string) {
   /**
    * Creates repositories, in few statements, since the database is locked meanwhile.
    *
-   * @param place moves the files of each to their folder before its row is visible; if it fails,
-   * there is no row. It must be quick
    * @throws AlreadyExists if a name is taken
    * @throws Refusal if a name is invalid or reserved, or a user's owner has too many
    * @throws ServiceError as `checkOwnerAdmin`
    */
-  async function createAll(
-    change: Change<Person>,
-    wanted: readonly NewRepository[],
-    place?: (places: readonly string[]) => Promise<void>,
-  ): Promise<Repository[]> {
+  async function createAll(change: Change<Person>, wanted: readonly NewRepository[]): Promise<Repository[]> {
     for (const repository of wanted) checkName(repository)
     const owners = await ownersOf(change, wanted)
     const created: Repository[] = []
     for (const chunk of chunksOf(wanted, INSERTED_ROWS)) {
       const rows = chunk.map((repository) => newRow(repository, owners))
-      for (const row of await insertRows(change, rows, owners))
-        created.push(await withOwnFolder(change, row, owners))
+      created.push(...(await insertRows(change, rows, owners)).map((row) => readRow(folder, row)))
     }
     await checkUnreserved(change, created)
     await change.record(...created.map(creationOf))
-    await place?.(created.map(({ path }) => path))
     return created
-  }
-
-  /**
-   * Returns a repository as stored, or inserts it again until it has an id whose folder does not
-   * exist: its content may still be needed. An interrupted creation leaves a folder behind, and so
-   * does restoring a backup that is older than the repository.
-   */
-  async function withOwnFolder(change: Change, row: Row, owners: Owners): Promise<Repository> {
-    const repository = readRow(folder, row)
-    if (!repository.managed || !lstatSync(repository.path, { throwIfNoEntry: false })) return repository
-    const { id, ...values } = row
-    await change.db.deleteFrom('repositories').where('id', '=', id).execute()
-    const [next = row] = await insertRows(change, [values], owners)
-    return withOwnFolder(change, next, owners)
   }
 
   return {
@@ -153,12 +133,8 @@ function changesOf(folder: string) {
     rename,
 
     /** Creates one, as `createAll`. */
-    async create(
-      change: Change<Person>,
-      wanted: NewRepository,
-      place?: (path: string) => Promise<void>,
-    ): Promise<Repository> {
-      const [created] = await createAll(change, [wanted], place && (([path = '']) => place(path)))
+    async create(change: Change<Person>, wanted: NewRepository): Promise<Repository> {
+      const [created] = await createAll(change, [wanted])
       if (!created) throw new Error('the repository was not stored')
       return created
     },
@@ -168,37 +144,28 @@ function changesOf(folder: string) {
      * trusted.
      */
     async trustOwner(change: Change<Administrator>, id: number): Promise<void> {
-      const row = await change.db
-        .updateTable('repositories')
-        .set({ trust_owner: OWNER_TRUST.trusted })
-        .where('id', '=', id)
-        .returningAll()
-        .executeTakeFirst()
+      const repositories = change.db.selectFrom('repositories').selectAll().where('id', '=', id)
+      const row = await change.locked(repositories.where(isPresent)).executeTakeFirst()
       if (!row) throw new Refusal('the repository was deleted in the meantime; nothing was changed')
-      await change.record(creationOf(readRow(folder, row)))
+      const trusted = { trust_owner: OWNER_TRUST.trusted }
+      if (row.trust_owner === trusted.trust_owner) return
+      await change.db.updateTable('repositories').set(trusted).where('id', '=', id).execute()
+      await change.record(creationOf(readRow(folder, { ...row, ...trusted })))
     },
 
-    /**
-     * Records that HEAD of a repository was set.
-     *
-     * @param apply sets HEAD; if it fails, nothing is recorded. It must be quick, because the
-     * database is locked meanwhile
-     * @throws as `administeredRepository`
-     */
-    async setDefaultBranch(
+    /** Records that HEAD of a repository is set. @throws as `administeredRepository` */
+    async recordDefaultBranch(
       change: Change<Person>,
       repository: RepositoryName,
-      names: { from: string | null; to: string },
-      apply: () => Promise<void>,
+      names: { from: string | null; to: string | null },
     ): Promise<void> {
       const row = await administeredRepository(change, repository)
-      if (names.from !== names.to)
-        await change.record({
-          action: 'repository.default-branch',
-          repository: namedAs(row),
-          details: names,
-        })
-      await apply()
+      if (names.from === names.to) return
+      await change.record({
+        action: 'repository.default-branch',
+        repository: namedAs(row),
+        details: names,
+      })
     },
 
     /** Records whether HEAD of a repository follows pushes. @throws as `administeredRepository` */
@@ -276,13 +243,17 @@ async function ownersOf(change: Change<Person>, wanted: readonly NewRepository[]
   return owners
 }
 
+/** A row, with the id that was taken for it. */
+type NewRow = Omit<Row, 'id'> & { id?: number }
+
 function newRow(
-  { owner, name, visibility, objectFormat, path, trustOwner }: NewRepository,
+  { owner, name, visibility, objectFormat, path, place, trustOwner }: NewRepository,
   owners: Owners,
-): Omit<Row, 'id'> {
+): NewRow {
   const row = owners.get(nameKey(owner))
   if (!row) throw new Refusal(`there is no user or group "${owner}"`)
   return {
+    ...(place && { id: place.id }),
     owner_id: row.id,
     owner,
     owner_key: row.name_key,
@@ -298,14 +269,14 @@ function newRow(
 }
 
 /** Inserts repositories, and returns them in their order. @throws AlreadyExists if a name is taken */
-async function insertRows({ db }: Change, rows: readonly Omit<Row, 'id'>[], owners: Owners): Promise<Row[]> {
+async function insertRows({ db }: Change, rows: readonly NewRow[], owners: Owners): Promise<Row[]> {
   const insertedRows = await db
     .insertInto('repositories')
     .values(rows)
     .onConflict((conflict) => conflict.columns(['owner_key', 'name_key']).doNothing())
     .returningAll()
     .execute()
-  const keyOf = ({ owner_key, name_key }: Omit<Row, 'id'>) => `${owner_key}/${name_key}`
+  const keyOf = ({ owner_key, name_key }: NewRow) => `${owner_key}/${name_key}`
   const rowsByKey = new Map(insertedRows.map((row) => [keyOf(row), row]))
   return rows.map((row) => {
     const inserted = rowsByKey.get(keyOf(row))

@@ -17,12 +17,13 @@ export type PageStore = Pick<Store, 'remote' | 'matrix' | 'listing'> & {
     | 'folder'
     | 'get'
     | 'list'
+    | 'recordDefaultBranch'
     | 'recordFollowing'
     | 'removeDeleted'
     | 'rename'
-    | 'setDefaultBranch'
     | 'setVisibility'
   >
+  repositoryFolders: Pick<Store['repositoryFolders'], 'takePlaces'>
   reservations: Pick<Store['reservations'], 'list' | 'listUnable' | 'set'>
   reservedNames: Pick<Store['reservedNames'], 'list' | 'release'>
   rules: Pick<Store['rules'], 'load' | 'remove' | 'set'>

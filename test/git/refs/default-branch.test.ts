@@ -1,5 +1,6 @@
-import { readdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
 import { RepositoryUnavailable } from '../../../src/git/errors.ts'
 import { openRepository } from '../../../src/git/opened-repository.ts'
@@ -14,7 +15,7 @@ t.test('a chosen branch stays even if git cannot tell that it was chosen', async
   sample.git('update-ref', 'refs/heads/other', sample.commit())
   const opened = await openRepository(sample)
   const follow = () => followFirstBranch(opened, () => true)
-  await setDefaultBranch(opened, 'later', true, (apply) => apply())
+  await setDefaultBranch(opened, 'later', true, async () => {})
   await follow()
   t.equal(sample.git('symbolic-ref', 'HEAD'), 'refs/heads/later')
 
@@ -25,22 +26,22 @@ t.test('a chosen branch stays even if git cannot tell that it was chosen', async
   t.equal(sample.git('symbolic-ref', 'HEAD'), 'refs/heads/later')
 })
 
-t.test('while the database is locked, setting HEAD only renames a file', async (t) => {
+t.test('while HEAD is recorded, neither git runs nor the disk works', async (t) => {
   const sample = await createSample(t)
   const opened = await openRepository(sample)
   const config = () => sample.git('config', 'commitstatus.defaultbranch')
-  await setDefaultBranch(opened, 'first', true, (apply) => apply())
+  await setDefaultBranch(opened, 'first', true, async () => {})
   const calls = await recordFileCalls(t, sample.path)
-  let locked: string[] = []
-  await setDefaultBranch(opened, 'second', true, async (apply) => {
+  const records: unknown[] = []
+  await setDefaultBranch(opened, 'second', true, async (from, to) => {
+    records.push([from, to])
     t.equal(config(), 'second', 'git has ended')
     t.match(calls.splice(0), ['sync config', 'sync .', /^sync HEAD.new-/])
-    await apply()
-    locked = calls.splice(0)
+    t.equal(sample.git('symbolic-ref', 'HEAD'), 'refs/heads/first')
   })
-  t.match(locked, [/^rename HEAD.new-[0-9a-f]{16} HEAD$/])
-  t.same(calls.splice(0), ['sync .'], 'it is on disk at the end')
+  t.match(calls.splice(0), [/^rename HEAD.new-[0-9a-f]{16} HEAD$/, 'sync .'], 'it is on disk at the end')
   t.equal(sample.git('symbolic-ref', 'HEAD'), 'refs/heads/second')
+  t.same(records, [['first', 'second']])
 
   await t.rejects(
     setDefaultBranch(opened, 'third', true, async () => {
@@ -52,6 +53,47 @@ t.test('while the database is locked, setting HEAD only renames a file', async (
   t.equal(config(), 'second', 'nothing is left of a refused change')
   t.notMatch(readdirSync(sample.path).join(), /HEAD\.|lock/)
 })
+
+for (const writer of ['the server', 'git'] as const)
+  t.test(`of changes at the same time, each follows the one before: ${writer} writes HEAD`, async (t) => {
+    const sample = await createSample(t)
+    if (writer === 'git') {
+      mkdirSync(join(sample.path, 'reftable'))
+      // As if git wrote such a table, of which HEAD.lock is no lock. Not every git supports them.
+      replaceGit(
+        t,
+        `for last; do :; done; case "$*" in *refs/heads/never) exit 128;;
+          *"symbolic-ref HEAD refs/"*) echo "ref: $last" >'${sample.path}/HEAD';; *) exec "$git" "$@";; esac`,
+      )
+    }
+    const opened = await openRepository(sample)
+    const head = () => sample.git('symbolic-ref', 'HEAD').replace('refs/heads/', '')
+    let last: string | null = head()
+    await Promise.all(
+      Array.from({ length: 6 }, (_, index) =>
+        setDefaultBranch(opened, `b${index}`, false, async (from, to) => {
+          t.same([from, from], [last, head()])
+          await setTimeout(5)
+          last = to
+        }),
+      ),
+    )
+    t.equal(head(), last)
+    if (writer !== 'git') return
+
+    const records: unknown[] = []
+    await t.rejects(
+      setDefaultBranch(opened, 'never', false, async (...names) => {
+        records.push(names)
+      }),
+      { name: 'GitFailed' },
+    )
+    const taken = [
+      [last, 'never'],
+      ['never', last],
+    ]
+    t.same([records, head()], [taken, last], 'what git did not do is taken back')
+  })
 
 t.test('HEAD follows a branch if none was chosen', async (t) => {
   const sample = await createSample(t)

@@ -34,10 +34,10 @@ const defaults = { keep: 7, imported: false }
 const MOVED = 'refs/heads/moved'
 
 async function create(store: Store, name: string, objectFormat: ObjectFormat = 'sha1'): Promise<Repository> {
-  const repository = { owner: 'alice', name, visibility: 'public', objectFormat } as const
-  return asAdministrator(store).repositories.create(repository, (path) =>
-    createBareRepository(path, objectFormat),
-  )
+  const wanted = { owner: 'alice', name, visibility: 'public', objectFormat } as const
+  const repository = await asAdministrator(store).repositories.create(wanted)
+  await createBareRepository(repository.path, objectFormat)
+  return repository
 }
 
 function report(store: Store, { id }: Repository, sha: string) {
