@@ -1,71 +1,27 @@
-import assert from 'node:assert/strict'
 import { setTimeout } from 'node:timers/promises'
 import { sql } from 'kysely'
-import { type Test, test } from 'tap'
+import { test } from 'tap'
 import type { Permission } from '../../src/domain/permissions.ts'
-import type { AuditLine, SignedIn } from '../../src/store/audit/audit.ts'
+import type { SignedIn } from '../../src/store/audit/audit.ts'
 import type { Change } from '../../src/store/audit/change.ts'
 import { ruleState } from '../../src/store/repositories/rules.ts'
-import { openStore, type Store } from '../../src/store/store.ts'
 import { asAdministrator } from '../helpers/changes.ts'
-import { databases, openTestStore, postgres, type TestDatabase } from '../helpers/databases.ts'
+import {
+  attack,
+  chain,
+  eventsOf,
+  isLinked,
+  KIND,
+  openTwo,
+  type Work,
+  winners,
+} from '../helpers/contention.ts'
+import { databases, postgres } from '../helpers/databases.ts'
 import { listEvents } from '../helpers/events.ts'
 import { addReport, addToken } from '../helpers/records.ts'
 import { insertSession } from '../helpers/sessions.ts'
 
-/** Two servers change the same at once. On SQLite, transactions that write run one by one. */
-const ROUNDS: Record<TestDatabase['name'], number> = { PostgreSQL: 20, SQLite: 3 }
-const KIND = { visibility: 'private', objectFormat: 'sha1' } as const
 const SHA = 'a'.repeat(40)
-
-/** Two servers of one database, and how often a test attacks. */
-interface Fixture {
-  stores: readonly [Store, Store]
-  rounds: number
-  /** Returns a name that no other round has. */
-  name(): string
-}
-
-async function openTwo(t: Test, database: TestDatabase): Promise<Fixture> {
-  const { store, options } = await openTestStore(t, database)
-  // In one server, the transactions of a test take turns on SQLite.
-  const other = await openStore(options)
-  t.teardown(() => other.close())
-  let names = 0
-  return { stores: [store, other], rounds: ROUNDS[database.name], name: () => `n${names++}` }
-}
-
-type Work = (write: ReturnType<typeof asAdministrator>, side: number) => Promise<unknown>
-
-/** Runs the same on both servers at once. Returns what each did; refusals are expected errors. */
-async function attack({ stores }: Fixture, work: Work) {
-  const results = await Promise.allSettled(stores.map((store, side) => work(asAdministrator(store), side)))
-  for (const result of results)
-    if (result.status === 'rejected')
-      assert.match(result.reason.name, /^(Refusal|AlreadyExists|ServiceError)$/, result.reason)
-  return results
-}
-
-async function winners(fixture: Fixture, work: Work): Promise<number> {
-  const results = await attack(fixture, work)
-  return results.filter(({ status }) => status === 'fulfilled').length
-}
-
-async function eventsOf({ stores }: Fixture, action: string): Promise<AuditLine[]> {
-  return (await listEvents(stores[0])).filter((event) => event.action === action)
-}
-
-/** Returns the texts of what each event says was before, and of what the one before it had set. */
-function chain(events: readonly AuditLine[], setBy: (details: AuditLine['details']) => unknown) {
-  let last = JSON.stringify(null)
-  return events.map(({ details }) => {
-    const link = [JSON.stringify(details.from ?? null), last]
-    last = JSON.stringify(setBy(details) ?? null)
-    return link
-  })
-}
-
-const isLinked = ([from, before]: string[]) => from === before
 
 for (const database of databases) {
   test(database.name, async (t) => {
