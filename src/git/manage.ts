@@ -10,7 +10,7 @@ import type { Store } from '../store/store.ts'
 import { publishAll, SyncedDraft } from '../util/durable.ts'
 import { draftPath } from './leftovers.ts'
 import { openRepository } from './opened-repository.ts'
-import { followsDeletions, setDefaultBranch, setFollowing } from './refs/default-branch.ts'
+import { setDefaultBranch, setFollowing } from './refs/default-branch.ts'
 import { readRef, readRefs } from './refs/read-refs.ts'
 import { createBareRepository } from './repository.ts'
 
@@ -112,11 +112,10 @@ export async function followPushes(
   if (!managed)
     throw new Refusal(`${owner}/${name} was imported: its HEAD is for the owner of ${repository.path} to set`)
   const opened = await openRepository(repository)
-  const current = await followsDeletions(opened)
-  if (follows !== current) checkUnchanged('whether HEAD follows pushes', String(current), expected)
-  const values = { from: current, to: follows }
-  await transact((change) => repositories.recordFollowing(change, repository, values))
-  if (follows !== current) await setFollowing(opened, follows)
+  await setFollowing(opened, follows, async (from) => {
+    if (follows !== from) checkUnchanged('whether HEAD follows pushes', String(from), expected)
+    await transact((change) => repositories.recordFollowing(change, repository, { from, to: follows }))
+  })
 }
 
 /**

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { test } from 'tap'
 import { createToken, hashToken } from '../../src/auth/token.ts'
-import { chooseDefaultBranch } from '../../src/git/manage.ts'
+import { chooseDefaultBranch, followPushes } from '../../src/git/manage.ts'
 import type { SignedIn, TokenHolder } from '../../src/store/audit/audit.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import {
@@ -56,8 +56,21 @@ for (const database of databases) {
           )
         })
         t.equal(set, 1, `round ${round}`)
+        const follows = round % 2 === 0
+        const following = await winners(fixture, (_, side) => {
+          const { audit, repositories } = fixture.stores[side === 0 ? 0 : 1]
+          return followPushes(
+            (work) => audit.transaction({ kind: 'administrator' }, work),
+            { repositories },
+            one,
+            follows,
+          )
+        })
+        t.equal(following, 2)
       }
-      const events = await eventsOf(fixture, 'repository.default-branch')
+      const all = await eventsOf(fixture, 'repository.default-branch')
+      t.equal(all.filter(({ details }) => 'follows' in details).length, fixture.rounds, 'one of two does it')
+      const events = all.filter(({ details }) => 'to' in details)
       const [first, ...links] = chain(events, ({ to }) => to)
       t.equal(first?.[0], '"main"')
       t.ok(links.every(isLinked), `${links.filter((link) => !isLinked(link))}`)
@@ -172,11 +185,11 @@ for (const database of databases) {
       }
 
       const one = { owner: 'ann', name: 'r0' }
-      for (let index = 0; index < 19; index++) await write.reservations.set(one, `p${index}`, ['ann'])
+      for (let index = 0; index < 19; index++) await write.reservations.set(one, `p${index}`, [ann])
       for (let round = 0; round < fixture.rounds; round++) {
         const set = await settle(fixture, (side) => {
           const { audit, reservations } = fixture.stores[side]
-          return audit.transaction(by, (change) => reservations.set(change, one, `new-${side}`, ['ann']))
+          return audit.transaction(by, (change) => reservations.set(change, one, `new-${side}`, [ann]))
         })
         t.same(set.toSorted(), ['fulfilled', 'rejected'], `round ${round}`)
         const same = await winners(fixture, ({ reservations }) =>
@@ -315,7 +328,7 @@ test('reports wait for nothing that accounts and repositories are changed by', a
     await store.tokens.rotate(change, tokenId, rotation())
     await store.repositories.recordDefaultBranch(change, one, { from: null, to: 'main' })
     await store.repositories.trustOwner(change, repositoryId)
-    await store.reservations.set(change, one, 'ci/*', ['ann'])
+    await store.reservations.set(change, one, 'ci/*', [ann])
     await store.repositories.create(change, { owner: 'acme', name: 'two', ...KIND })
     begun.resolve()
     await held.promise

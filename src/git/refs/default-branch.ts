@@ -118,9 +118,22 @@ async function withHead(
   await syncPath(join(path, 'reftable'))
 }
 
-/** Sets whether HEAD leaves a branch that a push deletes: see `leaveDeletedBranch`. */
-export async function setFollowing(repository: OpenedRepository, follows: boolean): Promise<void> {
-  await configure(repository, FOLLOWS, String(follows))
+/**
+ * Sets whether HEAD leaves a branch that a push deletes: see `leaveDeletedBranch`.
+ *
+ * @param record records whether it did before; if it fails, nothing changes
+ * @throws HeadLocked; as `record`
+ */
+export async function setFollowing(
+  repository: OpenedRepository,
+  follows: boolean,
+  record: (from: boolean) => Promise<void>,
+): Promise<void> {
+  await waitForLock(repository.path, async () => {
+    const from = await followsDeletions(repository)
+    await record(from)
+    if (follows !== from) await configure(repository, FOLLOWS, String(follows))
+  })
 }
 
 /**

@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
 import {
   chmodSync,
   existsSync,
@@ -119,7 +120,7 @@ for (const from of databases) {
     git(rocket.path, 'update-ref', '-d', 'refs/heads/gone')
     const [created = '', next = '', last = ''] = ['a', 'b', 'c'].map((digit) => digit.repeat(40))
     await push(store, rocket, '0'.repeat(40), created)
-    await setFollowing(await openRepository(rocket), true)
+    await setFollowing(await openRepository(rocket), true, async () => {})
     const folder = join(temporaryFolder(t), 'a', 'backups')
     t.match(await backUp(store, folder, defaults, quiet), { left: [], problems: [], notes: [] })
     t.match((await listEvents(store)).at(-1)?.details, { repositories: 2, refs: 12 })
@@ -458,9 +459,11 @@ t.test('a repository that is deleted while the backup is made is not restored', 
   git(kept.path, 'symbolic-ref', 'HEAD', 'refs/heads/stable')
   const folder = temporaryFolder(t)
   let deletion: Promise<unknown> | undefined
+  const remove = AsyncLocalStorage.bind(() =>
+    asAdministrator(store).repositories.delete({ owner: 'alice', name: 'deleted' }),
+  )
   await backUp(store, folder, defaults, (what) => {
-    if (what === 'statuses')
-      deletion = asAdministrator(store).repositories.delete({ owner: 'alice', name: 'deleted' })
+    if (what === 'statuses') deletion = remove()
   })
   await deletion
   const { store: restored } = await restore(t, folder)
