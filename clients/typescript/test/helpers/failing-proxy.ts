@@ -34,6 +34,8 @@ export interface FailingProxy {
   passages: Passage[]
   /** What the next requests meet; those after them pass. */
   plan(...failures: Failure[]): void
+  /** What every request meets whose method and path match, until it is `pass` again. */
+  always(matching: RegExp, failure: Failure): void
   /** Removes what is planned. */
   dropPlan(): void
   /** Refuses connections until `open` is called. */
@@ -50,13 +52,15 @@ export interface FailingProxy {
 /** Starts a proxy before `target`; it ends with the test. */
 export async function startFailingProxy(t: Test, target: string): Promise<FailingProxy> {
   const planned: Failure[] = []
+  const lasting = new Map<string, { matching: RegExp; failure: Failure }>()
   const passages: Passage[] = []
   let arrivals = 0
   const watchers = new Set<() => void>()
   const server = http.createServer(async (request, response) => {
     const { method = '', url = '', headers } = request
     const passage: Passage = { method, url, headers, body: '', at: performance.now(), status: 0 }
-    const failure = planned.shift() ?? 'pass'
+    const always = [...lasting.values()].find(({ matching }) => matching.test(`${method} ${url}`))
+    const failure = always?.failure ?? planned.shift() ?? 'pass'
     const body = await buffer(request)
     passage.body = body.toString()
     passages.push(passage)
@@ -112,6 +116,7 @@ export async function startFailingProxy(t: Test, target: string): Promise<Failin
     url: `http://127.0.0.1:${port}`,
     passages,
     plan: (...failures) => void planned.push(...failures),
+    always: (matching, failure) => void lasting.set(matching.source, { matching, failure }),
     dropPlan: () => void planned.splice(0),
     close,
     open,

@@ -21,15 +21,15 @@ import { isOutage, type Repository } from './repository.ts'
  * report that is answered gets 409. If nobody has taken the commit, that report takes it back.
  */
 export interface Claim {
-  /** Asks for the commit. Waits for the end of an outage, unless the signal is aborted. */
-  take(stop: AbortSignal): Promise<Taken>
+  /** Asks for the commit. Waits for the end of an outage until `stop` is aborted, and for an answer until `hurry`. */
+  take(stop: AbortSignal, hurry: AbortSignal): Promise<Taken>
   /** Aborted once another run has the commit, or the claim has run out while the server refused. */
   lost: AbortSignal
   /** Reports `pending` now. Returns whether the run still has the commit. */
   renew(): Promise<boolean>
   /**
-   * Sends the result until it is answered, and for a few more seconds once `hurry` is aborted. `lost`
-   * also stands for a server that refused until the claim had run out.
+   * Sends the result until it is answered or refused for longer than the claim lasts (`lost`), and for
+   * a few more seconds once `hurry` is aborted.
    */
   finish(result: Result, hurry: AbortSignal): Promise<'stored' | 'lost' | 'unanswered'>
 }
@@ -103,11 +103,16 @@ export function createClaim({ repository, sha, run, targetUrl, times }: ClaimOpt
   async function insist(report: Result, ...signals: AbortSignal[]): Promise<Taken> {
     for (;;) {
       const sent = await send(report)
-      const hasRunOut = performance.now() - held >= times.claim * 1_000
-      if (sent.kind !== 'away' && (sent.kind !== 'refused' || hasRunOut)) return sent
+      if (isAnswer(sent)) return sent
       await sleep(sent.kind === 'away' ? AWAY : times.refusal, ...signals)
       if (signals.some(({ aborted }) => aborted)) return sent
     }
+  }
+
+  /** Returns whether an answer decides: one that refuses does once the claim has run out. */
+  function isAnswer({ kind }: Taken): boolean {
+    const hasRunOut = performance.now() - held >= times.claim * 1_000
+    return kind !== 'away' && (kind !== 'refused' || hasRunOut)
   }
 
   async function renew(): Promise<boolean> {
@@ -128,15 +133,15 @@ export function createClaim({ repository, sha, run, targetUrl, times }: ClaimOpt
   return {
     lost: lost.signal,
     renew,
-    async take(stop) {
-      const taken = await insist(running, stop)
+    async take(stop, hurry) {
+      const taken = await Promise.race([insist(running, stop), after(hurry, 0)])
       if (taken.kind === 'held') void keep()
       return taken
     },
     async finish(result, hurry) {
       isOver.abort()
       const sent = await Promise.race([insist(result, hurry), after(hurry, LAST_CHANCE)])
-      if (sent.kind === 'away') return 'unanswered'
+      if (!isAnswer(sent)) return 'unanswered'
       return sent.kind === 'held' || sent.kind === 'outdated' ? 'stored' : 'lost'
     },
   }

@@ -117,7 +117,7 @@ export function startJob(settings: JobSettings, task: JobTask): Job {
     } catch (error) {
       return { kind: 'refused', reason: reasonOf(error) }
     }
-    const taken = await claim.take(stop)
+    const taken = await claim.take(stop, kill)
     if (taken.kind !== 'held') {
       // What a killed worker left may be `pending`.
       if (!left || taken.kind !== 'away') remove()
@@ -126,8 +126,9 @@ export function startJob(settings: JobSettings, task: JobTask): Job {
     return finish(problem === undefined ? await perform(record).catch(failure) : failure(problem))
   }
 
-  /** Returns the result of a command that could not be run, or was ended. */
-  function failure(error: unknown): Result {
+  /** Returns the result of a command that could not be run, or was ended; undefined if the claim was lost. */
+  function failure(error: unknown): Result | undefined {
+    if (claim.lost.aborted) return undefined
     const reason = kill.aborted ? 'cancelled' : plain(reasonOf(error))
     return { state: 'error', description: Array.from(reason).slice(0, LONGEST_DESCRIPTION).join('') }
   }
@@ -147,9 +148,10 @@ export function startJob(settings: JobSettings, task: JobTask): Job {
   /** Checks the commit out and runs the command; undefined if the claim was lost. */
   async function perform(record: JobRecord): Promise<Result | undefined> {
     if (left) {
-      while ((await repository.read(kill)).kind !== 'read') {
-        await sleep(AWAY, kill, claim.lost)
-        if (claim.lost.aborted) return undefined
+      const ended = AbortSignal.any([kill, claim.lost])
+      for (let reading = await repository.read(ended); reading.kind !== 'read'; ) {
+        await sleep(reading.kind === 'refused' ? times.refusal : AWAY, ended)
+        reading = await repository.read(ended)
       }
       if (!repository.waiting.has(tip.sha)) return failure('the worker was killed')
       folder.removeCheckout(run)
@@ -231,7 +233,8 @@ export function startJob(settings: JobSettings, task: JobTask): Job {
   }
 }
 
-function anyAborted(...signals: AbortSignal[]): Promise<void> {
+/** Resolves when one of the signals is aborted. */
+export function anyAborted(...signals: AbortSignal[]): Promise<void> {
   return new Promise((resolve) => {
     for (const signal of signals) {
       if (signal.aborted) resolve()

@@ -8,6 +8,7 @@ import { say } from '../terminal.ts'
 import { UsageError } from '../usage-error.ts'
 import { openCache } from './cache.ts'
 import { openFolder } from './folder.ts'
+import { anyAborted } from './job.ts'
 import { defaultFolder, readOptions } from './options.ts'
 import { endProcesses } from './processes.ts'
 import { createRepository, findObstacle } from './repository.ts'
@@ -40,7 +41,7 @@ export async function work(args: string[], env: NodeJS.ProcessEnv, times = defau
 
   const watched = names.map(([owner, repo]) => openPlace(owner, repo, context))
   for (const { repository } of watched) {
-    const obstacle = await findObstacle(repository, service)
+    const obstacle = await Promise.race([findObstacle(repository, service), anyAborted(signals.stop)])
     if (obstacle === undefined) continue
     say(`${repository.name}: ${obstacle}`)
     return exitCodes.unanswered

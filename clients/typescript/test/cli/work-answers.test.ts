@@ -1,0 +1,186 @@
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import { temporaryFolder } from '../../../../test/helpers/databases.ts'
+import { startServer } from '../../../../test/helpers/server.ts'
+import { findProcesses } from '../../src/cli/work/processes.ts'
+import type { Running } from '../helpers/command-line.ts'
+import { eventually, openWorkPlace, type WorkPlace } from '../helpers/working.ts'
+
+/** Answers that are lost, late, refused or missing while a worker waits for them. */
+const server = await startServer(t)
+await server.createUser('acme')
+t.setTimeout(600_000)
+t.jobs = 4
+
+/** Writes down its run, and goes on until the file `GO` is there. */
+const SCRIPT = `echo "$COMMIT_STATUS_RUN" >> "$RUNS"
+  while [ ! -e "$GO" ]; do sleep 0.05; done`
+
+/** Starts workers whose commands run until `go` is called. */
+function openJobs(t: Test, place: WorkPlace) {
+  const folder = temporaryFolder(t)
+  const [go, runs] = [join(folder, 'go'), join(folder, 'runs')]
+  const read = () => (existsSync(runs) ? readFileSync(runs, 'utf8').trim().split('\n') : [])
+  return {
+    start: (args: string[] = [], timeout = '2s') =>
+      place.work(args, { env: { GO: go, RUNS: runs, COMMIT_STATUS_TIMEOUT: timeout } }),
+    go: () => writeFileSync(go, ''),
+    /** The runs of the commands that were started. */
+    runs: read,
+    started: (count = 1) => eventually(() => read().length >= count),
+  }
+}
+
+const reportsOf = (sha: string) => new RegExp(`^POST /api/.*/statuses/${sha}`)
+
+/** Returns the reports on a commit that have come to the proxy. */
+function reports({ proxy }: WorkPlace, sha: string) {
+  return proxy.passages
+    .filter(({ method, url }) => reportsOf(sha).test(`${method} ${url}`))
+    .map(({ body, status }) => ({ ...JSON.parse(body), status }))
+}
+
+/** Sends the two signals that end a worker, and returns how it ended and after how many milliseconds. */
+async function endTwice({ child, finished, printed }: Running) {
+  child.kill('SIGTERM')
+  await printed('waits for what is running')
+  await setTimeout(600)
+  const start = performance.now()
+  child.kill('SIGTERM')
+  return { ...(await finished), after: performance.now() - start }
+}
+
+async function test(name: string, body: (t: Test, place: WorkPlace) => Promise<void>) {
+  t.test(name, { buffered: true }, async (t) => {
+    await body(t, await openWorkPlace(t, server, `acme/${name.replace(/\W+/g, '-').slice(0, 40)}`))
+  })
+}
+
+test('a claim whose answer is lost is sent again, and the command runs once', async (t, place) => {
+  const sha = place.push('main', SCRIPT)
+  const jobs = openJobs(t, place)
+  place.proxy.always(reportsOf(sha), 'reset')
+  const worker = jobs.start(['--once'])
+  await eventually(() => reports(place, sha).length >= 3)
+  t.equal(await place.result(sha), 'pending: running', 'the server has stored it')
+  t.strictSame(jobs.runs(), [], 'nothing runs before the answer')
+  place.proxy.always(reportsOf(sha), 'pass')
+  jobs.go()
+  t.equal((await worker.finished).code, 0)
+  t.match(await place.result(sha), /^success/)
+  const [run] = jobs.runs()
+  t.strictSame(jobs.runs(), [run])
+  const sent = reports(place, sha)
+  t.ok(sent.every((report) => report.run === run && report.claim === 10))
+  t.strictSame([...new Set(sent.map(({ status }) => status))], [0, 201], 'the retry is stored')
+})
+
+test('a result whose answer is lost is sent again', async (t, place) => {
+  const sha = place.push('main', SCRIPT)
+  const jobs = openJobs(t, place)
+  const worker = jobs.start(['--once'])
+  await jobs.started()
+  place.proxy.always(reportsOf(sha), 'reset')
+  jobs.go()
+  t.match(await place.settled(sha), /^success/)
+  await eventually(() => reports(place, sha).filter(({ state }) => state === 'success').length >= 2)
+  t.strictSame(place.jobs(), jobs.runs(), 'kept until it is answered')
+  place.proxy.always(reportsOf(sha), 'pass')
+  t.equal((await worker.finished).code, 0)
+  t.match(reports(place, sha).at(-1), { state: 'success', status: 201 })
+  t.strictSame(place.jobs(), [])
+})
+
+test('a claim that is delivered after the result changes nothing', async (t, place) => {
+  const sha = place.push('main', SCRIPT)
+  const jobs = openJobs(t, place)
+  const delivery = Promise.withResolvers<void>()
+  place.proxy.always(reportsOf(sha), { heldUntil: delivery.promise })
+  const worker = jobs.start(['--once'], '1s')
+  await eventually(() => reports(place, sha).length >= 1)
+  place.proxy.always(reportsOf(sha), 'pass')
+  jobs.go()
+  t.equal((await worker.finished).code, 0)
+  const result = await place.result(sha)
+  t.match(result, /^success/)
+  delivery.resolve()
+  await eventually(() => reports(place, sha)[0]?.status === 409)
+  t.equal(await place.result(sha), result)
+})
+
+test('a worker that waits for its first answer ends at the first signal', async (t, place) => {
+  place.proxy.always(/awaiting/, 'hang')
+  const worker = openJobs(t, place).start([], '60s')
+  await place.proxy.reached(1)
+  const start = performance.now()
+  worker.child.kill('SIGTERM')
+  t.equal((await worker.finished).code, 0)
+  t.ok(performance.now() - start < 20_000)
+})
+
+test('one that waits for the answer to a claim ends at the second signal', async (t, place) => {
+  const sha = place.push('main', SCRIPT)
+  place.proxy.always(reportsOf(sha), 'hang')
+  const worker = openJobs(t, place).start([], '60s')
+  await eventually(() => reports(place, sha).length > 0)
+  const { code, after } = await endTwice(worker)
+  t.equal(code, 128 + 15)
+  t.ok(after < 20_000, `${after} ms`)
+})
+
+test('a result that was refused is kept for the next worker at the second signal', async (t, place) => {
+  const sha = place.push('main', SCRIPT)
+  const jobs = openJobs(t, place)
+  const worker = jobs.start()
+  await jobs.started()
+  place.proxy.always(reportsOf(sha), { status: 403 })
+  jobs.go()
+  await eventually(() => reports(place, sha).some(({ state }) => state === 'success'))
+  t.equal((await endTwice(worker)).code, 128 + 15)
+  t.strictSame(place.jobs(), jobs.runs())
+  place.proxy.always(reportsOf(sha), 'pass')
+  t.equal((await jobs.start(['--once']).finished).code, 0)
+  t.match(await place.result(sha), /^success/)
+  t.equal(new Set(jobs.runs()).size, 1, 'under the same run')
+  t.strictSame(place.jobs(), [])
+})
+
+/** Kills a worker, and starts one of another repository that finishes its job but gets no list for it. */
+async function leaveJob(t: Test, place: WorkPlace, failure: 'hang' | { status: number }) {
+  const sha = place.push('main', SCRIPT)
+  const jobs = openJobs(t, place)
+  const killed = jobs.start()
+  await jobs.started()
+  killed.child.kill('SIGKILL')
+  await killed.finished
+  const other = await openWorkPlace(t, server, `${place.name}-other`)
+  const list = new RegExp(`^GET .*${place.name}/awaiting`)
+  other.proxy.always(list, failure)
+  const worker = other.work([], { folder: place.folder, env: { COMMIT_STATUS_TIMEOUT: '60s' } })
+  const isList = ({ method, url }: { method: string; url: string }) => list.test(`${method} ${url}`)
+  await eventually(() => other.proxy.passages.some(isList))
+  return { sha, worker, other, run: jobs.runs()[0] ?? '' }
+}
+
+test('a second signal ends what waits for a list that is refused', async (t, place) => {
+  const { sha, worker, run } = await leaveJob(t, place, { status: 403 })
+  t.equal((await endTwice(worker)).code, 128 + 15)
+  t.equal(await place.result(sha), 'error: cancelled')
+  t.strictSame([place.jobs(), findProcesses({ run })], [[], []])
+})
+
+for (const failure of ['hang', { status: 403 }] as const)
+  test(`a claim is lost while a list ${failure === 'hang' ? 'does not come' : 'is refused'}`, async (t, place) => {
+    const { sha, worker, other } = await leaveJob(t, place, failure)
+    const byHand = { state: 'failure', context: 'ci', description: 'by hand' }
+    await server.report(place.name, sha, byHand, place.token)
+    await eventually(() => place.jobs().length === 0)
+    const sent = reports(other, sha)
+    t.equal(sent.at(-1)?.status, 409)
+    t.equal(sent.filter(({ status }) => status === 409).length, 1, 'then nothing more is reported')
+    worker.child.kill('SIGTERM')
+    t.match(await worker.finished, { code: 0, stderr: /another run has it/ })
+    t.equal(await place.result(sha), 'failure: by hand')
+  })
