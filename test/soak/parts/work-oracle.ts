@@ -1,0 +1,88 @@
+import type { Arrival, Command, History } from './work-model.ts'
+
+/** What was found in a history, beside what must not be. */
+export interface Found {
+  commands: number
+  /** Reports that were refused. */
+  refused: number
+  /** Pairs of commands that ran on one commit at once. */
+  overlaps: number
+  requests: number
+  /** Requests that were lost to a finished run whose claim and result were both delivered late. */
+  swallowed: number
+}
+
+/** Milliseconds after which a delivery is late. */
+const LATE = 1_000
+/** Milliseconds in which a worker learns that somebody asked for another run: the time between two of its reports, and of an attempt. */
+const NOTICE = 130_000
+
+/**
+ * Checks what workers promise. Written from the documents: each newest commit gets a result; a result is
+ * stored only over what its own run has reported last; a request for another run is followed by one;
+ * and two commands of one commit run at once only beside a kill, a stall or an outage, or until the
+ * one in progress learns of a request.
+ *
+ * @throws Error with what is wrong
+ */
+export function examine({ arrivals, commands, requests, disturbances, tips }: History): Found {
+  const unfinished = tips.filter(({ state }) => state === undefined || state === 'pending')
+  if (unfinished.length > 0) throw new Error(`without a result: ${JSON.stringify(unfinished)}`)
+
+  const stored = new Map<string, Arrival>()
+  for (const arrival of arrivals.filter(({ isStored }) => isStored)) {
+    const before = stored.get(arrival.sha)
+    if (arrival.state !== 'pending' && before && before.run !== arrival.run)
+      throw new Error(`a result of a run that had lost its claim: ${JSON.stringify({ before, arrival })}`)
+    stored.set(arrival.sha, arrival)
+  }
+
+  let swallowed = 0
+  for (const { sha, run } of tips) {
+    const at = Math.max(...requests.filter((request) => request.sha === sha).map((request) => request.at))
+    const runs = commands.filter((command) => command.run === run)
+    if (runs.some(({ start }) => start >= at) || at === Number.NEGATIVE_INFINITY) continue
+    const late = arrivals.filter((each) => each.run === run && each.isStored && each.at > at)
+    const isTaken = [true, false].every((isPending) =>
+      late.some((each) => (each.state === 'pending') === isPending && each.at - each.sentAt > LATE),
+    )
+    if (!isTaken) throw new Error(`a request was swallowed: ${JSON.stringify({ sha, run, at, runs, late })}`)
+    swallowed++
+  }
+
+  let overlaps = 0
+  for (const [first, second] of pairs(commands)) {
+    overlaps++
+    const isDisturbed = (start: number, end: number) =>
+      disturbances.some(
+        ({ worker, from, to }) =>
+          (worker === undefined || worker === first.worker) && from <= end && to >= start,
+      )
+    const isRequested = requests.some(
+      ({ sha, at }) =>
+        sha === first.sha &&
+        at >= first.start &&
+        at <= second.start &&
+        (first.end <= at + NOTICE || isDisturbed(at, first.end)),
+    )
+    if (!isDisturbed(first.start, second.start) && !isRequested)
+      throw new Error(`two commands at once: ${JSON.stringify({ first, second, disturbances, requests })}`)
+  }
+  const refused = arrivals.filter(({ isStored }) => !isStored).length
+  return { commands: commands.length, refused, overlaps, requests: requests.length, swallowed }
+}
+
+/** Returns the pairs of commands of one commit of which the second one began while the first one ran. */
+function pairs(commands: readonly Command[]): [Command, Command][] {
+  return commands.flatMap((first) =>
+    commands
+      .filter(
+        (second) =>
+          second !== first &&
+          second.sha === first.sha &&
+          second.start >= first.start &&
+          second.start < first.end,
+      )
+      .map((second): [Command, Command] => [first, second]),
+  )
+}
