@@ -4,15 +4,9 @@ import { readdirSync, readFileSync } from 'node:fs'
 const BRANCHES = 'refs/heads/'
 const TAGS = 'refs/tags/'
 
-/**
- * Returns the commit that HEAD names in the checkout around a folder, and OWNER/NAME from its
- * remote `origin`.
- */
-export function checkoutOf(cwd: string): { sha?: string | undefined; repository?: string | undefined } {
-  return {
-    sha: resolveCommit(cwd, 'HEAD'),
-    repository: slugOf(git(cwd, 'config', '--get', 'remote.origin.url') ?? ''),
-  }
+/** Returns OWNER/NAME from the remote `origin` of the checkout around a folder. */
+export function originOf(cwd: string): string | undefined {
+  return slugOf(git(cwd, 'config', '--get', 'remote.origin.url') ?? '')
 }
 
 /**

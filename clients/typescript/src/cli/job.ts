@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import type envCiOf from 'env-ci'
 import { operations } from '../generated/operations.ts'
-import { checkoutOf, slugOf } from './checkout.ts'
+import { originOf, resolveCommit, slugOf } from './checkout.ts'
 
 /** What the CI system and the checkout say about the running job. */
 export interface Job {
@@ -39,17 +39,24 @@ export function isFullId(text: string): boolean {
 /**
  * Finds repository, commit and job link in the CI system's environment, and what that lacks in the
  * git checkout. Never fails: what cannot be found or is malformed is left out.
+ *
+ * @param isGiven what the checkout is not asked for, since each question starts git
  */
-export async function findJob(env: Environment, cwd: string): Promise<Job> {
+export async function findJob(
+  env: Environment,
+  cwd: string,
+  isGiven: { sha?: boolean; repository?: boolean } = {},
+): Promise<Job> {
   const ci = await readEnvCi(env, cwd)
   const foreignEvent = FOREIGN_EVENTS.find((event) => env.GITHUB_ACTIONS && env.GITHUB_EVENT_NAME === event)
   const sha = pick(isFullId, reviewedCommit(env), ci.commit)
   const addresses = [env.GIT_URL, env.BUILD_REPOSITORY_URI].map((address) => slugOf(address ?? ''))
   const repository = pick(isRepository, ci.slug, ...addresses)
-  const checkout = sha && repository ? {} : checkoutOf(cwd)
+  const head = sha || foreignEvent || isGiven.sha ? undefined : resolveCommit(cwd, 'HEAD')
+  const origin = repository || isGiven.repository ? undefined : originOf(cwd)
   return {
-    sha: foreignEvent ? undefined : (sha ?? pick(isFullId, checkout.sha)),
-    repository: repository ?? pick(isRepository, checkout.repository),
+    sha: foreignEvent ? undefined : (sha ?? head),
+    repository: repository ?? pick(isRepository, origin),
     targetUrl: pick(isLink, forgejoRun(env), ci.jobUrl, ci.buildUrl, azureBuild(env)),
     ...(ci.slug && !repository && isComplete(ci.slug) && { foreignName: ci.slug }),
     ...(foreignEvent && { foreignEvent }),
@@ -60,11 +67,24 @@ export async function findJob(env: Environment, cwd: string): Promise<Job> {
 async function readEnvCi(env: Environment, cwd: string): Promise<Partial<ReturnType<typeof envCiOf>>> {
   try {
     const { default: envCi } = await import('env-ci')
-    const found = envCi({ env, cwd })
-    // Outside of CI it only looks at the checkout, as `checkoutOf` does.
-    return found.name ? found : {}
+    return isCi(envCi, env, cwd) ? envCi({ env, cwd }) : {}
   } catch {
     return {}
+  }
+}
+
+/**
+ * Returns whether env-ci knows the CI system. Outside of CI it would start git up to three times and
+ * find what `findJob` finds; without a list of the variables it cannot.
+ */
+function isCi(envCi: typeof envCiOf, env: Environment, cwd: string): boolean {
+  const ownKeys = () => {
+    throw new Error('variables are read by their names')
+  }
+  try {
+    return envCi({ env: new Proxy(env, { ownKeys }), cwd }).name !== undefined
+  } catch {
+    return true
   }
 }
 

@@ -77,7 +77,10 @@ function killedBy(signal: NodeJS.Signals): Command {
 /** @throws UsageError unless the checkout holds exactly the commit to report on */
 async function requireClean(given: string | undefined, env: NodeJS.ProcessEnv): Promise<void> {
   const folder = process.cwd()
-  const { sha } = given === undefined ? await findJob(env, folder) : { sha: resolveCommit(folder, given) }
+  const { sha } =
+    given === undefined
+      ? await findJob(env, folder, { repository: true })
+      : { sha: resolveCommit(folder, given) }
   const head = resolveCommit(folder, 'HEAD')
   if (head === undefined || sha !== head)
     throw new UsageError(`--clean: the checkout is at ${head ?? 'no commit'}, not at ${given ?? sha}`)

@@ -50,7 +50,8 @@ export async function findTarget(
   fetch?: Fetch,
 ): Promise<Target> {
   const isComplete = values.sha && values['target-url'] !== undefined
-  const { job, ...repository } = await findRepository(values, env, { needsJob: !isComplete, fetch })
+  const options = { needsJob: !isComplete, needsCommit: values.sha === undefined, fetch }
+  const { job, ...repository } = await findRepository(values, env, options)
   const sha = values.sha === undefined ? job.sha : commitNamed(values.sha)
   if (!sha) {
     throw new UsageError(
@@ -60,7 +61,8 @@ export async function findTarget(
     )
   }
   // Events of annotated tags hand over the id of the tag.
-  const commit = resolveCommit(process.cwd(), sha) ?? sha
+  const isResolved = values.sha !== undefined && !isFullId(values.sha)
+  const commit = (isResolved ? undefined : resolveCommit(process.cwd(), sha)) ?? sha
   return { ...repository, sha: commit, targetUrl: values['target-url'] ?? job.targetUrl ?? '' }
 }
 
@@ -68,17 +70,23 @@ export async function findTarget(
  * Determines the repository and the service from options, environment, CI system and checkout.
  *
  * @param options.needsJob whether to look for the job although the repository is given
+ * @param options.needsCommit whether to look for the job's commit
  * @param options.fetch replaces the global `fetch`
  * @throws UsageError naming what is missing
  */
 export async function findRepository(
   values: Pick<TargetValues, 'repo' | 'url'>,
   env: NodeJS.ProcessEnv,
-  { needsJob = false, fetch }: { needsJob?: boolean; fetch?: Fetch | undefined } = {},
+  {
+    needsJob = false,
+    needsCommit = false,
+    fetch,
+  }: { needsJob?: boolean; needsCommit?: boolean; fetch?: Fetch | undefined } = {},
 ): Promise<{ client: Client; owner: string; repo: string; job: Job }> {
   const { client } = await openService(values, env, fetch)
   const given = values.repo ?? (env.COMMIT_STATUS_REPO || undefined)
-  const job: Job = given && !needsJob ? {} : await findJob(env, process.cwd())
+  const isGiven = { sha: !needsCommit, repository: given !== undefined }
+  const job: Job = given && !needsJob ? {} : await findJob(env, process.cwd(), isGiven)
   const repository = given ?? job.repository
   if (!repository) {
     throw new UsageError(

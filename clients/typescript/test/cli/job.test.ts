@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import t from 'tap'
@@ -258,6 +258,33 @@ t.test('the checkout tells the rest, and options override all of it', async (t) 
   const plain = { COMMIT_STATUS_URL: server.url, COMMIT_STATUS_TOKEN: token }
   const found = await commandLine(t, report, { env: plain, cwd: checkout }).finished
   t.match(JSON.parse(found.stdout), { sha: commit.sha, target_url: null })
+})
+
+t.test('outside of CI git is started once for each thing that is not given', async (t) => {
+  const { server, token, path, commit } = await startService(t)
+  const [checkout, spy] = [join(folder, 'counted'), join(folder, 'spy')]
+  git(folder, 'clone', '--quiet', path, checkout)
+  git(checkout, 'remote', 'set-url', 'origin', 'https://git.example.org/acme/rocket.git')
+  mkdirSync(spy)
+  const calls = join(spy, 'calls')
+  const program = `#!/bin/sh\necho "$*" >>'${calls}'\nPATH='${process.env.PATH}' exec git "$@"\n`
+  writeFileSync(join(spy, 'git'), program, { mode: 0o755 })
+  const env = { PATH: spy, COMMIT_STATUS_URL: server.url, COMMIT_STATUS_TOKEN: token }
+  const report = ['report', '--context', 'a', '--state', 'success', '--json']
+  const started = async (...args: string[]) => {
+    writeFileSync(calls, '')
+    const { stdout } = await commandLine(t, [...report, ...args], { env, cwd: checkout }).finished
+    t.equal(JSON.parse(stdout).sha, commit.sha)
+    const lines = readFileSync(calls, 'utf8').trim().split('\n')
+    return lines.map((line) => / (rev-parse|config) /.exec(line)?.[1] ?? line).sort()
+  }
+  t.strictSame(await started('--sha', 'HEAD'), ['config', 'rev-parse'])
+  t.strictSame(await started('--sha', 'HEAD', '--repo', repository), ['rev-parse'])
+  t.strictSame(
+    await started(),
+    ['config', 'rev-parse', 'rev-parse'],
+    'the id from the checkout is resolved like one of a CI system',
+  )
 })
 
 t.test('a commit is given by any name that git resolves in the checkout', async (t) => {
