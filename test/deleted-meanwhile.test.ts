@@ -1,0 +1,75 @@
+import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { sql } from 'kysely'
+import { test } from 'tap'
+import { deleteRepository } from '../src/git/manage.ts'
+import { CommitLookup } from '../src/git/objects/commit-lookup.ts'
+import { checkAll } from '../src/maintenance/check.ts'
+import { openStore } from '../src/store/store.ts'
+import { basic } from './git-http/client.ts'
+import { beginRpc, pushBody } from './git-http/raw.ts'
+import { databases, temporaryFolder } from './helpers/databases.ts'
+import { listEvents } from './helpers/events.ts'
+import { replaceGit } from './helpers/git.ts'
+import { openPageClient } from './helpers/page-client.ts'
+import { startServer } from './helpers/server.ts'
+import { until } from './helpers/until.ts'
+
+const NONE = '0'.repeat(40)
+
+for (const database of databases)
+  test(`${database.name}: what is under way when its repository is deleted`, async (t) => {
+    const server = await startServer(t, { database })
+    const { store, url } = server
+    const token = await server.createToken('owner')
+    const other = await openStore(server.options)
+    t.teardown(() => other.close())
+    const { id, path, commits } = await server.createRepository('owner/demo')
+    const [commit = ''] = commits
+    const folder = temporaryFolder(t)
+    const [begun, ended] = [join(folder, 'begun'), join(folder, 'ended')]
+    mkdirSync(begun)
+    // git works until the deletion has ended.
+    replaceGit(
+      t,
+      `case "$*" in *'receive-pack '*|*'cat-file '*|*'for-each-ref '*|*'log '*)
+        echo "$*" >'${begun}'/$$; until [ -e '${ended}' ]; do sleep 0.05; done;; esac
+      exec "$git" "$@"`,
+    )
+
+    const push = beginRpc(`${url}/owner/demo.git`, 'git-receive-pack', basic(token, ''))
+    push.request.end(pushBody([`${NONE} ${commit} refs/heads/new`], 'report-status'))
+    await until(() => store.pushes.hasOpen(id))
+    const report = server.report('owner/demo', commit, { state: 'success' }, token)
+    const page = openPageClient(url).get('/owner/demo')
+    await until(() => readdirSync(begun).length >= 3)
+    await deleteRepository((work) => other.audit.transaction({ kind: 'administrator' }, work), other, {
+      owner: 'owner',
+      name: 'demo',
+    })
+    t.same([existsSync(path), await store.repositories.listDeleted()], [false, []])
+    writeFileSync(ended, '')
+
+    const answers = [(await report).status, (await page).status]
+    t.same(answers, [404, 303], 'a report finds nothing, and whoever is not signed in is asked to')
+    t.notMatch((await push.answer).body.toString(), /ok refs/)
+    const again = await server.createRepository('owner/demo', { commits: 0 })
+    await until(async () => !(await store.pushes.hasOpen(id)))
+    for (const [table, column] of [
+      ['statuses', 'repository_id'],
+      ['branch_moves', 'repository_id'],
+      ['repositories', 'id'],
+    ]) {
+      const { rows } = await sql`select 1 from ${sql.table(table ?? '')}
+        where ${sql.ref(column ?? '')} = ${id}`.execute(store.engine.kysely)
+      t.same(rows, [], `no row of ${table}`)
+    }
+    t.same([existsSync(path), readdirSync(join(again.path, 'refs/heads'))], [false, []])
+    t.same(await store.statuses.list(again.id, commit), [], 'the next one of the name gets nothing of it')
+    const lookup = new CommitLookup()
+    t.teardown(() => lookup.close())
+    const choice = { full: true, commits: true, prune: false }
+    t.same((await checkAll(store, lookup, choice, () => {})).findings, [])
+    const pushes = (await listEvents(store)).filter(({ action }) => action === 'push')
+    t.ok(pushes.length <= 1)
+  })
