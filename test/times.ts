@@ -12,8 +12,8 @@ export interface TestTimes {
 const CACHE = resolve(import.meta.dirname, '../node_modules/.cache/test-times.json')
 /** Bytes of a test file that take about a second. */
 const BYTES_PER_SECOND = 1_400
-/** Where Linux has the times of a process. */
-const STAT = '/proc/self/stat'
+/** Where Linux has this process. */
+const SELF = `/proc/${process.pid}`
 /** Ticks in which Linux counts the time of ended processes. */
 const TICKS_PER_SECOND = 100
 
@@ -72,12 +72,29 @@ function rememberedSeconds(): Record<string, number> {
   }
 }
 
-/** Returns the seconds of all cores that this process and its ended children have taken. */
+/**
+ * Returns the seconds of all cores that this process and its children have taken, with the ended
+ * children of both.
+ */
 function cpuSeconds(): number {
   const { user, system } = process.cpuUsage()
-  const stat = existsSync(STAT) ? readFileSync(STAT, 'utf8') : ''
-  // Fields 16 and 17, after the name of the program (proc_pid_stat(5)).
+  if (!existsSync(SELF)) return (user + system) / 1e6
+  const children = readFileSync(`${SELF}/task/${process.pid}/children`, 'utf8')
+    .trim()
+    .split(' ')
+    .filter(Boolean)
+  const [, , ...ofEnded] = ticksOf(SELF)
+  const ticks = [ofEnded, ...children.map((pid) => ticksOf(`/proc/${pid}`))].flat()
+  return (user + system) / 1e6 + ticks.reduce((sum, count) => sum + count, 0) / TICKS_PER_SECOND
+}
+
+/**
+ * Returns the ticks of a process and those of its ended children, for each in its own code and in
+ * the kernel.
+ */
+function ticksOf(process: string): number[] {
+  const stat = readFileSync(`${process}/stat`, 'utf8')
+  // Fields 14 to 17, counted after the name of the program (proc_pid_stat(5)).
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-  const ofChildren = Number(fields[13] ?? 0) + Number(fields[14] ?? 0)
-  return (user + system) / 1e6 + ofChildren / TICKS_PER_SECOND
+  return fields.slice(11, 15).map(Number)
 }

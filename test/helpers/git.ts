@@ -1,4 +1,4 @@
-import { type ExecFileSyncOptionsWithStringEncoding, execFileSync } from 'node:child_process'
+import { execFileSync } from 'node:child_process'
 import { createHash, randomBytes } from 'node:crypto'
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -7,9 +7,8 @@ import { deflateSync } from 'node:zlib'
 import type { Test } from 'tap'
 import type { ObjectFormat } from '../../src/domain/commit-id.ts'
 import { createBareRepository } from '../../src/git/repository.ts'
+import { startSmallProcess } from './small-process.ts'
 
-/** Bytes: the ids of a large repository. */
-const MAX_OUTPUT = 64 * 1024 * 1024
 /** Author and committer of commits. */
 const PERSON = 'Test <test@example.org>'
 const ENVIRONMENT = {
@@ -32,16 +31,12 @@ export function git(folder: string, ...args: string[]): string {
 
 /** Runs git with `input` on stdin. */
 export function gitWith(folder: string, input: string | Buffer, ...args: string[]): string {
-  const options: ExecFileSyncOptionsWithStringEncoding = {
-    cwd: folder,
-    env: ENVIRONMENT,
-    encoding: 'utf8',
-    input,
-    stdio: ['pipe', 'pipe', 'pipe'],
-    maxBuffer: MAX_OUTPUT,
-  }
-  return execFileSync('git', args, options).trim()
+  runSmall ??= startSmallProcess(ENVIRONMENT)
+  const { code, stdout, stderr } = runSmall(folder, ['git', ...args], input)
+  if (code !== 0) throw new Error(`git ${args.join(' ')} ended with ${code}: ${stderr}`)
+  return stdout.trim()
 }
+let runSmall: ReturnType<typeof startSmallProcess> | undefined
 
 /**
  * Replaces a branch of a repository by `count` new commits, and returns their ids, oldest first.
