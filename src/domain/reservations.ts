@@ -1,4 +1,4 @@
-import { boundedMemoize } from '../util/memoize.ts'
+import { memoizeByObject } from '../util/memoize.ts'
 import { matchesPattern, patternMatcher } from './patterns.ts'
 import { Refusal } from './refusal.ts'
 
@@ -18,8 +18,24 @@ const ANY = '*'
 const CLOSED: readonly Reservation[] = [{ pattern: ANY, users: [] }]
 const REPOSITORIES = 1_000
 
-/** Returns a stored list: the same one for equal texts. */
-export const readReservations = boundedMemoize(REPOSITORIES, (text: string): readonly Reservation[] => {
+/** The latest lists of repositories, and the texts that they were read from. */
+const known = new Map<number, { text: string; reservations: readonly Reservation[] }>()
+
+/**
+ * Returns the stored list of a repository: the same one while the text is equal. Comparing two long
+ * texts takes a tenth of the time of finding one of them in a map.
+ */
+export function reservationsOf(repositoryId: number, text: string): readonly Reservation[] {
+  const earlier = known.get(repositoryId)
+  if (earlier?.text === text) return earlier.reservations
+  if (known.size >= REPOSITORIES) known.clear()
+  const reservations = readReservations(text)
+  known.set(repositoryId, { text, reservations })
+  return reservations
+}
+
+/** Returns a stored list. */
+export function readReservations(text: string): readonly Reservation[] {
   try {
     const value: unknown = JSON.parse(text)
     return Array.isArray(value) && value.every(isReservation) ? value : CLOSED
@@ -27,7 +43,7 @@ export const readReservations = boundedMemoize(REPOSITORIES, (text: string): rea
     if (error instanceof SyntaxError) return CLOSED
     throw error
   }
-})
+}
 
 function isReservation(value: unknown): value is Reservation {
   if (typeof value !== 'object' || value === null || !('pattern' in value) || !('users' in value))
@@ -40,17 +56,21 @@ function isReservation(value: unknown): value is Reservation {
   )
 }
 
-const matcherOf = boundedMemoize(MAX_RESERVATIONS * REPOSITORIES, patternMatcher)
+const compile = memoizeByObject((reservations: readonly Reservation[]) =>
+  reservations.map(({ pattern, users }) => ({ matches: patternMatcher(pattern), users })),
+)
 
 /**
  * Returns who may report a context: the users whom each pattern names that matches it; null if none
  * does, so anybody who may write.
  */
 export function reportersOf(reservations: readonly Reservation[], context: string): readonly number[] | null {
-  const matching = reservations.filter(({ pattern }) => matcherOf(pattern)(context))
-  const [first, ...rest] = matching
-  if (first === undefined) return null
-  return first.users.filter((id) => rest.every(({ users }) => users.includes(id)))
+  return compile(reservations)
+    .filter(({ matches }) => matches(context))
+    .reduce<readonly number[] | null>(
+      (users, { users: named }) => users?.filter((id) => named.includes(id)) ?? named,
+      null,
+    )
 }
 
 /** Returns whether everybody who may write may report some context that a pattern matches. */

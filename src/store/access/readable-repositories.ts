@@ -2,7 +2,7 @@ import type { Selectable } from 'kysely'
 import type { ObjectFormat } from '../../domain/commit-id.ts'
 import { isName, isOwnerName, nameKey } from '../../domain/names.ts'
 import type { Permission } from '../../domain/permissions.ts'
-import { type Reservation, readReservations } from '../../domain/reservations.ts'
+import { type Reservation, reservationsOf } from '../../domain/reservations.ts'
 import { locate, type OwnerTrust } from '../repository-files.ts'
 import type { Queries, Tables, Visibility } from '../tables.ts'
 import { accessRules, ofCollaborator, ofMember } from './access-rules.ts'
@@ -79,7 +79,7 @@ export function repositoryOf(row: RepositoryRow, folder: string): ReadableReposi
   const { repository_id: id, owner, name, visibility, object_format: objectFormat, permission } = row
   if (id === null || owner === null || name === null || visibility === null || objectFormat === null)
     return null
-  const reservations = row.reporters === null ? null : readReservations(row.reporters)
+  const reservations = row.reporters === null ? null : reservationsOf(id, row.reporters)
   return {
     id,
     owner,
