@@ -5,7 +5,7 @@ import type { Branches } from '../branches/branches.ts'
 import { fullCommitId } from '../domain/commit-id.ts'
 import { matchesPattern } from '../domain/patterns.ts'
 import { refsOfBranch } from '../domain/ref-names.ts'
-import { reportersOf } from '../domain/reservations.ts'
+import { type Reservation, reportersOf } from '../domain/reservations.ts'
 import { combinedState, type StatusState } from '../domain/states.ts'
 import { ServiceError } from '../errors.ts'
 import type { GitClient } from '../git/history/cached-reads.ts'
@@ -34,6 +34,9 @@ export interface ApiCaller extends Caller {
   /** Authorizes the caller once more. @throws ServiceError as before the body */
   checkAgain(): Promise<Caller>
 }
+
+/** What of a report decides who may send it. */
+type Reported = Pick<components['schemas']['StatusReport'], 'state' | 'run'> & { context: string }
 
 /** What the handlers work with. */
 export interface HandlerParts {
@@ -75,21 +78,17 @@ export function createHandlers({ store, lookup, branches, onReported }: HandlerP
   }
 
   /**
-   * Checks that a caller may report a context: that its token is not limited to others, and that the
-   * repository reserves it for no others. A `pending` without a run is taken from everybody: it asks
-   * for another run, and makes nothing pass.
+   * Checks that a repository reserves a context for no others. A `pending` without a run is taken from
+   * everybody: it asks for another run, and makes nothing pass.
+   *
+   * @throws ServiceError that names the context and who may report it
    */
-  async function checkMayReport(
-    { repository: { reservations }, token }: Caller,
-    {
-      context,
-      state,
-      run,
-    }: Pick<components['schemas']['StatusReport'], 'state' | 'run'> & { context: string },
+  async function checkReserved(
+    reservations: readonly Reservation[],
+    { token }: Caller,
+    { context, state, run }: Reported,
   ): Promise<void> {
-    if (token?.limits.contexts) checkContext(token.limits.contexts, context)
-    if (reservations === null || (state === 'pending' && run === undefined)) return
-    const users = reportersOf(reservations, context)
+    const users = state === 'pending' && run === undefined ? null : reportersOf(reservations, context)
     if (users === null || (token !== null && users.includes(token.userId))) return
     const names = await store.reservations.namesOf(users)
     throw new ServiceError(
@@ -102,10 +101,12 @@ export function createHandlers({ store, lookup, branches, onReported }: HandlerP
     async reportStatus({ params, body }, caller) {
       const { repository } = caller
       const sha = fullCommitId(repository.objectFormat, params.sha)
-      await checkMayReport(caller, body)
+      checkLimits(caller, body.context)
+      if (repository.reservations) await checkReserved(repository.reservations, caller, body)
       if (!(await statuses.hasAny(repository.id, sha))) await checkCommit(repository, sha)
       const current = await currentCaller(caller)
-      if (current !== caller) await checkMayReport(current, body)
+      const { reservations } = current.repository
+      if (current !== caller && reservations) await checkReserved(reservations, current, body)
       const row = await statuses.report({
         // First, since a body may have other fields, with any names.
         ...body,
@@ -195,8 +196,9 @@ function encodeQuery(text: string): string {
  *
  * @throws ServiceError that names the context and the patterns
  */
-function checkContext(patterns: readonly string[], context: string): void {
-  if (patterns.some((pattern) => matchesPattern(pattern, context))) return
+function checkLimits({ token }: Caller, context: string): void {
+  const patterns = token?.limits.contexts
+  if (!patterns || patterns.some((pattern) => matchesPattern(pattern, context))) return
   throw new ServiceError(
     'token_excludes_context',
     `This token may not report the context ${JSON.stringify(context)}. ` +

@@ -228,6 +228,9 @@ for (const database of databases) {
     await write.repositories.rename({ owner: 'acme', name: 'missile' }, { owner: 'staff', name: 'rocket' })
     t.equal((await to('staff/rocket')).status, 403, 'nor does another owner')
     t.equal((await store.reservations.list(id)).length, 20)
+    await write.repositories.rename({ owner: 'staff', name: 'rocket' }, { owner: 'lander', name: 'rocket' })
+    await write.users.delete('lander', 'staff')
+    t.equal((await to('staff/rocket')).status, 403, 'nor one that gets it when its owner is deleted')
     await write.repositories.delete({ owner: 'staff', name: 'rocket' })
     t.equal((await to('staff/rocket')).status, 404)
     const next = await write.repositories.create({

@@ -374,7 +374,10 @@ async function administer(group: string, name: string) {
   const { store } = server
   await asAdministrator(store).groups.create(group)
   await asAdministrator(store).members.set(group, (await store.users.get(name)).id, 'admin')
-  await asAdministrator(store).members.set(group, await createAccount(server, 'x'.repeat(60)), 'write')
+  const [writer, reader] = ['x'.repeat(60), 'y'.repeat(60)]
+  const writerId = await createAccount(server, writer)
+  const readerId = await createAccount(server, reader)
+  await asAdministrator(store).members.set(group, writerId, 'write')
   const before = { owner: group, name: 'before' }
   const { id, commits } = await server.createRepository(`${group}/before`, { commits: 2 })
   const repository = { owner: group, name: 'rocket' }
@@ -384,11 +387,12 @@ async function administer(group: string, name: string) {
   await store.statuses.report({ repositoryId: id, sha: commits[0] ?? '', context, ...status })
   const rule = { refPattern: 'main', required: [context, 'lint/*'], bypass: [] }
   await asAdministrator(store).rules.set({ id, ...repository }, rule)
-  await asAdministrator(store).collaborators.set(
-    { owner: group, name: 'rocket' },
-    await createAccount(server, 'y'.repeat(60)),
-    'read',
-  )
+  await asAdministrator(store).collaborators.set(repository, readerId, 'read')
+  const reporters = [
+    { id: writerId, name: writer },
+    { id: readerId, name: reader },
+  ]
+  await asAdministrator(store).reservations.set(repository, `ci/*${'x'.repeat(70)}`, reporters)
 }
 
 t.test('every page fits its window and is accessible', async (t) => {
@@ -432,6 +436,8 @@ t.test('every page fits its window and is accessible', async (t) => {
   await administer('acme', 'newcomer')
   for (const end of ['', '/rocket/settings', '/rocket/settings/access', '/rocket/settings/checks'])
     await visit(`/acme${end}`)
+  await page.click('#reporters ~ * summary')
+  await check('results of others')
   for (const path of ['/acme/rocket/settings/events', '/settings/repositories/new']) await visit(path)
   await page.goto(`${url}/acme/rocket/settings/events`)
   const phone = page.viewportSize()
