@@ -115,6 +115,20 @@ async function contentOf(store: Store) {
   }
 }
 
+/** Returns the lines of a backup, and the last one. */
+function readParts(file: string) {
+  const lines = gunzipSync(readFileSync(file)).toString('utf8').trimEnd().split('\n')
+  const parts = lines.map((line) => JSON.parse(line))
+  const end = parts.pop()
+  return { parts, end }
+}
+
+function writeParts(file: string, parts: readonly object[], end: object): void {
+  const text = parts.map((part) => `${JSON.stringify(part)}\n`).join('')
+  const sha256 = createHash('sha256').update(text).digest('hex')
+  writeFileSync(file, gzipSync(`${text}${JSON.stringify({ ...end, sha256 })}\n`))
+}
+
 async function backup(t: Test, store: Store): Promise<string> {
   const file = join(temporaryFolder(t), 'statuses.backup')
   await writeBackup(store.engine, file, quiet)
@@ -196,6 +210,50 @@ for (const from of databases) {
   })
 }
 
+t.test('a backup of the version before contains deleted repositories, which are not restored', async (t) => {
+  const { store } = await openTestStore(t, sqlite)
+  const id = await fill(store)
+  const kind = { visibility: 'private', objectFormat: 'sha1' } as const
+  const gone = await asAdministrator(store).repositories.create({ owner: 'Alice', name: 'gone', ...kind })
+  await report(store, gone.id)
+  const file = await backup(t, store)
+  // As a deletion leaves the row.
+  const left: Record<string, unknown> = {
+    owner_id: null,
+    owner: '/',
+    owner_key: '/',
+    name: '9',
+    name_key: '9',
+  }
+  const { parts, end } = readParts(file)
+  const rows = parts.filter(({ table }) => table === 'repositories')
+  t.equal(rows.length, 1)
+  for (const { columns, rows: all } of rows)
+    for (const row of all.filter((row: unknown[]) => row[columns.indexOf('id')] === gone.id))
+      for (const [column, value] of Object.entries(left)) row[columns.indexOf(column)] = value
+  writeParts(file, parts, end)
+
+  for (const database of databases) {
+    const { store: restored } = await openTestStore(t, database)
+    await restoreBackup(restored.engine, file, quiet)
+    t.same(await restored.repositories.listDeleted(), [])
+    t.same(
+      (await restored.repositories.list()).map(({ name }) => name),
+      (await store.repositories.list()).map(({ name }) => name).filter((name) => name !== 'gone'),
+    )
+    t.equal((await restored.statuses.list(id, SHA)).length, 638, 'other statuses stay')
+    const { kysely } = restored.engine
+    const statuses = kysely.selectFrom('statuses').select('context').where('repository_id', '=', gone.id)
+    t.same(await statuses.execute(), [], `${database.name}: its statuses go with it`)
+    const next = await asAdministrator(restored).repositories.create({
+      owner: 'Alice',
+      name: 'gone',
+      ...kind,
+    })
+    t.ok(next.id > gone.id, 'and no id is used again')
+  }
+})
+
 t.test('a backup of a version without reporters and subjects gives tokens and events theirs', async (t) => {
   const { store } = await openTestStore(t, sqlite)
   const id = await fill(store)
@@ -209,12 +267,7 @@ t.test('a backup of a version without reporters and subjects gives tokens and ev
     'subject_name',
     'subject_key',
   ]
-  const parts = gunzipSync(readFileSync(file))
-    .toString('utf8')
-    .trimEnd()
-    .split('\n')
-    .map((line) => JSON.parse(line))
-  const end = parts.pop()
+  const { parts, end } = readParts(file)
   const older = parts
     .filter(({ table }) => table !== 'reporters')
     .map(({ columns, rows, ...part }) => {
@@ -227,9 +280,7 @@ t.test('a backup of a version without reporters and subjects gives tokens and ev
       }
     })
   delete end.counts.reporters
-  const text = older.map((part) => `${JSON.stringify(part)}\n`).join('')
-  const sha256 = createHash('sha256').update(text).digest('hex')
-  writeFileSync(file, gzipSync(`${text}${JSON.stringify({ ...end, sha256 })}\n`))
+  writeParts(file, older, end)
 
   for (const database of databases) {
     const { store: restored } = await openTestStore(t, database)
