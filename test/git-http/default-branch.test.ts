@@ -84,7 +84,10 @@ t.test('an administrator sets the default branch', async (t) => {
   t.match(await cli('feature'), { code: 0 })
   t.equal(head(), 'ref: refs/heads/feature')
   writeFileSync(join(path, 'HEAD.lock'), '')
-  t.match(await cli('feature'), { code: 1, stderr: /another process is changing HEAD .*HEAD\.lock exists/ })
+  t.match(await cli('feature'), {
+    code: 1,
+    stderr: /^error: another process is changing HEAD \(.*HEAD\.lock exists\)\n$/,
+  })
 })
 
 t.test('HEAD of an imported repository belongs to its owner', async (t) => {

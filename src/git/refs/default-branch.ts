@@ -2,7 +2,7 @@ import { open, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { BRANCHES } from '../../domain/ref-names.ts'
-import { hasCode, nullOnSystemError } from '../../errors.ts'
+import { hasCode, nullOnSystemError, Unavailable } from '../../errors.ts'
 import { replaceBy, SyncedDraft, syncPath } from '../../util/durable.ts'
 import { GitFailed, unavailable } from '../errors.ts'
 import { statIfExists } from '../file-state.ts'
@@ -25,7 +25,7 @@ const LOCK_POLL = 20
 const NOT_SET = 1
 
 /** Another process is changing HEAD. */
-class HeadLocked extends Error {
+class HeadLocked extends Unavailable {
   override readonly name = 'HeadLocked'
 }
 
@@ -87,23 +87,23 @@ export async function setDefaultBranch(
   keep: boolean,
   record: (from: string | null, to: string | null) => Promise<void>,
 ): Promise<void> {
-  const chosen = keep ? await chosenBranch(repository) : ''
-  if (keep) await configure(repository, CHOSEN, branch)
-  try {
-    await withHead(repository, branch, (replace) =>
-      waitForLock(repository.path, async () => {
-        const from = branchOf((await readHeadRefs(repository))[0])
+  await withHead(repository, branch, (replace) =>
+    waitForLock(repository.path, async () => {
+      const from = branchOf((await readHeadRefs(repository))[0])
+      const chosen = keep ? await chosenBranch(repository) : ''
+      if (keep) await configure(repository, CHOSEN, branch)
+      try {
         await record(from, branch)
         await replace().catch(async (error: unknown) => {
           await record(branch, from)
           throw error
         })
-      }),
-    )
-  } catch (error) {
-    if (keep) await configure(repository, CHOSEN, chosen)
-    throw error
-  }
+      } catch (error) {
+        if (keep) await configure(repository, CHOSEN, chosen)
+        throw error
+      }
+    }),
+  )
 }
 
 /** Prepares a new HEAD, which `work` can put into its place, and waits until it is on disk. */

@@ -36,7 +36,7 @@ t.test('while HEAD is recorded, neither git runs nor the disk works', async (t) 
   await setDefaultBranch(opened, 'second', true, async (from, to) => {
     records.push([from, to])
     t.equal(config(), 'second', 'git has ended')
-    t.match(calls.splice(0), ['sync config', 'sync .', /^sync HEAD.new-/])
+    t.match(calls.splice(0), [/^sync HEAD.new-/, 'sync config', 'sync .'])
     t.equal(sample.git('symbolic-ref', 'HEAD'), 'refs/heads/first')
   })
   t.match(calls.splice(0), [/^rename HEAD.new-[0-9a-f]{16} HEAD$/, 'sync .'], 'it is on disk at the end')
