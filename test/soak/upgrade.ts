@@ -17,17 +17,17 @@ import { startLoad } from './parts/load.ts'
 
 /**
  * Upgrades installed packages as the operator's guide says, under load: two instances are replaced
- * one after the other or, from versions before 0.3.0, stopped first. Then goes back by the backup
+ * one after the other or, from versions before 0.4.0, stopped first. Then goes back by the backup
  * from before, and forward by restoring it.
  */
 
 /**
- * Commits of version 0.1.0, with its first schema and with that of the audit log and branch rules,
- * and of version 0.3.0, whose servers may run beside newer ones.
+ * Commits of version 0.1.0, with its first schema and with that of the audit log and branch rules, of
+ * version 0.3.0, and of version 0.4.0, whose servers may run beside newer ones.
  */
 const FIRST = '6871c95'
-const BESIDE = '206a0ce7'
-const OLDER = [FIRST, 'cef84fa', BESIDE]
+const BESIDE = '42cfb45a'
+const OLDER = [FIRST, 'cef84fa', '206a0ce7', BESIDE]
 /** An address from which nothing else comes. */
 const BLOCKED = '192.0.2.9'
 const WRITERS = 4
@@ -112,6 +112,33 @@ async function blockAddress({ url }: Instance): Promise<void> {
     headers,
     form: { csrf: csrfOf(body), name: 'acme', password: 'wrong', next: '/' },
   })
+}
+
+/**
+ * Deletes a repository by the new version, which an older instance has just served, and creates the
+ * next one of its name. For the older one, too, the first is gone.
+ */
+async function deleteBeside(
+  t: Test,
+  older: Instance,
+  token: string,
+  done: (...args: string[]) => Promise<string>,
+) {
+  const create = async () => createCommits(await done('repo', 'create', 'acme/gone'), 1)
+  const [sha = ''] = await create()
+  const report = async (commit: string) => {
+    const { status } = await older.report('acme/gone', commit, { state: 'success' }, token)
+    return status
+  }
+  t.equal(await report(sha), 201)
+  await done('rule', 'set', 'acme/gone', 'main', '--require', 'ci')
+  await done('repo', 'delete', 'acme/gone')
+  t.same([await report(sha), (await older.read('acme/gone', sha, token)).status], [404, 404], 'is gone')
+  const [next = ''] = await create()
+  const { json } = await older.read('acme/gone', next, token)
+  t.same([json.statuses, await report(next)], [[], 201], 'and the next one of the name is another one')
+  await done('repo', 'delete', 'acme/gone')
+  t.equal(await report(next), 404)
 }
 
 /**
@@ -203,7 +230,9 @@ for (const commit of OLDER) {
         instances[index] = await start(t, here, place)
         await setTimeout(LOAD)
         const old = instances[index + 1]
-        if (old && commit === BESIDE) await blockAddress(old)
+        if (!old || commit !== BESIDE) continue
+        await blockAddress(old)
+        await deleteBeside(t, old, token, (...args) => done(here, place, ...args))
       }
       await load.stop()
       t.comment(`${kind} from ${commit}: ${JSON.stringify(load.answers)}`)
