@@ -5,10 +5,11 @@ import { appendFileSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'n
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Test } from 'tap'
+import { startSmallProcesses } from '../helpers/small-process.ts'
 import { pushBody } from './raw.ts'
 
 export interface GitResult {
-  code: number | null
+  code: number
   stdout: string
   stderr: string
 }
@@ -32,7 +33,20 @@ export interface GitOptions {
 
 /** Starts a git client without the user's configuration. Passes secrets only in its environment. */
 export function spawnGit(folder: string, args: readonly string[], options: GitOptions = {}): ChildProcess {
-  const { authorization, credential } = options
+  const [program = '', ...all] = programOf(args, options)
+  return spawn(program, all, {
+    cwd: folder,
+    detached: options.detached ?? false,
+    stdio: [options.input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
+    env: environmentOf(options),
+  })
+}
+
+function programOf(args: readonly string[], { isRemote }: GitOptions): string[] {
+  return [...(isRemote ? ['nice', '-n', '19'] : []), 'git', ...args]
+}
+
+function environmentOf({ authorization, credential, config, env }: GitOptions) {
   const helper = '!f() { echo "username=$TEST_USERNAME"; echo "password=$TEST_PASSWORD"; }; f'
   const settings = Object.entries({
     'gc.auto': '0',
@@ -40,35 +54,29 @@ export function spawnGit(folder: string, args: readonly string[], options: GitOp
     'core.compression': '0',
     ...(authorization !== undefined && { 'http.extraHeader': `Authorization: ${authorization}` }),
     ...(credential && { 'credential.helper': helper }),
-    ...options.config,
+    ...config,
   })
-  const [program = '', ...all] = [...(options.isRemote ? ['nice', '-n', '19'] : []), 'git', ...args]
-  return spawn(program, all, {
-    cwd: folder,
-    detached: options.detached ?? false,
-    stdio: [options.input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
-    env: {
-      PATH: process.env.PATH,
-      HOME: '/nonexistent',
-      LC_ALL: 'C',
-      GIT_CONFIG_NOSYSTEM: '1',
-      GIT_CONFIG_GLOBAL: '/dev/null',
-      GIT_TERMINAL_PROMPT: '0',
-      GIT_AUTHOR_NAME: 'Test',
-      GIT_AUTHOR_EMAIL: 'test@example.org',
-      GIT_COMMITTER_NAME: 'Test',
-      GIT_COMMITTER_EMAIL: 'test@example.org',
-      ...(credential && { TEST_USERNAME: credential.username, TEST_PASSWORD: credential.password }),
-      GIT_CONFIG_COUNT: String(settings.length),
-      ...Object.fromEntries(
-        settings.flatMap(([key, value], index) => [
-          [`GIT_CONFIG_KEY_${index}`, key],
-          [`GIT_CONFIG_VALUE_${index}`, value],
-        ]),
-      ),
-      ...options.env,
-    },
-  })
+  return {
+    PATH: process.env.PATH,
+    HOME: '/nonexistent',
+    LC_ALL: 'C',
+    GIT_CONFIG_NOSYSTEM: '1',
+    GIT_CONFIG_GLOBAL: '/dev/null',
+    GIT_TERMINAL_PROMPT: '0',
+    GIT_AUTHOR_NAME: 'Test',
+    GIT_AUTHOR_EMAIL: 'test@example.org',
+    GIT_COMMITTER_NAME: 'Test',
+    GIT_COMMITTER_EMAIL: 'test@example.org',
+    ...(credential && { TEST_USERNAME: credential.username, TEST_PASSWORD: credential.password }),
+    GIT_CONFIG_COUNT: String(settings.length),
+    ...Object.fromEntries(
+      settings.flatMap(([key, value], index) => [
+        [`GIT_CONFIG_KEY_${index}`, key],
+        [`GIT_CONFIG_VALUE_${index}`, value],
+      ]),
+    ),
+    ...env,
+  }
 }
 
 /** Runs a git client without blocking the server, which runs in this process. */
@@ -77,19 +85,17 @@ export async function tryGit(
   args: readonly string[],
   options: GitOptions = {},
 ): Promise<GitResult> {
-  const child = spawnGit(folder, args, options)
-  const { promise, resolve, reject } = Promise.withResolvers<number | null>()
-  let [stdout, stderr] = ['', '']
-  child.stdout?.setEncoding('utf8').on('data', (text: string) => {
-    stdout += text
-  })
-  child.stderr?.setEncoding('utf8').on('data', (text: string) => {
-    stderr += text
-  })
-  child.on('error', reject).on('close', resolve)
-  child.stdin?.end(options.input)
-  return { code: await promise, stdout: stdout.trim(), stderr }
+  runSmall ??= startSmallProcesses()
+  const program = programOf(args, options)
+  const { code, stdout, stderr } = await runSmall(
+    folder,
+    program,
+    environmentOf(options),
+    options.input ?? '',
+  )
+  return { code, stdout: stdout.trim(), stderr }
 }
+let runSmall: ReturnType<typeof startSmallProcesses> | undefined
 
 /** Runs a git client and returns its output. Throws if it fails. */
 export async function git(

@@ -1,7 +1,9 @@
 import { execFileSync, spawn } from 'node:child_process'
 import { mkdtempSync, openSync, readFileSync, readSync, rmSync, writeFileSync, writeSync } from 'node:fs'
+import { Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { createInterface } from 'node:readline'
 
 /** A program that has ended. */
 export interface Ended {
@@ -43,6 +45,57 @@ export function startSmallProcess(
       stdout: readFileSync(file('stdout'), 'utf8'),
       stderr: readFileSync(file('stderr'), 'utf8'),
     }
+  }
+}
+
+/**
+ * Starts programs as `startSmallProcess` does, several at a time, while this process goes on.
+ *
+ * @returns a function that runs a program in a folder, with no other variables than these
+ */
+export function startSmallProcesses(): (
+  folder: string,
+  program: readonly string[],
+  environment: Readonly<Record<string, string | undefined>>,
+  input: string | Uint8Array,
+) => Promise<Ended> {
+  const folder = mkdtempSync(join(tmpdir(), 'small-processes-'))
+  process.on('exit', () => rmSync(folder, { recursive: true, force: true }))
+  const loop = 'while read -r id; do . "./$id.command" & done'
+  const shell = spawn('sh', ['-c', loop], { cwd: folder, stdio: ['pipe', 'pipe', 'ignore'] })
+  const pending = new Map<number, (code: number) => void>()
+  /** Lets this process end, unless it waits for a program. */
+  const refer = () => {
+    for (const pipe of [shell.stdin, shell.stdout])
+      if (pipe instanceof Socket) pipe[pending.size > 0 ? 'ref' : 'unref']()
+  }
+  shell.unref()
+  createInterface(shell.stdout).on('line', (line) => {
+    const [id = 0, code = 0] = line.split(' ').map(Number)
+    pending.get(id)?.(code)
+  })
+  let last = 0
+
+  return async (cwd, program, environment, input) => {
+    const id = ++last
+    const file = (name: string) => join(folder, `${id}.${name}`)
+    const stdin = input.length === 0 ? '/dev/null' : file('stdin')
+    if (input.length > 0) writeFileSync(stdin, input)
+    const variables = Object.entries(environment).filter(([, value]) => value !== undefined)
+    const words = ['env', '-i', ...variables.map(([name, value]) => `${name}=${value}`), ...program]
+    const command = `cd ${quote(cwd)} && exec ${words.map(quote).join(' ')}`
+    const streams = `<${quote(stdin)} >./${id}.stdout 2>./${id}.stderr`
+    writeFileSync(file('command'), `(${command}) ${streams}; echo ${id} $?\n`)
+    const code = await new Promise<number>((resolve) => {
+      pending.set(id, resolve)
+      refer()
+      shell.stdin.write(`${id}\n`)
+    })
+    pending.delete(id)
+    refer()
+    const [stdout, stderr] = [readFileSync(file('stdout'), 'utf8'), readFileSync(file('stderr'), 'utf8')]
+    for (const name of ['command', 'stdin', 'stdout', 'stderr']) rmSync(file(name), { force: true })
+    return { code, stdout, stderr }
   }
 }
 
