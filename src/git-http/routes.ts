@@ -77,6 +77,7 @@ export async function gitHttp(app: FastifyInstance, options: GitHttpOptions): Pr
   const onUnsettled = (error: unknown) => app.log.error({ err: error }, 'cannot settle a push yet')
   const recorder = new PushRecorder({
     pushes: store.pushes,
+    rules: store.rules,
     overdue: limits.timeout + GIT_ENDING,
     presence,
     onError: onUnsettled,

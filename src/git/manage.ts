@@ -1,18 +1,22 @@
 import { existsSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { checkUnchanged, Refusal } from '../domain/refusal.ts'
+import { refMatcher } from '../domain/rule-patterns.ts'
 import type { RepositoryName } from '../store/access/administration.ts'
 import type { Person } from '../store/audit/audit.ts'
 import type { Transact } from '../store/audit/change.ts'
 import { StoreUnavailable } from '../store/engine.ts'
+import type { UncheckedUpdate } from '../store/repositories/pushes.ts'
 import type { NewRepository, Repository } from '../store/repositories/repositories.ts'
 import type { Store } from '../store/store.ts'
 import { publishAll, SyncedDraft } from '../util/durable.ts'
 import { draftPath } from './leftovers.ts'
 import { openRepository } from './opened-repository.ts'
+import { guessChangedRefs } from './refs/changed-refs.ts'
 import { setDefaultBranch, setFollowing } from './refs/default-branch.ts'
 import { readRef, readRefs } from './refs/read-refs.ts'
 import { createBareRepository } from './repository.ts'
+import { decodeLatin1 } from './run-git.ts'
 
 /** Milliseconds that git may take. */
 const GIT_TIMEOUT = 60_000
@@ -116,6 +120,25 @@ export async function followPushes(
     if (follows !== from) checkUnchanged('whether HEAD follows pushes', String(from), expected)
     await transact((change) => repositories.recordFollowing(change, repository, { from, to: follows }))
   })
+}
+
+/**
+ * Returns the refs matching a rule that was just set which pushes under way may update without its
+ * checks, since the repository had no rules when they began.
+ *
+ * @throws StoreUnavailable
+ */
+export async function findUnchecked(
+  { pushes }: { pushes: Pick<Store['pushes'], 'listUnchecked'> },
+  repository: Pick<Repository, 'id' | 'path' | 'ownerTrust'>,
+  refPattern: string,
+): Promise<UncheckedUpdate[]> {
+  const updates = await pushes.listUnchecked(repository.id)
+  if (updates.length === 0) return []
+  const [matches, refsOf] = [refMatcher(refPattern), await guessChangedRefs(repository)]
+  return updates
+    .filter(({ ref }) => refsOf(ref).some(matches))
+    .map(({ ref, user }) => ({ ref: decodeLatin1(ref), user }))
 }
 
 /**

@@ -277,6 +277,8 @@ const migrations: Record<string, (dialect: DialectSql) => string[]> = {
       primary key (repository_id, ref, push_id)
     )${clustered}`,
     'create index push_intents_by_repository on push_intents (repository_id)',
+    `alter table push_intents add column head ${text}`,
+    `alter table push_intents add column gated ${integer}`,
   ],
   '020-reservations': ({ text }) => [`alter table repositories add column reporters ${text}`],
 }

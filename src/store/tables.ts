@@ -247,6 +247,10 @@ export interface Tables {
     started_at: number
     /** The server that began it: see `Presence`. null where its end cannot be seen. */
     server: string | null
+    /** The ref that HEAD leaves if the push deletes it, decoded as Latin-1; null if HEAD stays. */
+    head: string | null
+    /** Whether the repository had rules: 0 or 1; null of a server of version 0.4.0. */
+    gated: number | null
   }
   /** How pushes moved branches: for each branch the newest ones since it was created. */
   branch_moves: {

@@ -3,6 +3,7 @@ import { BRANCHES, TAGS } from '../../domain/ref-names.ts'
 import { flawsOfRule, MAX_REPOSITORY_PATTERNS, type RefRule } from '../../domain/ref-rules.ts'
 import { flawOfPattern, isTagPattern, noteOnPattern, noteOnUnchecked } from '../../domain/rule-patterns.ts'
 import { GitFailed, RepositoryUnavailable } from '../../git/errors.ts'
+import { findUnchecked } from '../../git/manage.ts'
 import { openRepository } from '../../git/opened-repository.ts'
 import { listRefs } from '../../git/refs/list-refs.ts'
 import { decodeLatin1 } from '../../git/run-git.ts'
@@ -39,8 +40,7 @@ export function addRuleCommands(program: Command, settings: Settings): void {
           )
         const note = noteOnPattern(refPattern, await refNames(repository))
         if (note !== null) say(`${refPattern}: ${note}`)
-        const { id } = repository
-        const unchecked = noteOnUnchecked(await store.pushes.listUnchecked(id, await store.rules.load(id)))
+        const unchecked = noteOnUnchecked(await findUnchecked(store, repository, refPattern))
         if (unchecked !== null) say(`${refPattern}: ${unchecked}`)
       }),
     )

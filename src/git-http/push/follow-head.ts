@@ -9,8 +9,8 @@ import { NO_OBJECT } from './commands.ts'
 
 /** What becomes of HEAD when a push deletes the branch that it names. */
 export interface HeadPlan {
-  /** Whether git may delete that branch: HEAD follows the push then. */
-  mayDelete: boolean
+  /** The ref that HEAD leaves then, so that git may delete it; null: it may not. */
+  leaves: string | null
   /** Lines for the people who pushed, if it may not. */
   advice: string[]
 }
@@ -34,13 +34,13 @@ export async function planHead(
   before: RefIds,
   { name, managed }: { name: string; managed: boolean },
 ): Promise<HeadPlan> {
-  const nothing = { mayDelete: false, advice: [] }
+  const nothing = { leaves: null, advice: [] }
   if (!commands.some(isDeletion)) return nothing
   const [head = ''] = await readHeadRefs(opened)
   if (!before.has(head) || !commands.some((command) => isDeletion(command) && command.ref === head))
     return nothing
   const follows = managed && (await followsDeletions(opened))
-  if (follows && (await hasSuccessor(opened, commands))) return { mayDelete: true, advice: [] }
+  if (follows && (await hasSuccessor(opened, commands))) return { leaves: head, advice: [] }
 
   const command = `  commit-status-admin repo default-branch ${name}`
   const branch = decodeLatin1(head.slice(BRANCHES.length))
@@ -49,22 +49,24 @@ export async function planHead(
     `${command} BRANCH`,
   ]
   if (managed && !follows) advice.push('or let it follow pushes, as in a mirror:', `${command} --follow`)
-  return { mayDelete: false, advice }
+  return { leaves: null, advice }
 }
 
 /**
  * Lets HEAD leave the branch that a push has deleted, for one that the push has created at the same
- * commit or a descendant, else `main`, else `master`. Call it when git has ended.
+ * commit or a descendant, else `main`, else `master`. Call it when git has ended, and again until the
+ * end is recorded.
  *
+ * @param leaves see `HeadPlan`
  * @returns the branches before and after; null if HEAD stays
  */
 export async function followPush(
   opened: OpenedRepository,
   commands: readonly RefUpdate[],
+  leaves: string | null,
 ): Promise<{ from: string; to: string } | null> {
-  const [head] = await readHeadRefs(opened)
-  const deletion = commands.find((command) => isDeletion(command) && command.ref === head)
-  if (!deletion || !(await followsDeletions(opened))) return null
+  const deletion = commands.find((command) => isDeletion(command) && command.ref === leaves)
+  if (!deletion) return null
   const created = commands.filter(isCreation).map(({ ref }) => ref)
   const to = await leaveDeletedBranch(opened, deletion, { created, usual: USUAL })
   return to === null ? null : { from: nameOf(deletion.ref), to: nameOf(to) }

@@ -3,8 +3,7 @@ import { TAGS } from '../../domain/ref-names.ts'
 import { isBypassedBy, type RefRule, refRuleMatcher } from '../../domain/ref-rules.ts'
 import { ServiceError } from '../../errors.ts'
 import type { OpenedRepository } from '../../git/opened-repository.ts'
-import { readSymbolicRefs } from '../../git/refs/symbolic-refs.ts'
-import { decodeLatin1 } from '../../git/run-git.ts'
+import { findChangedRefs } from '../../git/refs/changed-refs.ts'
 import type { Pusher, RefUpdate } from '../../store/audit/audit.ts'
 import type { Store } from '../../store/store.ts'
 import { adviceOf, type Obstacle, type RuledOut } from './advice.ts'
@@ -122,7 +121,7 @@ async function decideRefs(
 ): Promise<Decision> {
   const { repositoryId } = pusher
   const userId = pusher.by.user.id
-  const refsOf = await findRefs(opened, signal)
+  const refsOf = await findChangedRefs(opened, { signal })
   const branches = new Map<RefUpdate, Comparison>()
   const tags = new Map<RefUpdate, Comparison>()
   const compare = async (rules: readonly RefRule[]) => {
@@ -219,22 +218,6 @@ async function compareTags(
       return [update, { refusal: commit === undefined ? TAG_OF_NO_COMMIT : null, sha }]
     }),
   )
-}
-
-/**
- * Returns a function that finds the full names of the branches and tags that an update of a ref
- * changes. git follows symbolic refs, so these are the ref at the end and all that lead to it.
- */
-async function findRefs(
-  repository: OpenedRepository,
-  signal: AbortSignal,
-): Promise<(ref: string) => string[]> {
-  const symbolic = await readSymbolicRefs(repository, { signal })
-  const aliases = Map.groupBy(symbolic.keys(), (ref) => symbolic.get(ref))
-  return (ref) => {
-    const target = symbolic.get(ref) ?? ref
-    return [target, ...(aliases.get(target) ?? [])].map(decodeLatin1)
-  }
 }
 
 /** Returns the updates of branches and tags with rules. Rules match no other refs. */

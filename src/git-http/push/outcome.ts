@@ -1,8 +1,11 @@
+import { refRuleMatcher } from '../../domain/ref-rules.ts'
 import { GitFailed, RepositoryUnavailable } from '../../git/errors.ts'
 import { openRepository, type RepositoryFiles } from '../../git/opened-repository.ts'
+import { guessChangedRefs } from '../../git/refs/changed-refs.ts'
 import { type RefIds, readRefIds } from '../../git/refs/ref-ids.ts'
 import type { RefUpdate } from '../../store/audit/audit.ts'
 import type { PushOutcome } from '../../store/repositories/pushes.ts'
+import type { Store } from '../../store/store.ts'
 import { NO_OBJECT, refsOf } from './commands.ts'
 import { syncFolders } from './folder-sync.ts'
 
@@ -39,6 +42,27 @@ export async function compareRefs(
   const [updates, unknown]: [RefUpdate[], RefUpdate[]] = [[], []]
   for (const move of moves) if (!isKept(move)) (isAt(move.ref, move.new) ? updates : unknown).push(move)
   return { updates, unknown }
+}
+
+/**
+ * Returns the patterns of rules that were set too late to decide about updates: the first ones of a
+ * repository, when git had started without its hook.
+ *
+ * @throws StoreUnavailable
+ */
+export async function uncheckedRules(
+  rulesOfStore: Pick<Store['rules'], 'load'>,
+  repository: RepositoryFiles & { id: number },
+  updates: readonly RefUpdate[],
+): Promise<string[]> {
+  const rules = updates.length === 0 ? [] : await rulesOfStore.load(repository.id)
+  if (rules.length === 0) return []
+  const [rulesOf, refsOf] = [refRuleMatcher(rules), await guessChangedRefs(repository)]
+  const patterns = updates
+    .flatMap(({ ref }) => refsOf(ref))
+    .flatMap(rulesOf)
+    .map(({ refPattern }) => refPattern)
+  return [...new Set(patterns)]
 }
 
 /** Returns whether a command changes its ref. */

@@ -1,11 +1,10 @@
 import type { Turns } from '../../branches/turns.ts'
 import { commitIdLength } from '../../domain/commit-id.ts'
 import { BRANCHES } from '../../domain/ref-names.ts'
-import { type RefRule, refRuleMatcher, rulesOfRef } from '../../domain/ref-rules.ts'
+import { type RefRule, rulesOfRef } from '../../domain/ref-rules.ts'
 import type { OpenedRepository } from '../../git/opened-repository.ts'
 import { followFirstBranch } from '../../git/refs/default-branch.ts'
 import { type RefIds, readRefIds } from '../../git/refs/ref-ids.ts'
-import { decodeLatin1 } from '../../git/run-git.ts'
 import type { ReadableRepository } from '../../store/access/readable-repositories.ts'
 import type { Pusher, RefUpdate } from '../../store/audit/audit.ts'
 import type { PushOutcome } from '../../store/repositories/pushes.ts'
@@ -15,7 +14,7 @@ import { hasCapability, NO_OBJECT, type PushRequest, refsOf, SIDE_BAND } from '.
 import { syncFolders } from './folder-sync.ts'
 import { followPush, type HeadPlan, planHead } from './follow-head.ts'
 import { decide } from './gate.ts'
-import { compareRefs, isMove, nothingKnown } from './outcome.ts'
+import { compareRefs, isMove, nothingKnown, uncheckedRules } from './outcome.ts'
 import type { Presence } from './presence.ts'
 import type { PushedRefs } from './proc-receive.ts'
 import type { PushRecorder } from './record.ts'
@@ -83,7 +82,7 @@ export class Push {
   readonly #options: PushOptions
   /** The rules when the push was stored; null before that. */
   #rules: readonly RefRule[] | null = null
-  #head: HeadPlan = { mayDelete: false, advice: [] }
+  #head: HeadPlan = { leaves: null, advice: [] }
   /** How HEAD has moved. */
   #headMove: Awaited<ReturnType<typeof followPush>> = null
   #state: State = 'received'
@@ -124,7 +123,7 @@ export class Push {
 
   /** Whether git may delete the branch that HEAD names. */
   get mayDeleteHead(): boolean {
-    return this.#head.mayDelete
+    return this.#head.leaves !== null
   }
 
   /** @throws Error before `begin` has returned null */
@@ -157,7 +156,10 @@ export class Push {
     signal.throwIfAborted()
     const own = await presence?.own()
     await recorder.opening(async () => {
-      const id = await store.pushes.open(pusher, commands, own?.server)
+      const id = await store.pushes.open(pusher, commands, {
+        server: own?.server ?? null,
+        head: this.#head.leaves,
+      })
       this.#enter('open')
       this.#opened = opened
       this.#descriptor = own?.git.fd ?? null
@@ -187,7 +189,7 @@ export class Push {
     this.#synced ??= (async () => {
       const mayMove = (branch: string) =>
         this.#rules !== null && rulesOfRef(this.#rules, `${BRANCHES}${branch}`).length === 0
-      if (this.mayDeleteHead) this.#headMove = await followPush(this.opened, this.request.commands)
+      this.#headMove = await followPush(this.opened, this.request.commands, this.#head.leaves)
       // HEAD of an imported repository belongs to its owner.
       if (this.repository.managed) await followFirstBranch(this.opened, mayMove)
       await syncFolders(this.opened.path)
@@ -220,31 +222,21 @@ export class Push {
           unreported: true,
         }
     await persist(async () => {
-      const unchecked = await this.#uncheckedRules(outcome.updates)
+      const unchecked = this.isGated
+        ? []
+        : await uncheckedRules(this.store.rules, this.repository, outcome.updates)
       await this.store.pushes.settle(id, this.pusher, {
         ...outcome,
+        head: this.#headMove,
         ...(unchecked.length > 0 && { unchecked }),
       })
     })
-    const move = this.#headMove
-    if (move) await persist(() => this.store.pushes.recordHead(this.pusher, move))
   }
 
   /** Returns what the report is preceded by, if the client shows it. */
   #adviceOf(lines: readonly string[]): Buffer {
     if (!hasCapability(this.request, SIDE_BAND)) return Buffer.alloc(0)
     return Buffer.concat([...this.#head.advice, ...lines].map(progress))
-  }
-
-  /**
-   * Returns the patterns of rules that were set too late to decide about updates: the first ones of
-   * the repository, when git had started without its hook.
-   */
-  async #uncheckedRules(updates: readonly RefUpdate[]): Promise<string[]> {
-    if (this.isGated || updates.length === 0) return []
-    const rulesOf = refRuleMatcher(await this.store.rules.load(this.pusher.repositoryId))
-    const rules = updates.flatMap(({ ref }) => rulesOf(decodeLatin1(ref)))
-    return [...new Set(rules.map(({ refPattern }) => refPattern))]
   }
 
   #enter(state: State): void {

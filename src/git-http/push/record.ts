@@ -3,15 +3,16 @@ import { ServiceError } from '../../errors.ts'
 import { removeInterrupted } from '../../git/leftovers.ts'
 import { openRepository, type RepositoryFiles } from '../../git/opened-repository.ts'
 import type { RefUpdate } from '../../store/audit/audit.ts'
-import type { OpenPush } from '../../store/repositories/pushes.ts'
+import type { OpenPush, PushOutcome } from '../../store/repositories/pushes.ts'
 import type { Store } from '../../store/store.ts'
 import { refsOf } from './commands.ts'
 import { followPush } from './follow-head.ts'
-import { COMPARE_TIMEOUT, compareRefs, nothingKnown } from './outcome.ts'
+import { COMPARE_TIMEOUT, compareRefs, nothingKnown, uncheckedRules } from './outcome.ts'
 import type { Presence, ServerState } from './presence.ts'
 
 export interface PushRecorderOptions {
-  pushes: Pick<Store['pushes'], 'listOpen' | 'hasOpen' | 'settle' | 'recordHead'>
+  pushes: Pick<Store['pushes'], 'listOpen' | 'hasOpen' | 'settle'>
+  rules: Pick<Store['rules'], 'load'>
   /**
    * Milliseconds after which git has ended, also one of another process that was killed.
    */
@@ -177,21 +178,29 @@ export class PushRecorder {
     const outcome = await compareRefs(repository, commands)
     // If the refs cannot be read now, they may be later.
     if (outcome === null && !isOverdue) return state
-    const isSettled = await pushes.settle(id, pusher, {
+    // Nobody else has created what is older, unless another push is open.
+    if (state === 'ended' && repository?.managed && !(await pushes.hasOpen(pusher.repositoryId, id)))
+      await removeInterrupted(repository.path, new Set(refsOf(commands)), now)
+    await pushes.settle(id, pusher, {
       ...(outcome ?? nothingKnown(commands)),
+      ...(outcome && repository && (await this.#complete(push, repository, outcome))),
       interrupted: true,
     })
-    // Nobody else has created what is older, unless another push was open.
-    if (state === 'ended' && isSettled && repository?.managed && !(await pushes.hasOpen(pusher.repositoryId)))
-      await removeInterrupted(repository.path, new Set(refsOf(commands)), now)
-    if (isSettled && repository?.managed) await this.#followInterrupted(push, repository)
     return 'ended'
   }
 
-  /** Lets HEAD leave the branch that a push has deleted whose server did not see its end. */
-  async #followInterrupted({ pusher, commands }: OpenPush, repository: RepositoryFiles): Promise<void> {
-    const move = await followPush(await openRepository(repository), commands)
-    if (move) await this.#options.pushes.recordHead(pusher, move)
+  /** Does and finds out what is left to a push when its server did not see its end. */
+  async #complete(
+    { commands, pusher, head, isGated }: OpenPush,
+    repository: RepositoryFiles,
+    { updates }: PushOutcome,
+  ): Promise<Pick<PushOutcome, 'head' | 'unchecked'>> {
+    const files = { ...repository, id: pusher.repositoryId }
+    const unchecked = isGated === false ? await uncheckedRules(this.#options.rules, files, updates) : []
+    return {
+      head: head === null ? null : await followPush(await openRepository(repository), commands, head),
+      ...(unchecked.length > 0 && { unchecked }),
+    }
   }
 
   async #stateOf(server: string | null): Promise<ServerState> {

@@ -152,8 +152,8 @@ export async function followsDeletions(repository: OpenedRepository): Promise<bo
  * Lets HEAD leave a branch that was deleted: for the first of `created` that continues it, else the
  * first of `usual` that exists. Names of refs are full, and decoded as Latin-1.
  *
- * @returns the ref that HEAD names now; null if it stays, since it names another one by now, the
- * branch exists, or there is nowhere to go
+ * @returns the ref that HEAD names now, also if it has left the branch before; null if the branch
+ * exists, HEAD stays locked, or there is nowhere to go
  */
 export async function leaveDeletedBranch(
   repository: OpenedRepository,
@@ -164,16 +164,20 @@ export async function leaveDeletedBranch(
   const successor = async () => {
     const [head] = await readHeadRefs(repository)
     const ids = await readRefIds(repository, [deleted.ref, ...created, ...usual], {})
-    if (head !== deleted.ref || ids.has(head)) return undefined
+    if (ids.has(deleted.ref)) return undefined
+    if (head !== deleted.ref) {
+      left = head ?? null
+      return undefined
+    }
     const continuing = await findContinuing(repository, deleted.old, created, ids)
     left = continuing ?? usual.find((ref) => ids.has(ref)) ?? null
     return left === null ? undefined : decodeLatin1(left.slice(BRANCHES.length))
   }
   try {
-    await changeHead(repository, successor)
+    // What another process has made of HEAD is known once it is done.
+    await changeHead(repository, successor, waitForLock)
     return left
   } catch (error) {
-    // The other process takes care of it.
     if (error instanceof HeadLocked) return null
     throw unavailable(repository.path, error)
   }
@@ -197,8 +201,9 @@ async function findContinuing(
 async function changeHead(
   repository: OpenedRepository,
   choose: () => Promise<string | undefined>,
+  lock = underLock,
 ): Promise<void> {
-  await underLock(repository.path, async () => {
+  await lock(repository.path, async () => {
     const branch = await choose()
     if (branch !== undefined) await withHead(repository, branch, (replace) => replace())
   })

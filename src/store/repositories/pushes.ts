@@ -1,7 +1,5 @@
 import { sql, type Transaction } from 'kysely'
 import { nameKey } from '../../domain/names.ts'
-import type { RefRule } from '../../domain/ref-rules.ts'
-import { refMatcher } from '../../domain/rule-patterns.ts'
 import type { AuditEvent, NamedRepository, PushDetails, Pusher, RefUpdate } from '../audit/audit.ts'
 import type { Audit } from '../audit/change.ts'
 import { decodeName, MAX_UPDATES, pushedRepository, readDetails, recordEvents } from '../audit/event-rows.ts'
@@ -26,6 +24,8 @@ export interface PushOutcome {
   interrupted?: true
   /** Patterns of rules for updated refs that were set too late to decide about the push. */
   unchecked?: readonly string[]
+  /** How HEAD has left the branch that the push deleted. */
+  head?: { from: string; to: string } | null
 }
 
 /** A push whose end was not recorded. */
@@ -37,12 +37,17 @@ export interface OpenPush {
   commands: RefUpdate[]
   /** See `Presence`. */
   server: string | null
+  /** The ref that HEAD leaves if the push has deleted it, decoded as Latin-1. */
+  head: string | null
+  /** Whether git has asked which refs it may update; null if that is not known. */
+  isGated: boolean | null
   /** Whether git has ended in any case. */
   isOverdue: boolean
 }
 
 /** A ref that a push under way may update. */
 export interface UncheckedUpdate {
+  /** Its full name, decoded as Latin-1. */
   ref: string
   /** Name of the user who pushes. */
   user: string
@@ -61,25 +66,34 @@ const BATCH = 100
  *                      or it is overdue ─────────────▶ settle: row removed, event recorded
  * ```
  *
- * Both happen in one transaction, with the record of how branches moved. If several processes find such a push, the one that removes its
+ * Both happen in one transaction, with the record of how branches and HEAD moved. If several processes find such a push, the one that removes its
  * row records the event. The process that has seen the end always records it: if the clock of
  * the database jumps, another process may have settled the push too early.
  */
 export function createPushStore(engine: Engine, repositories: string, audit: Audit) {
   const { kysely, dialect } = engine
   const now = sql<number>`${sql.raw(dialect.now)}`
-  const insert = prepare<{ repositoryId: number; pusher: string; commands: string; server: string | null }>()(
-    (p) =>
-      kysely
-        .insertInto('push_intents')
-        .values({
-          repository_id: p.repositoryId,
-          pusher: p.pusher,
-          commands: p.commands,
-          started_at: now,
-          server: p.server,
-        })
-        .returning('id'),
+  const insert = prepare<{
+    repositoryId: number
+    pusher: string
+    commands: string
+    server: string | null
+    head: string | null
+  }>()((p) =>
+    kysely
+      .insertInto('push_intents')
+      .values(({ selectFrom }) => ({
+        repository_id: p.repositoryId,
+        pusher: p.pusher,
+        commands: p.commands,
+        started_at: now,
+        server: p.server,
+        head: p.head,
+        gated: selectFrom('branch_rules')
+          .select(sql<number>`case when count(*) > 0 then 1 else 0 end`.as('gated'))
+          .where('repository_id', '=', p.repositoryId),
+      }))
+      .returning('id'),
   )
 
   /** Returns whether the push was open. */
@@ -102,6 +116,13 @@ export function createPushStore(engine: Engine, repositories: string, audit: Aud
           : outcome
       await recordMoves(change, pusher.repositoryId, id, own.updates)
       await change.recordOf(pusher.by, eventOf(pushed, own))
+      const { repository } = pushed
+      if (own.head)
+        await change.recordOf(pusher.by, {
+          action: 'repository.default-branch',
+          repository,
+          details: own.head,
+        })
       return wasOpen
     })
   }
@@ -129,6 +150,8 @@ export function createPushStore(engine: Engine, repositories: string, audit: Aud
         'path',
         'trust_owner',
         'server',
+        'head',
+        'gated',
         isOverdue.as('overdue'),
       ])
       .where(({ eb, or }) => or([isOverdue, eb('server', 'is not', null)]))
@@ -136,40 +159,38 @@ export function createPushStore(engine: Engine, repositories: string, audit: Aud
       .orderBy('push_intents.id')
       .limit(BATCH)
       .execute()
-    return rows.map(({ id, repository_id, present_id, path, trust_owner, server, overdue, ...intent }) => ({
-      id,
-      ...readIntent(intent),
-      repository: present_id === null ? null : locate(repositories, { id: repository_id, path, trust_owner }),
-      server,
-      isOverdue: Boolean(overdue),
-    }))
+    return rows.map(
+      ({ id, repository_id, present_id, path, trust_owner, server, head, gated, overdue, ...intent }) => ({
+        id,
+        ...readIntent(intent),
+        repository:
+          present_id === null ? null : locate(repositories, { id: repository_id, path, trust_owner }),
+        server,
+        head,
+        isGated: gated === null ? null : gated === 1,
+        isOverdue: Boolean(overdue),
+      }),
+    )
   }
 
   return {
-    /** Records that HEAD has left the branch that a push deleted. */
-    recordHead(pusher: Pusher, names: { from: string; to: string }): Promise<void> {
-      return audit.transaction({ kind: 'server' }, async (change) => {
-        const { repository } = await pushedRepository(change.db, pusher)
-        await change.recordOf(pusher.by, { action: 'repository.default-branch', repository, details: names })
-      })
-    },
-
     /**
      * Stores what a push asks for. Returns the id of the record.
      *
-     * @param server see `OpenPush`
+     * @param of see `OpenPush`
      * @throws StoreUnavailable
      */
     async open(
       pusher: Pusher,
       commands: readonly RefUpdate[],
-      server: string | null = null,
+      { server = null, head = null }: Partial<Pick<OpenPush, 'server' | 'head'>> = {},
     ): Promise<number> {
       const row = {
         repositoryId: pusher.repositoryId,
         pusher: JSON.stringify(pusher),
         commands: JSON.stringify(commands),
         server,
+        head,
       }
       const [stored] = await engine.write(insert, row, OPEN_PUSHES)
       if (!stored) throw new Error('the push was not stored')
@@ -177,31 +198,30 @@ export function createPushStore(engine: Engine, repositories: string, audit: Aud
     },
     listOpen,
 
-    /** Returns whether a repository has an open push. */
-    async hasOpen(repositoryId: number): Promise<boolean> {
-      const open = kysely.selectFrom('push_intents').select('id').where('repository_id', '=', repositoryId)
+    /** Returns whether a repository has an open push. @param beside the id of one that does not count */
+    async hasOpen(repositoryId: number, beside?: number): Promise<boolean> {
+      const open = kysely
+        .selectFrom('push_intents')
+        .select('id')
+        .where('repository_id', '=', repositoryId)
+        .$if(beside !== undefined, (query) => query.where('id', '!=', beside ?? -1))
       return (await open.limit(1).executeTakeFirst()) !== undefined
     },
 
     /**
-     * Returns the refs of a repository that pushes under way may update, with who pushes, if a rule
-     * that was just set is the only one of the repository: git does not ask about them.
+     * Returns the refs of a repository that pushes under way may update although no rule has decided:
+     * there was none when they began, so that git does not ask.
      */
-    async listUnchecked(repositoryId: number, rules: readonly RefRule[]): Promise<UncheckedUpdate[]> {
-      const [rule, ...others] = rules
-      if (!rule || others.length > 0) return []
+    async listUnchecked(repositoryId: number): Promise<UncheckedUpdate[]> {
       const rows = await kysely
         .selectFrom('push_intents')
         .select(['pusher', 'commands'])
         .where('repository_id', '=', repositoryId)
+        .where('gated', '=', 0)
         .execute()
-      const matches = refMatcher(rule.refPattern)
-      return rows.map(readIntent).flatMap(({ pusher, commands }) =>
-        commands
-          .map((command) => decodeName(command).ref)
-          .filter(matches)
-          .map((ref) => ({ ref, user: pusher.by.user.name })),
-      )
+      return rows
+        .map(readIntent)
+        .flatMap(({ pusher, commands }) => commands.map(({ ref }) => ({ ref, user: pusher.by.user.name })))
     },
 
     /** Returns the refs that all open pushes name, as in events. */

@@ -18,6 +18,7 @@ export function startRecorder(
 ): PushRecorder {
   return new PushRecorder({
     pushes: store.pushes,
+    rules: store.rules,
     overdue: 60_000,
     presence: null,
     onError: (error) => t.error(error),

@@ -2,6 +2,7 @@ import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
+import { findUnchecked } from '../../../src/git/manage.ts'
 import { openRepository } from '../../../src/git/opened-repository.ts'
 import { asAdministrator } from '../../helpers/changes.ts'
 import { runCli } from '../../helpers/cli.ts'
@@ -30,7 +31,7 @@ for (const database of databases) {
       const set = async (refPattern: string) => {
         const rule = { refPattern, required: ['ci'], bypass: [] }
         await asAdministrator(store).rules.set(repository, rule)
-        return store.pushes.listUnchecked(repository.id, await store.rules.load(repository.id))
+        return findUnchecked(store, repository, refPattern)
       }
       const push = createPush(t, store, recorder, repository, commands)
       t.equal(await push.begin(opened, signal), null)
@@ -39,7 +40,11 @@ for (const database of databases) {
       const next = createPush(t, store, recorder, repository, commands)
       t.equal(await next.begin(opened, signal), null)
       t.equal(next.isGated, true)
-      t.same(await set('topic'), [], 'pushes that begin from then on are checked')
+      t.same(
+        await set('topic'),
+        [{ ref: 'refs/heads/topic', user: 'ann' }],
+        'nor does a second rule decide about it; pushes that begin from then on are checked',
+      )
       for (const one of [push, next]) {
         report(one, commands)
         await one.end()
@@ -66,7 +71,7 @@ for (const database of databases) {
         push.begin(opened, new AbortController().signal),
         setTimeout(Math.random() * 8).then(async () => {
           await asAdministrator(store).rules.set(repository, rule)
-          return store.pushes.listUnchecked(repository.id, await store.rules.load(repository.id))
+          return findUnchecked(store, repository, 'main')
         }),
       ])
       t.ok(push.isGated || named.length === 1, `round ${round}`)
@@ -75,6 +80,38 @@ for (const database of databases) {
     }
   })
 }
+
+for (const database of databases)
+  t.test(`${database.name}: so does one whose server was killed, or that names a symbolic ref`, async (t) => {
+    const { store } = await openTestStore(t, database)
+    const repository = await addRepository(store, 'owner/demo', { commits: 2 })
+    const [sha = '', next = ''] = repository.commits
+    await git(repository.path, ['update-ref', 'refs/heads/main', sha])
+    await git(repository.path, ['symbolic-ref', 'refs/heads/alias', 'refs/heads/main'])
+    const pusher = {
+      by: {
+        kind: 'user',
+        user: { id: 1, name: 'ann' },
+        token: { id: 'x', name: 'ci' },
+        address: '192.0.2.1',
+      },
+      repositoryId: repository.id,
+      repositoryName: 'owner/demo',
+    } as const
+    const update = { ref: 'refs/heads/alias', old: sha, new: next }
+    await store.pushes.open(pusher, [update])
+    const rule = { refPattern: 'main', required: ['ci'], bypass: [] }
+    await asAdministrator(store).rules.set(repository, rule)
+    t.same(await findUnchecked(store, repository, 'main'), [{ ref: 'refs/heads/alias', user: 'ann' }])
+    t.same(await findUnchecked(store, repository, 'other'), [])
+    await store.pushes.open(pusher, [{ ...update, ref: 'refs/heads/main' }])
+    t.equal((await findUnchecked(store, repository, 'main')).length, 1, 'a push that began later is checked')
+    await git(repository.path, ['update-ref', 'refs/heads/main', next])
+    await startRecorder(t, store, { overdue: 0 }).close()
+    const details = (await listPushes(store)).map(({ details }) => details)
+    t.match(details, [{ updates: [update], interrupted: true, unchecked: ['main'] }, { interrupted: true }])
+    t.notOk(details[1]?.unchecked)
+  })
 
 t.test('the command that sets the first rule names a push that git works on', async (t) => {
   const server = await startServer(t)

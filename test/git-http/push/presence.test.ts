@@ -94,7 +94,7 @@ async function prepare(t: Test) {
       repositoryId,
       repositoryName: 'owner/demo',
     }
-    await store.pushes.open(pusher, [{ ref, old: NONE, new: id }], by)
+    await store.pushes.open(pusher, [{ ref, old: NONE, new: id }], { server: by })
   }
   const events = async () => (await listPushes(store)).map(({ details }) => details)
   return { store, server, recorder, push, events, folder }

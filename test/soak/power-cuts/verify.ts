@@ -174,6 +174,7 @@ async function attempt(what: string, problems: string[], work: () => Promise<unk
 async function settlePushes(store: Store, problems: string[]): Promise<PushEvent[]> {
   const recorder = new PushRecorder({
     pushes: store.pushes,
+    rules: store.rules,
     overdue: 0,
     presence: null,
     onError: (error) => problems.push(`a push is not settled: ${error}`),

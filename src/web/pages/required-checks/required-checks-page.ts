@@ -4,6 +4,7 @@ import { type RefRule, requiredBy, rulesOfRef, validateRule } from '../../../dom
 import { isTagPattern, noteOnPattern, noteOnUnchecked, refMatcher } from '../../../domain/rule-patterns.ts'
 import { explainVerdict } from '../../../domain/verdict.ts'
 import { insteadOf, ServiceError, Unavailable } from '../../../errors.ts'
+import { findUnchecked } from '../../../git/manage.ts'
 import type { Ref, Refs } from '../../../git/refs/read-refs.ts'
 import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
 import { reservationState } from '../../../store/repositories/reservations.ts'
@@ -153,10 +154,9 @@ export async function requiredChecksPage(pages: Pages, context: PageContext): Pr
       }
       await transact((change) => store.rules.set(change, repository, rule, form.seen))
       const refs = await context.refs.list(repository, gitClient(request)).catch(insteadOf(Unavailable, null))
-      const rules = await store.rules.load(repository.id)
       const notes = [
         noteOnPattern(form.branch, refs && fullNames(refs)),
-        noteOnUnchecked(await store.pushes.listUnchecked(repository.id, rules)),
+        noteOnUnchecked(await findUnchecked(store, repository, form.branch)),
       ].filter((note) => note !== null)
       const text = `Saved the rule for ${form.branch}${notes.length > 0 ? ` (${notes.join('; ')})` : ''}.`
       return { path, text }
