@@ -1,0 +1,60 @@
+import t from 'tap'
+import { tryGit } from '../../../../test/git-http/client.ts'
+import { capture } from '../../../../test/helpers/cli.ts'
+import { git } from '../../../../test/helpers/git.ts'
+import { land as landWith } from '../../src/cli/land/land.ts'
+import { call } from '../helpers/command-line.ts'
+import { startLanding } from '../helpers/landing.ts'
+import { quickTimes } from '../helpers/quick-lander.ts'
+
+const place = await startLanding(t)
+const { server, checkout, environment, write, topic, report } = place
+const home = process.cwd()
+process.chdir(checkout)
+t.teardown(() => process.chdir(home))
+t.setTimeout(180_000)
+
+/** What `main` was at, as a client has seen it after each landing. */
+const seen = [git(checkout, 'rev-parse', 'work')]
+
+/** Lands a commit whose check passes, and returns what `main` is at then. */
+async function land(commit: string): Promise<string> {
+  const landing = capture(() => landWith([commit], environment, () => quickTimes))
+  await report(await topic(commit), 'success')
+  t.match(await landing, { code: 0 })
+  const listed = await tryGit(checkout, ['ls-remote', 'origin', 'refs/heads/main'])
+  const [tip = ''] = listed.stdout.split('\t')
+  seen.push(tip)
+  return tip
+}
+
+/** Merges `main` into a topic, as the gate advises: the topic is the first parent. */
+function mergeInto(topicTip: string, main: string): string {
+  const tree = git(checkout, 'merge-tree', '--write-tree', topicTip, main)
+  return git(checkout, 'commit-tree', tree, '-p', topicTip, '-p', main, '-m', 'Merge main into topic')
+}
+
+const lastPassed = (...args: string[]) =>
+  call(['last-passed', '--repo', 'acme/rocket', '--branch', 'main', ...args], environment)
+
+t.test('a topic into which main was merged is no commit to which a deployment goes back', async (t) => {
+  const [base = ''] = seen
+  const fixes = await land(write(base, { 'fixes.txt': 'fixed\n' }))
+  const alone = write(base, { 'topic.txt': 'topic\n' })
+  await report(alone, 'success')
+  const merge = mergeInto(alone, fixes)
+  t.equal(await land(merge), merge, 'it descends from main, so it is landed as it is')
+  t.equal(git(checkout, 'rev-parse', `${merge}^1`), alone)
+  t.match(await lastPassed(), { code: 0, stdout: `${merge}\n` })
+
+  await report(merge, 'failure')
+  t.match(await lastPassed(), { code: 0, stdout: `${fixes}\n` })
+  t.match(await lastPassed('--after', merge), { code: 0, stdout: `${fixes}\n` })
+  const after = await lastPassed('--after', alone)
+  t.equal(after.stdout, '')
+  t.match(after.stderr, /"main" is not known to have been at/)
+  const rolledBack = git(checkout, 'ls-tree', '--name-only', fixes, 'fixes.txt')
+  t.equal(rolledBack, 'fixes.txt', 'what is deployed keeps the fix')
+  const page = await (await fetch(`${server.url}/acme/rocket`)).text()
+  t.match(page, new RegExp(`id="last-passed">[^]*?/commits/${fixes}"`))
+})
