@@ -61,7 +61,8 @@ export function examine({ arrivals, commands, requests, disturbances, tips }: Hi
     const isRequested = requests.some(
       ({ sha, at }) =>
         sha === first.sha &&
-        at >= first.start &&
+        // Also on the way of the answer to the claim.
+        at >= first.start - LATE &&
         at <= second.start &&
         (first.end <= at + NOTICE || isDisturbed(at, first.end)),
     )
