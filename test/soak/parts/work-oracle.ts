@@ -8,7 +8,7 @@ export interface Found {
   /** Pairs of commands that ran on one commit at once. */
   overlaps: number
   requests: number
-  /** Requests that were lost to a finished run whose claim and result were both delivered late. */
+  /** Requests that were lost to a finished run, of which a claim and the result came late. */
   swallowed: number
 }
 
@@ -43,9 +43,11 @@ export function examine({ arrivals, commands, requests, disturbances, tips }: Hi
     const runs = commands.filter((command) => command.run === run)
     if (runs.some(({ start }) => start >= at) || at === Number.NEGATIVE_INFINITY) continue
     const late = arrivals.filter((each) => each.run === run && each.isStored && each.at > at)
-    const isTaken = [true, false].every((isPending) =>
-      late.some((each) => (each.state === 'pending') === isPending && each.at - each.sentAt > LATE),
-    )
+    const end = Math.max(...runs.map((command) => command.end))
+    const isTaken =
+      end < at &&
+      late.some((each) => each.state === 'pending' && each.at - each.sentAt > LATE) &&
+      late.some((each) => each.state !== 'pending' && each.at - end > LATE)
     if (!isTaken) throw new Error(`a request was swallowed: ${JSON.stringify({ sha, run, at, runs, late })}`)
     swallowed++
   }
