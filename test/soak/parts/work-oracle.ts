@@ -14,8 +14,8 @@ export interface Found {
 
 /** Milliseconds after which a delivery is late. */
 const LATE = 1_000
-/** Milliseconds in which a worker learns that somebody asked for another run: the time between two of its reports, and of an attempt. */
-const NOTICE = 130_000
+/** Milliseconds in which a worker learns of a request: the time between two reports, and of ten attempts. */
+const NOTICE = 210_000
 
 /**
  * Checks what workers promise. Written from the documents: each newest commit gets a result; a result is
