@@ -8,7 +8,7 @@ export interface Found {
   /** Pairs of commands that ran on one commit at once. */
   overlaps: number
   requests: number
-  /** Requests that were lost to a finished run, of which a claim and the result came late. */
+  /** Requests that were lost to a run of which a claim came late, after its command had ended, and then its result. */
   swallowed: number
 }
 
@@ -45,8 +45,7 @@ export function examine({ arrivals, commands, requests, disturbances, tips }: Hi
     const late = arrivals.filter((each) => each.run === run && each.isStored && each.at > at)
     const end = Math.max(...runs.map((command) => command.end))
     const isTaken =
-      end < at &&
-      late.some((each) => each.state === 'pending' && each.at - each.sentAt > LATE) &&
+      late.some((each) => each.state === 'pending' && each.at > end && each.at - each.sentAt > LATE) &&
       late.some((each) => each.state !== 'pending' && each.at - end > LATE)
     if (!isTaken) throw new Error(`a request was swallowed: ${JSON.stringify({ sha, run, at, runs, late })}`)
     swallowed++
