@@ -41,9 +41,9 @@ t.test('a topic into which main was merged is no commit to which a deployment go
   const [base = ''] = seen
   const fixes = await land(write(base, { 'fixes.txt': 'fixed\n' }))
   const alone = write(base, { 'topic.txt': 'topic\n' })
-  await report(alone, 'success')
   const merge = mergeInto(alone, fixes)
   t.equal(await land(merge), merge, 'it descends from main, so it is landed as it is')
+  t.match(await report(alone, 'success'), { status: 201 })
   t.equal(git(checkout, 'rev-parse', `${merge}^1`), alone)
   t.match(await lastPassed(), { code: 0, stdout: `${merge}\n` })
 
@@ -57,4 +57,29 @@ t.test('a topic into which main was merged is no commit to which a deployment go
   t.equal(rolledBack, 'fixes.txt', 'what is deployed keeps the fix')
   const page = await (await fetch(`${server.url}/acme/rocket`)).text()
   t.match(page, new RegExp(`id="last-passed">[^]*?/commits/${fixes}"`))
+})
+
+t.test('each way to land leads back to what main was at', async (t) => {
+  const topics: string[] = []
+  const [base = '', fixes = ''] = seen
+  const before = seen.length
+  for (const [round, way] of ['ahead', 'merged', 'beside', 'merged'].entries()) {
+    const tip = seen.at(-1) ?? ''
+    const start = way === 'ahead' ? tip : (seen.at(-3) ?? base)
+    const first = write(start, { [`${round}-1.txt`]: 'x\n' })
+    const second = write(first, { [`${round}-2.txt`]: 'x\n' })
+    await land(way === 'merged' ? mergeInto(second, tip) : second)
+    for (const commit of [first, second]) t.match(await report(commit, 'success'), { status: 201 })
+    if (way !== 'ahead') topics.push(first, second)
+  }
+  for (const tip of seen.slice(before).reverse()) {
+    // The first of two commits that a landing added to the branch is one of it too.
+    const [parent = ''] = git(checkout, 'rev-parse', `${tip}^1`).split('\n')
+    const added = topics.includes(parent) || seen.includes(parent) ? [] : [parent]
+    for (const sha of [tip, ...added]) {
+      t.equal((await lastPassed()).stdout.trim(), sha)
+      await report(sha, 'failure')
+    }
+  }
+  t.equal((await lastPassed()).stdout.trim(), fixes)
 })
