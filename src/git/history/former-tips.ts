@@ -208,8 +208,8 @@ export class FormerTips {
 
     // A forced push back to a tip brings back what was before it.
     for (let index = tips.lastIndexOf(root) + 1; index < tips.length; index++) {
-      const next = tips[index] ?? ''
-      const nextDepth = depths.get(next)
+      let next = tips[index] ?? ''
+      let nextDepth = depths.get(next)
       let stretch: readonly string[] | null
       if (depth !== undefined && nextDepth !== undefined) stretch = chain.slice(depth, nextDepth)
       else {
@@ -219,6 +219,13 @@ export class FormerTips {
         isMissing ||= !graph.has(next)
       }
       if (!stretch?.length) continue
+      // A forced push may have gone back to an older tip, and on from there, past this one.
+      const passed = stretch.findIndex((id, offset) => offset > 0 && tips.includes(id, index))
+      if (passed !== -1) {
+        next = stretch[passed] ?? ''
+        nextDepth = depths.get(next)
+        stretch = stretch.slice(0, passed)
+      }
       ids.push(...stretch)
       const cut = ids[wanted]
       if (cut !== undefined)
