@@ -201,13 +201,15 @@ export class FormerTips {
     const depths = new Map(chain.map((id, depth) => [id, depth]))
     const ids: string[] = []
     const found: { offset: number; index: number }[] = []
+    // A forced push back to a tip brings back what was before it the first time.
+    const firstTimes = new Map(tips.map((id, index) => [id, index]))
+    const indexOf = (id: string) => firstTimes.get(id) ?? -1
     let graph: CommitGraph | undefined
     let isMissing = false
     // A tip that is none of the first parents has no depth.
     let [tip, depth]: [string, number | undefined] = [root, 0]
 
-    // A forced push back to a tip brings back what was before it.
-    for (let index = tips.lastIndexOf(root) + 1; index < tips.length; index++) {
+    for (let index = indexOf(root) + 1; index < tips.length; index++) {
       let next = tips[index] ?? ''
       let nextDepth = depths.get(next)
       let stretch: readonly string[] | null
@@ -219,8 +221,8 @@ export class FormerTips {
         isMissing ||= !graph.has(next)
       }
       if (!stretch?.length) continue
-      // A forced push may have gone back to an older tip, and on from there, past this one.
-      const passed = stretch.findIndex((id, offset) => offset > 0 && tips.includes(id, index))
+      // A forced push may have gone back past an older tip, to which a later push led again.
+      const passed = stretch.findIndex((id) => indexOf(id) > index)
       if (passed !== -1) {
         next = stretch[passed] ?? ''
         nextDepth = depths.get(next)
@@ -236,7 +238,7 @@ export class FormerTips {
           rest: { root: cut, after: cut },
           goesOn: false,
         }
-      index = tips.lastIndexOf(next)
+      index = indexOf(next)
       found.push({ offset: ids.length, index })
       ;[tip, depth] = [next, nextDepth]
     }

@@ -36,6 +36,12 @@ t.test('what a branch was at follows from where pushes left it', async (t) => {
   t.same(await list([4, 7, 6]), [4, 3, 1, 0], 'where no tip is left: first parents')
   t.same(await list([4, 6, 1, 4, 2, 1]), [4, 2, 1, 0], 'a forced push back to the newest tip')
   t.same(await list([8, 4, 6, 1, 4, 2, 1]), [8, 4, 2, 1, 0], 'and to the one before')
+  t.same(
+    await list([8, 1, 4, 2, 1]),
+    [8, 4, 2, 1, 0],
+    'a forced push to before a merge, and on from the merge',
+  )
+  t.same(await list([8, 1, 4, 2, 1], 4), [2, 1, 0], 'after that merge')
 
   t.same(await list([8, 2, 1], 4), [2, 1, 0], 'after a commit of a stretch')
   t.same(await list([8, 2, 1], 2), [1, 0], 'after a tip')
