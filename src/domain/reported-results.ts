@@ -33,6 +33,11 @@ export function resultsByOthers(
   )
 }
 
+/** Says that a user whom a reservation names cannot report, see `listUnable`. */
+export function noteOnUnable(name: string): string {
+  return `${name} cannot report: without write access, or locked`
+}
+
 /** Says what a reservation does not undo; null if there is nothing. @param commits that were looked at */
 export function noteOnResults(results: readonly Result[], commits: number): string | null {
   if (results.length === 0) return null

@@ -36,7 +36,7 @@ for (const database of databases)
     t.match(await cli('ci/*', 'ci-bot', 'reader'), {
       code: 0,
       stdout: '',
-      stderr: 'warning: reader has no write access to acme/rocket, so cannot report\n',
+      stderr: 'warning: reader cannot report: without write access, or locked\n',
     })
     await write.rules.set(NAME, { refPattern: 'main', required: ['ci/all'], bypass: [] })
     const { stderr } = await cli('ci/*', 'ci-bot')

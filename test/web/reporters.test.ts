@@ -1,7 +1,10 @@
 import t from 'tap'
+import { reservationState } from '../../src/store/repositories/reservations.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import { databases } from '../helpers/databases.ts'
 import { listEvents } from '../helpers/events.ts'
+import { startInstance } from '../helpers/instance.ts'
+import { longestStretch, measured } from '../helpers/loop-stretch.ts'
 import { createAccount, openPageClient } from '../helpers/page-client.ts'
 import { startServer } from '../helpers/server.ts'
 
@@ -75,14 +78,14 @@ for (const database of databases)
 
     t.equal(
       (await done('reserve', { pattern: 'ci/*', users: 'ci-bot\nreader\r\nlocked\nCI-bot' })).message,
-      'Reserved ci/*. locked may not write, so cannot report. reader may not write, so cannot report. ' +
+      'Reserved ci/*. locked cannot report: without write access, or locked. reader cannot report: without write access, or locked. ' +
         '1 of the newest 30 commits of branches with rules has a result by somebody else, which stays until it is deleted: see below.',
     )
     t.same(await list(), [['ci/*', 'ci-bot', 'locked', 'reader']])
     const { body: reserved } = await owner.get(PAGE)
     const section = sectionOf(reserved)
     t.match(section, 'ci-bot, locked, reader')
-    t.match(section, 'reader may not write, so cannot report.')
+    t.match(section, 'reader cannot report: without write access, or locked.')
     t.match(section, `commit-status-admin status delete acme/rocket ${second} 'ci/all'`)
     t.match(section, `commit-status-admin status delete acme/rocket ${second} 'ci/it'\\''s'`)
     t.notMatch(section, new RegExp(`${newest}|${third}`), 'neither the own result nor what is no result')
@@ -105,6 +108,26 @@ for (const database of databases)
       t.match(body, problem)
       t.match(body, `${fields.users}</textarea>`, 'what was sent is still there')
     }
+    for (const [change, pattern, seen, now] of [
+      [
+        'reserve',
+        'ci/*',
+        'null',
+        'ci-bot, locked, reader may report ci/* now; reserving it again replaces that.',
+      ],
+      [
+        'open',
+        'lint',
+        '["writer"]',
+        'Everybody who may write may report lint now; reserving it again replaces that.',
+      ],
+    ] as const) {
+      const { body } = await send(change, { pattern, seen, users: 'writer' })
+      t.match(body, now)
+      const [, current] = [...body.matchAll(/name="seen" value="([^"]*)"/g)].at(-1) ?? []
+      const reservation = (await store.reservations.list(id)).find((each) => each.pattern === pattern) ?? null
+      t.equal(current?.replaceAll('&quot;', '"'), reservationState(reservation), 'what a second try replaces')
+    }
     const events = (await listEvents(store)).filter(({ action }) => action === 'repository.reporters')
     t.match(events, [{ details: { pattern: 'ci/*', users: ['ci-bot', 'locked', 'reader'], from: null } }])
 
@@ -125,3 +148,35 @@ for (const database of databases)
     t.same(await list(), [])
     t.equal((await send('open', { pattern: 'ci/*', seen })).status, 422, 'twice')
   })
+
+t.test('the page of many results and patterns does not block the server', async (t) => {
+  const server = await startServer(t)
+  const { store } = server
+  const write = asAdministrator(store)
+  await createAccount(server, 'acme')
+  const { id, commits } = await server.createRepository('acme/rocket', { commits: 30 })
+  for (const sha of commits)
+    await Promise.all(
+      Array.from({ length: 400 }, (_, index) =>
+        store.statuses.report({
+          repositoryId: id,
+          sha,
+          context: `ci/a-rather-long-name-of-a-check/${index}`,
+          state: 'success',
+        }),
+      ),
+    )
+  const patterns = (start: string) =>
+    Array.from({ length: 19 }, (_, index) => `${start}${'*a'.repeat(5)}*r${'*e'.repeat(index % 3)}*${index}x`)
+  for (const refPattern of ['main', 'm*', 'ma*', 'mai*', '*n'])
+    await write.rules.set(NAME, { refPattern, required: ['last', ...patterns(`${refPattern}*`)], bypass: [] })
+  const bot = { id: await createAccount(server, 'ci-bot'), name: 'ci-bot' }
+  for (const pattern of patterns('ci/')) await write.reservations.set(NAME, pattern, [bot])
+  const instance = await startInstance(t, server.options, {}, measured)
+  const owner = openPageClient(instance.url)
+  await owner.signIn('acme')
+  await longestStretch(instance)
+  for (let times = 0; times < 2; times++) t.equal((await owner.get(PAGE)).status, 200)
+  const stretch = await longestStretch(instance)
+  t.ok(stretch < 250, `${stretch} ms`)
+})

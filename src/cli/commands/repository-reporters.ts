@@ -1,7 +1,12 @@
 import type { Command } from 'commander'
 import { ruledTips } from '../../branches/ruled-tips.ts'
 import { Refusal } from '../../domain/refusal.ts'
-import { deletingCommand, noteOnResults, resultsByOthers } from '../../domain/reported-results.ts'
+import {
+  deletingCommand,
+  noteOnResults,
+  noteOnUnable,
+  resultsByOthers,
+} from '../../domain/reported-results.ts'
 import { insteadOf, Unavailable } from '../../errors.ts'
 import { GitFailed } from '../../git/errors.ts'
 import { readLog } from '../../git/history/log-reader.ts'
@@ -72,7 +77,7 @@ async function sayWhatRemains(store: Store, repository: Repository, pattern: str
   if (!reservation) return
   const names = reservation.users.map(({ name }) => name)
   for (const name of await store.reservations.listUnable(repository.id, names))
-    say(`warning: ${name} has no write access to ${fullName}, so cannot report`)
+    say(`warning: ${noteOnUnable(name)}`)
   const commits = await newestCommits(store, repository)
   if (commits === null) return say(`warning: git cannot read ${fullName}, so earlier results are not known`)
   const results = resultsByOthers(reservation, await store.statuses.listResults(repository.id, commits))

@@ -1,6 +1,11 @@
 import type { Session } from '../../../auth/session.ts'
 import type { RefRule } from '../../../domain/ref-rules.ts'
-import { deletingCommand, noteOnResults, type Result } from '../../../domain/reported-results.ts'
+import {
+  deletingCommand,
+  noteOnResults,
+  noteOnUnable,
+  type Result,
+} from '../../../domain/reported-results.ts'
 import { isOpen } from '../../../domain/reservations.ts'
 import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
 import { type NamedReservation, reservationState } from '../../../store/repositories/reservations.ts'
@@ -28,8 +33,8 @@ export interface Reporting {
   unable: readonly string[]
   /** How many commits were looked at; null if git cannot read them. */
   commits: number | null
-  /** Results of a reservation's contexts that somebody else reported. */
-  foreignOf(reservation: NamedReservation): readonly Result[]
+  /** Results of a reservation's contexts that somebody else reported, by its pattern. */
+  foreign: ReadonlyMap<string, readonly Result[]>
   /** The users who have reported contexts that match a pattern, by the patterns of `isOpen`. */
   lately: ReadonlyMap<string, readonly string[]>
   form: ReportersForm
@@ -111,7 +116,7 @@ function reservationRow(
   return html`<tr>
   <th scope="row">${shownText(pattern)}</th>
   <td data-column="Who may report">${users.length === 0 ? html`<span class="faint">nobody</span>` : users.map(({ name }) => name).join(', ')}
-    ${unable.map(({ name }) => html`<div class="hint">${name} may not write, so cannot report.</div>`)}
+    ${unable.map(({ name }) => html`<div class="hint">${noteOnUnable(name)}.</div>`)}
     ${foreignResults(repository, reporting, reservation)}</td>
   <td class="action"><form class="row" method="post" action="${path}">
     ${csrfField(session)}<input type="hidden" name="pattern" value="${pattern}"><input type="hidden" name="seen" value="${reservationState(reservation)}">
@@ -123,10 +128,10 @@ function reservationRow(
 
 function foreignResults(
   { owner, name }: ReadableRepository,
-  { foreignOf, commits }: Reporting,
-  reservation: NamedReservation,
+  { foreign, commits }: Reporting,
+  { pattern }: NamedReservation,
 ): Html | '' {
-  const results = foreignOf(reservation)
+  const results = foreign.get(pattern) ?? []
   const note = noteOnResults(results, commits ?? 0)
   if (note === null) return ''
   const command = (result: Result) =>

@@ -1,10 +1,12 @@
+import { setImmediate } from 'node:timers/promises'
 import type { FastifyRequest } from 'fastify'
 import { ruledTips } from '../../../branches/ruled-tips.ts'
-import { matchesPattern } from '../../../domain/patterns.ts'
+import { patternMatcher } from '../../../domain/patterns.ts'
 import type { RefRule } from '../../../domain/ref-rules.ts'
 import {
   isReportedBy,
   noteOnResults,
+  noteOnUnable,
   type Result,
   resultsByOthers,
 } from '../../../domain/reported-results.ts'
@@ -14,7 +16,7 @@ import type { Refs } from '../../../git/refs/read-refs.ts'
 import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
 import type { NamedUser, SignedIn } from '../../../store/audit/audit.ts'
 import type { Transact } from '../../../store/audit/change.ts'
-import { reservationState } from '../../../store/repositories/reservations.ts'
+import { type NamedReservation, reservationState } from '../../../store/repositories/reservations.ts'
 import { linesOf, problemOf } from '../../forms/form.ts'
 import { gitClient, type RepositoryRoute } from '../../parts/find-repository.ts'
 import type { PageContext } from '../../parts/page-context.ts'
@@ -25,7 +27,11 @@ import type { ReportersForm, Reporting } from './reporters-view.ts'
 const OFFERED = 5
 const LOOKED_UP = 50
 
-/** Returns functions that read and set who may report, for the page of required checks. */
+/**
+ * Returns functions that read and set who may report, for the page of required checks.
+ *
+ * The newest commits may have 30,000 results, so other requests are served between two patterns.
+ */
 export function createReporting({ store, commitLog, refs, findUser }: PageContext) {
   /** Returns the newest commits of branches with rules; null if git cannot read them. */
   const newestCommits = (
@@ -43,17 +49,31 @@ export function createReporting({ store, commitLog, refs, findUser }: PageContex
   /** Returns who reported what the patterns match, of the users that still exist. */
   async function listReporters(patterns: readonly string[], results: readonly Result[]) {
     const names = [...new Set(results.map(({ user }) => user))].filter((name) => name !== null)
-    const users = []
-    for (const name of patterns.length === 0 ? [] : names.slice(0, LOOKED_UP))
-      users.push(await store.users.find(name))
-    const known = users.filter((user) => user !== undefined)
-    return new Map(
-      patterns.map((pattern) => {
-        const reported = results.filter(({ context }) => matchesPattern(pattern, context))
-        const reporters = known.filter((user) => reported.some((result) => isReportedBy(result, user)))
-        return [pattern, reporters.map(({ name }) => name).slice(0, OFFERED)] as const
-      }),
-    )
+    const reporters: { name: string; contexts: string[] }[] = []
+    for (const name of patterns.length === 0 ? [] : names.slice(0, LOOKED_UP)) {
+      const user = await store.users.find(name)
+      if (!user) continue
+      const own = results.filter((result) => isReportedBy(result, user))
+      reporters.push({ name: user.name, contexts: [...new Set(own.map(({ context }) => context))] })
+    }
+    const lately = new Map<string, string[]>()
+    for (const pattern of patterns) {
+      await setImmediate()
+      const matches = patternMatcher(pattern)
+      const found = reporters.filter(({ contexts }) => contexts.some(matches))
+      lately.set(pattern, found.map(({ name }) => name).slice(0, OFFERED))
+    }
+    return lately
+  }
+
+  /** Returns the results of each reservation's contexts that somebody else reported. */
+  async function listForeign(reservations: readonly NamedReservation[], results: readonly Result[]) {
+    const foreign = new Map<string, readonly Result[]>()
+    for (const reservation of reservations) {
+      await setImmediate()
+      foreign.set(reservation.pattern, resultsByOthers(reservation, results))
+    }
+    return foreign
   }
 
   return {
@@ -75,9 +95,11 @@ export function createReporting({ store, commitLog, refs, findUser }: PageContex
         reservations,
         unable: await store.reservations.listUnable(repository.id, [...named]),
         commits: commits === null ? null : shas.length,
-        foreignOf: (reservation) => resultsByOthers(reservation, results),
+        foreign: await listForeign(reservations, results),
         lately,
-        form: isUntouched(form) ? { ...form, users: lately.get(form.pattern) ?? [] } : form,
+        form: isUntouched(form)
+          ? { ...form, users: lately.get(form.pattern) ?? [] }
+          : sinceSeen(form, reservations),
       }
     },
 
@@ -130,7 +152,7 @@ export function createReporting({ store, commitLog, refs, findUser }: PageContex
     const results = resultsByOthers(reservation, await store.statuses.listResults(repository.id, shas))
     const note = noteOnResults(results, shas.length)
     return [
-      ...unable.map((name) => ` ${name} may not write, so cannot report.`),
+      ...unable.map((name) => ` ${noteOnUnable(name)}.`),
       ...(note === null ? [] : [` ${note}: see below.`]),
     ].join('')
   }
@@ -142,6 +164,22 @@ export function readReporters(fields: URLSearchParams): ReportersForm {
     pattern: fields.get('pattern') ?? '',
     users: linesOf(fields.get('users')),
     seen: fields.get('seen') ?? '',
+  }
+}
+
+/** Says in a form that was refused who may report by now, so that it can be changed knowingly. */
+function sinceSeen(form: ReportersForm, reservations: readonly NamedReservation[]): ReportersForm {
+  const { pattern, error } = form
+  const reservation = reservations.find((each) => each.pattern === pattern) ?? null
+  const seen = reservationState(reservation)
+  if (error === undefined || form.seen === seen) return form
+  const who = reservation
+    ? reservation.users.map(({ name }) => name).join(', ') || 'Nobody'
+    : 'Everybody who may write'
+  return {
+    ...form,
+    seen,
+    error: `${error} ${who} may report ${pattern} now; reserving it again replaces that.`,
   }
 }
 
