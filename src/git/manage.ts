@@ -116,9 +116,9 @@ export async function followPushes(
   if (!managed)
     throw new Refusal(`${owner}/${name} was imported: its HEAD is for the owner of ${repository.path} to set`)
   const opened = await openRepository(repository)
-  await setFollowing(opened, follows, async (from) => {
-    if (follows !== from) checkUnchanged('whether HEAD follows pushes', String(from), expected)
-    await transact((change) => repositories.recordFollowing(change, repository, { from, to: follows }))
+  await setFollowing(opened, follows, async (from, to) => {
+    if (to === follows && to !== from) checkUnchanged('whether HEAD follows pushes', String(from), expected)
+    await transact((change) => repositories.recordFollowing(change, repository, { from, to }))
   })
 }
 

@@ -121,18 +121,23 @@ async function withHead(
 /**
  * Sets whether HEAD leaves a branch that a push deletes: see `leaveDeletedBranch`.
  *
- * @param record records whether it did before; if it fails, nothing changes
- * @throws HeadLocked; as `record`
+ * @param record records whether it did before, and does since then; if it fails, nothing changes.
+ * Called again, the other way round, if git fails afterwards
+ * @throws HeadLocked; GitFailed; as `record`
  */
 export async function setFollowing(
   repository: OpenedRepository,
   follows: boolean,
-  record: (from: boolean) => Promise<void>,
+  record: (from: boolean, to: boolean) => Promise<void>,
 ): Promise<void> {
   await waitForLock(repository.path, async () => {
     const from = await followsDeletions(repository)
-    await record(from)
-    if (follows !== from) await configure(repository, FOLLOWS, String(follows))
+    await record(from, follows)
+    if (follows === from) return
+    await configure(repository, FOLLOWS, String(follows)).catch(async (error: unknown) => {
+      await record(follows, from)
+      throw error
+    })
   })
 }
 

@@ -4,7 +4,12 @@ import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
 import { RepositoryUnavailable } from '../../../src/git/errors.ts'
 import { openRepository } from '../../../src/git/opened-repository.ts'
-import { followFirstBranch, setDefaultBranch } from '../../../src/git/refs/default-branch.ts'
+import {
+  followFirstBranch,
+  followsDeletions,
+  setDefaultBranch,
+  setFollowing,
+} from '../../../src/git/refs/default-branch.ts'
 import { headPaths } from '../../../src/git/refs/head.ts'
 import { recordFileCalls } from '../../helpers/file-calls.ts'
 import { replaceGit } from '../../helpers/git.ts'
@@ -94,6 +99,24 @@ for (const writer of ['the server', 'git'] as const)
     ]
     t.same([records, head()], [taken, last], 'what git did not do is taken back')
   })
+
+t.test('that HEAD follows pushes is taken back if git does not store it', async (t) => {
+  const sample = await createSample(t)
+  replaceGit(t, 'case "$*" in *"config commitstatus.followpushes"*) exit 128; esac; exec "$git" "$@"')
+  const opened = await openRepository(sample)
+  const records: unknown[] = []
+  await t.rejects(
+    setFollowing(opened, true, async (...states) => {
+      records.push(states)
+    }),
+    { name: 'GitFailed' },
+  )
+  const taken = [
+    [false, true],
+    [true, false],
+  ]
+  t.same([records, await followsDeletions(opened)], [taken, false])
+})
 
 t.test('HEAD follows a branch if none was chosen', async (t) => {
   const sample = await createSample(t)
