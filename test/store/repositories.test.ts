@@ -1,12 +1,14 @@
-import { mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { basename, join, resolve } from 'node:path'
 import { test } from 'tap'
 import { createRepositories } from '../../src/git/manage.ts'
 import type { Person } from '../../src/store/audit/audit.ts'
-import type { Transact } from '../../src/store/audit/change.ts'
+import type { Change, Transact } from '../../src/store/audit/change.ts'
+import { StoreUnavailable } from '../../src/store/engine.ts'
 import type { NewRepository } from '../../src/store/repositories/repositories.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import { databases, openTestStore } from '../helpers/databases.ts'
+import { listEvents } from '../helpers/events.ts'
 import { startProcess } from '../helpers/process.ts'
 
 const one: NewRepository = { owner: 'Acme', name: 'One', visibility: 'private', objectFormat: 'sha256' }
@@ -63,6 +65,23 @@ for (const database of databases) {
       })
     })
 
+    t.test('an administrator changes no other repository that has the name by now', async (t) => {
+      const { store } = await openTestStore(t, database)
+      const write = asAdministrator(store)
+      const seen = await write.repositories.create(one)
+      const names = { from: null, to: 'main' }
+      await write.repositories.recordDefaultBranch(seen, names)
+      await write.repositories.delete(seen)
+      const other = await write.repositories.create(one)
+      const before = await listEvents(store)
+      const refused = { message: 'Acme/One is another repository by now. Nothing was changed' }
+      await t.rejects(write.repositories.recordDefaultBranch(seen, names), refused)
+      await t.rejects(write.repositories.setVisibility(seen, 'public'), refused)
+      await t.rejects(write.repositories.delete(seen), refused)
+      t.same([await store.repositories.list(), await listEvents(store)], [[other], before])
+      await write.repositories.setVisibility({ ...one, id: other.id }, 'public')
+    })
+
     t.test('creates no row without files, and no files without a row', async (t) => {
       const { store, options } = await openTestStore(t, database)
       const folder = join(options.dataDir, 'repositories')
@@ -83,6 +102,17 @@ for (const database of databases) {
         readdirSync(folder).sort(),
         'the ids before are not used again',
       )
+    })
+
+    t.test('files stay if the rows were stored and the answer was lost', async (t) => {
+      const { store } = await openTestStore(t, database)
+      const lost = async <T>(work: (change: Change<Person>) => Promise<T>): Promise<T> => {
+        await store.audit.transaction({ kind: 'administrator' }, work)
+        throw new StoreUnavailable('the connection broke')
+      }
+      await t.rejects(createRepositories(lost, store, [one, { ...one, name: 'Two' }]), StoreUnavailable)
+      const paths = (await store.repositories.list()).map(({ path }) => existsSync(path))
+      t.same(paths, [true, true])
     })
 
     t.test('does not use or change a folder that a killed creation left behind', async (t) => {

@@ -1,4 +1,5 @@
 import { test } from 'tap'
+import { rotateToken } from '../../src/auth/issue-token.ts'
 import { openStore, type Store } from '../../src/store/store.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import { databases, openTestStore } from '../helpers/databases.ts'
@@ -98,6 +99,28 @@ for (const database of databases) {
         oldExpiresAt: soon - 1,
       })
       await t.rejects(asAdministrator(store).tokens.rotate('none', again), { name: 'Refusal' })
+    })
+
+    t.test('a new secret lives as long as the old one did, and no longer than it may', async (t) => {
+      const { store } = await openTestStore(t, database)
+      const { id: userId } = await asAdministrator(store).users.create('alice')
+      const day = 86_400_000
+      for (const [lifetime, maxLifetime, expected] of [
+        [7, null, 7],
+        [7, 90, 7],
+        [90, 7, 7],
+        [null, 7, 7],
+        [null, null, null],
+      ]) {
+        const expiresAt = lifetime == null ? null : Date.now() + lifetime * day
+        const token = { userId, name: 'ci', prefix: '', scopes: [], hash: `${lifetime} ${maxLifetime}` }
+        const { id } = await asAdministrator(store).tokens.create({ ...token, expiresAt })
+        const rotated = await store.audit.transaction({ kind: 'administrator' }, (change) =>
+          rotateToken(change, store.tokens, id, 0, maxLifetime == null ? null : maxLifetime * day),
+        )
+        const days = rotated.expiresAt && Math.round((rotated.expiresAt - Date.now()) / day)
+        t.equal(days, expected, `${lifetime} days, of at most ${maxLifetime}`)
+      }
     })
 
     t.test('every secret of rotations at once works', async (t) => {

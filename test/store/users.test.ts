@@ -32,6 +32,25 @@ for (const database of databases) {
       t.match(events.at(-1), { action: 'user.deleted', details: { tokens: 2 } })
     })
 
+    t.test('a deletion that is refused changes nothing, however many repositories there are', async (t) => {
+      const { store } = await openTestStore(t, database)
+      const write = asAdministrator(store)
+      for (const name of ['alice', 'bob']) await write.users.create(name)
+      const kind = { visibility: 'private', objectFormat: 'sha1' } as const
+      // One more than a change transfers, and only the last one is refused.
+      const names = Array.from({ length: 501 }, (_, index) => `r${index}`)
+      await write.repositories.createAll(names.map((name) => ({ owner: 'alice', name, ...kind })))
+      await write.repositories.create({ owner: 'bob', name: 'r500', ...kind })
+      const state = async () => [
+        await store.users.list(),
+        await store.repositories.list(),
+        await listEvents(store),
+      ]
+      const before = await state()
+      await t.rejects(write.users.delete('alice', 'bob'), { message: /already owns bob\/r500/ })
+      t.same(await state(), before)
+    })
+
     t.test('one of several concurrent creations of a name succeeds', async (t) => {
       const { store } = await openTestStore(t, database)
       const outcomes = await Promise.allSettled(
