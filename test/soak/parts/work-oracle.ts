@@ -8,12 +8,14 @@ export interface Found {
   /** Pairs of commands that ran on one commit at once. */
   overlaps: number
   requests: number
-  /** Requests that were lost to a run of which a claim came late, after its command had ended, and then its result. */
+  /** Requests that were lost to a run that had begun before them, of which a report came late. */
   swallowed: number
 }
 
 /** Milliseconds after which a delivery is late. */
 const LATE = 1_000
+/** Milliseconds by which a run may have begun earlier than another one and still replace its report. */
+const TOLERANCE = 5_000
 /** Milliseconds in which a worker learns of a request: the time between two reports, and of ten attempts. */
 const NOTICE = 210_000
 
@@ -37,19 +39,7 @@ export function examine({ arrivals, commands, requests, disturbances, tips }: Hi
     stored.set(arrival.sha, arrival)
   }
 
-  let swallowed = 0
-  for (const { sha, run } of tips) {
-    const at = Math.max(...requests.filter((request) => request.sha === sha).map((request) => request.at))
-    const runs = commands.filter((command) => command.run === run)
-    if (runs.some(({ start }) => start >= at) || at === Number.NEGATIVE_INFINITY) continue
-    const late = arrivals.filter((each) => each.run === run && each.isStored && each.at > at)
-    const end = Math.max(...runs.map((command) => command.end))
-    const isTaken =
-      late.some((each) => each.state === 'pending' && each.at > end && each.at - each.sentAt > LATE) &&
-      late.some((each) => each.state !== 'pending' && each.at - end > LATE)
-    if (!isTaken) throw new Error(`a request was swallowed: ${JSON.stringify({ sha, run, at, runs, late })}`)
-    swallowed++
-  }
+  const swallowed = tips.filter((tip) => isSwallowed(tip, { arrivals, commands, requests })).length
 
   let overlaps = 0
   for (const [first, second] of pairs(commands)) {
@@ -72,6 +62,29 @@ export function examine({ arrivals, commands, requests, disturbances, tips }: Hi
   }
   const refused = arrivals.filter(({ isStored }) => !isStored).length
   return { commands: commands.length, refused, overlaps, requests: requests.length, swallowed }
+}
+
+/**
+ * Returns whether the result of a commit is of a run that began before the last request for another
+ * one. Only a report that came late can have brought it about: so late that the run looked as if it
+ * had begun after the request, or less than 5 s before a run that did.
+ *
+ * @throws Error if it was not
+ */
+function isSwallowed(
+  { sha, run }: History['tips'][number],
+  { arrivals, commands, requests }: Pick<History, 'arrivals' | 'commands' | 'requests'>,
+): boolean {
+  const at = Math.max(...requests.filter((request) => request.sha === sha).map((request) => request.at))
+  const runs = commands.filter((command) => command.run === run)
+  if (at === Number.NEGATIVE_INFINITY || runs.some(({ start }) => start >= at)) return false
+  const stored = arrivals.filter((each) => each.sha === sha && each.isStored)
+  // What made the commit that of the run for the last time.
+  const taken = stored.findLast((each, index) => each.run === run && stored[index - 1]?.run !== run)
+  const began = Math.min(...arrivals.filter((each) => each.run === run).map(({ sentAt }) => sentAt))
+  if (!taken || taken.at < at || taken.at - taken.sentAt <= at - began - TOLERANCE)
+    throw new Error(`a request was swallowed: ${JSON.stringify({ sha, run, at, runs, taken, began })}`)
+  return true
 }
 
 /** Returns the pairs of commands of one commit of which the second one began while the first one ran. */
