@@ -65,7 +65,6 @@ const EXPLANATIONS: readonly string[] = [
   'The clients of openapi-generator do so with its option `disallowAdditionalPropertiesIfNotPresent=false`.',
   'Reports can arrive late, twice or in another order than they were sent.',
   'What remains: the server knows only the run whose report is stored, so a report that is delivered late can replace that of another run if these runs began within 5 seconds of each other, or if its delivery took longer than the time between them, which makes its run look younger than it is.',
-  'So can a request for another run be lost to a claim and a result of a finished run that are both delivered twice, and minutes late.',
   'A run that began 4 minutes ago has failed',
   'The shortest report, for the context `default`',
   'All statuses of the same commit.',
@@ -1095,6 +1094,19 @@ t.test('so is what is said about claims, and about branches that wait', async (t
           [409, 'This context is "pending", without a run: another run was asked for.', '1'],
         ],
         '20',
+      ],
+    ],
+    [
+      'So a `pending` with `claim` that is delivered late can take a request for another run that was made after its run began, if other runs have claimed the context since: the request is lost once the result of that run is stored.',
+      [
+        await claims(claim('a'), claim('b'), 300, claim('b'), { state: 'pending' }, 2, claim('a')),
+        await claims(claim('a'), 300, claim('b'), { state: 'pending' }, 2, claim('a'), claim('a', 300, 'success')),
+        await claims(claim('a'), 300, claim('b'), { state: 'pending' }, 2, claim('b')),
+      ],
+      [
+        [201, 'pending'],
+        [201, 'success'],
+        [409, 'pending'],
       ],
     ],
     [

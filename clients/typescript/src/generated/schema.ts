@@ -44,8 +44,9 @@ export interface paths {
          *
          *     What remains: the server knows only the run whose report is stored, so a report that is delivered late can replace
          *     that of another run if these runs began within 5 seconds of each other, or if its delivery took longer than the
-         *     time between them, which makes its run look younger than it is. So can a request for another run be lost to a claim
-         *     and a result of a finished run that are both delivered twice, and minutes late.
+         *     time between them, which makes its run look younger than it is. So a `pending` with `claim` that is delivered late
+         *     can take a request for another run that was made after its run began, if other runs have claimed the context since:
+         *     the request is lost once the result of that run is stored.
          */
         post: operations["reportStatus"];
         delete?: never;
