@@ -1100,7 +1100,15 @@ t.test('so is what is said about claims, and about branches that wait', async (t
       'So a `pending` with `claim` that is delivered late can take a request for another run that was made after its run began, if other runs have claimed the context since: the request is lost once the result of that run is stored.',
       [
         await claims(claim('a'), claim('b'), 300, claim('b'), { state: 'pending' }, 2, claim('a')),
-        await claims(claim('a'), 300, claim('b'), { state: 'pending' }, 2, claim('a'), claim('a', 300, 'success')),
+        await claims(
+          claim('a'),
+          300,
+          claim('b'),
+          { state: 'pending' },
+          2,
+          claim('a'),
+          claim('a', 300, 'success'),
+        ),
         await claims(claim('a'), 300, claim('b'), { state: 'pending' }, 2, claim('b')),
       ],
       [

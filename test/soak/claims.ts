@@ -52,13 +52,14 @@ if (isMeant('workers'))
     process.env.TMPDIR = folder
     const found = await runHistories(t, seed, WORKER_HISTORIES)
     t.comment(JSON.stringify(found))
-    t.ok(found.swallowed <= 1 + WORKER_HISTORIES / 2_000)
+    // About one in 2,000 is lost. The rest is chance.
+    t.ok(found.swallowed <= 3 + found.requests / 1_000)
     t.ok(found.overlaps > 0 && found.refused > WORKER_HISTORIES)
     if (!t.passing()) return
     recordEvidence(
       'claims',
       'in virtual time, three workers stood still and were killed, reports were lost, late by up to 10 minutes and delivered twice, the server was away, branches moved back, and people asked for other runs',
-      `${WORKER_HISTORIES} histories with ${found.commands} commands: each newest commit got its result, none of a run that had lost its claim was stored, and two commands ran on one commit at once ${found.overlaps} times, each beside a kill, a stall, an outage or a request; ${found.swallowed} of ${found.requests} requests were lost, to a claim and a result that were both delivered late`,
+      `${WORKER_HISTORIES} histories with ${found.commands} commands: each newest commit got its result, none of a run that had lost its claim was stored, and two commands ran on one commit at once ${found.overlaps} times, each beside a kill, a stall, an outage or a request; ${found.swallowed} of ${found.requests} requests were lost, each to a claim, delivered late, of a run that had begun before`,
     )
   })
 

@@ -13,6 +13,7 @@ import {
   insertions,
   type ReportKind,
   replacements,
+  unlessRefused,
 } from '../statuses/columns.ts'
 import type { RunSql } from '../statuses/runs.ts'
 import type { Tables } from '../tables.ts'
@@ -68,7 +69,8 @@ const storing = (
         ? sql<number | null>`${sql.raw(before)}${p.claim_seconds}${sql.raw(after)}`
         : sql<number | null>`${sql.raw(claimLeft(dialect, dialect.clock))}`
     const inserted = insertions((name) => `reported.${name}`, kind)
-    const replaced = replacements((name) => `excluded.${name}`, dialect, kind)
+    const { values, isRefused } = replacements((name) => `excluded.${name}`, dialect, kind)
+    const replaced = values.map((of) => [of[0], sql.raw<never>(unlessRefused(isRefused, of))])
     return kysely
       .insertInto('statuses')
       .columns(inserted.map(([name]) => name))
@@ -80,9 +82,7 @@ const storing = (
           .where(({ exists }) => exists(present)),
       )
       .onConflict((conflict) =>
-        conflict
-          .columns(['repository_id', 'sha', 'context'])
-          .doUpdateSet(Object.fromEntries(replaced.map(([name, value]) => [name, sql.raw<never>(value)]))),
+        conflict.columns(['repository_id', 'sha', 'context']).doUpdateSet(Object.fromEntries(replaced)),
       )
       .returning(kind === 'plain' ? decidedColumns : [...decidedOfRun, left.as('claim_left')])
   })

@@ -181,20 +181,33 @@ function replaced(reported: Reported, dialect: RunSql, kind: ReportKind): Stored
   ]
 }
 
-/**
- * Returns what becomes of these columns: all stay as they are if the report is refused. One that
- * names no run never is, and leaves no run stored.
- */
-export function replacements(reported: Reported, dialect: RunSql, kind: ReportKind): StoredValues {
+/** What becomes of the columns of a status that is reported again, in SQL. */
+interface Replacements {
+  /** Of a report that is stored. */
+  values: StoredValues
+  /** The condition that all stay as they are; undefined if there is none. */
+  isRefused: string | undefined
+}
+
+/** Returns what becomes of these columns. A report that names no run is never refused, and leaves no run stored. */
+export function replacements(reported: Reported, dialect: RunSql, kind: ReportKind): Replacements {
   const values = replaced(reported, dialect, kind)
   if (kind === 'plain')
-    return values
-      .filter(([name]) => !claimColumns.has(name))
-      .map(([name, value]) => [name, runColumns.has(name) ? 'null' : value])
-  const isRefused = (kind === 'claim' ? refusesClaim : refusesReport)(reported, dialect)
-  return values
-    .filter(([name]) => hasColumn(kind, name))
-    .map(([name, value]) => [name, `case when ${isRefused} then statuses.${name} else ${value} end`])
+    return {
+      values: values
+        .filter(([name]) => !claimColumns.has(name))
+        .map(([name, value]) => [name, runColumns.has(name) ? 'null' : value]),
+      isRefused: undefined,
+    }
+  return {
+    values: values.filter(([name]) => hasColumn(kind, name)),
+    isRefused: (kind === 'claim' ? refusesClaim : refusesReport)(reported, dialect),
+  }
+}
+
+/** Returns the value of a column, which stays as it is on a condition, in SQL. */
+export function unlessRefused(isRefused: string | undefined, [name, value]: StoredValues[number]): string {
+  return isRefused === undefined ? value : `case when ${isRefused} then statuses.${name} else ${value} end`
 }
 
 /** Returns the type of a column in PostgreSQL's functions. */
