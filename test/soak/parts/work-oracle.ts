@@ -22,8 +22,8 @@ const NOTICE = 210_000
 /**
  * Checks what workers promise. Written from the documents: each newest commit gets a result; a result is
  * stored only over what its own run has reported last; a request for another run is followed by one;
- * and two commands of one commit run at once only beside a kill, a stall or an outage, or until the
- * one in progress learns of a request.
+ * and two commands of one commit run at once only beside a kill, a stall or an outage, or until one
+ * of them learns of a request.
  *
  * @throws Error with what is wrong
  */
@@ -44,10 +44,11 @@ export function examine({ arrivals, commands, requests, disturbances, tips }: Hi
   let overlaps = 0
   for (const [first, second] of pairs(commands)) {
     overlaps++
-    const isDisturbed = (start: number, end: number) =>
+    const end = Math.min(first.end, second.end)
+    const isDisturbed = (start: number, until: number) =>
       disturbances.some(
         ({ worker, from, to }) =>
-          (worker === undefined || worker === first.worker) && from <= end && to >= start,
+          (worker === undefined || worker === first.worker) && from <= until && to >= start,
       )
     const isRequested = requests.some(
       ({ sha, at }) =>
@@ -55,7 +56,7 @@ export function examine({ arrivals, commands, requests, disturbances, tips }: Hi
         // Also on the way of the answer to the claim.
         at >= first.start - LATE &&
         at <= second.start &&
-        (first.end <= at + NOTICE || isDisturbed(at, first.end)),
+        (end <= at + NOTICE || isDisturbed(at, end)),
     )
     if (!isDisturbed(first.start, second.start) && !isRequested)
       throw new Error(`two commands at once: ${JSON.stringify({ first, second, disturbances, requests })}`)
