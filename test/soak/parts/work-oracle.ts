@@ -48,7 +48,9 @@ export function examine({ arrivals, commands, requests, disturbances, tips }: Hi
     const isDisturbed = (start: number, until: number) =>
       disturbances.some(
         ({ worker, from, to }) =>
-          (worker === undefined || worker === first.worker) && from <= until && to >= start,
+          (worker === undefined || [first.worker, second.worker].includes(worker)) &&
+          from <= until &&
+          to >= start,
       )
     const isRequested = requests.some(
       ({ sha, at }) =>
