@@ -129,6 +129,18 @@ for (const database of databases) {
     t.same(details, { before: new Date(before * 1000).toISOString(), commits: 1, statuses: 1 })
   })
 
+  t.test(`${database.name}: a run whose event is removed meanwhile records all in another one`, async (t) => {
+    const aged = await openAged(t, database)
+    const shas = ['a', 'b'].map((digit) => digit.repeat(40))
+    for (const sha of shas) {
+      await aged.report(sha, 'one', 400)
+      await aged.store.engine.kysely.deleteFrom('audit_events').execute()
+      await aged.prune(aged.id, [sha], nowInSeconds())
+    }
+    const action = 'statuses.pruned'
+    t.match(await listEvents(aged.store), [{ action, details: { commits: 2, statuses: 2 } }])
+  })
+
   t.test(`${database.name}: the event of a run that was killed has exact numbers`, async (t) => {
     const { store, options, id } = await openAged(t, database)
     const rows = Array.from({ length: 20_000 }, (_, index) => ({

@@ -40,6 +40,9 @@ test('a function of another text is missing, and the one that is there stays', a
     options.databaseUrl ?? '',
     `drop function ${several}`,
     `alter function ${one} rename to ${other}`,
+    // Another server's, in the same database.
+    'create schema elsewhere',
+    `create function elsewhere.${one}() returns int language sql as 'select 1'`,
   )
   const reading = openStore({ ...options, migrate: false })
   await t.rejects(reading, {
