@@ -172,6 +172,11 @@ for (const database of databases) {
     )
 
     await set('deploy', ['lander', 'lander'])
+    const { reporters } = await store.engine.kysely
+      .selectFrom('repositories')
+      .select('reporters')
+      .executeTakeFirstOrThrow()
+    t.match(reporters, `{"pattern":"deploy","users":[${users.get('lander')?.id}]}`, 'each user once')
     await write.users.setLocked('lander', true)
     t.equal((await send('lander', success('deploy'))).status, 401, 'a locked user')
     await write.users.setLocked('lander', false)

@@ -57,6 +57,13 @@ for (const database of databases)
       'the command works',
     )
 
+    for (let index = 0; index < 31; index++)
+      await server.report('acme/rocket', newest, { context: `many/${index}`, state: 'error' }, writer)
+    const { stderr: many } = await cli('many/*', 'ci-bot')
+    t.equal(many.split('status delete').length - 1, 30)
+    t.match(many, 'and 1 more, which are shown when the command is run again')
+    await cli('many/*', '--anyone')
+
     t.same(JSON.parse((await cli('--json')).stdout), [{ pattern: 'ci/*', users: ['ci-bot'] }])
     await write.users.delete('ci-bot')
     t.match((await cli()).stdout, /^PATTERN +USERS\nci\/\* +nobody\n$/)

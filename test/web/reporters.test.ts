@@ -171,7 +171,13 @@ t.test('the page of many results and patterns does not block the server', async 
   for (const refPattern of ['main', 'm*', 'ma*', 'mai*', '*n'])
     await write.rules.set(NAME, { refPattern, required: ['last', ...patterns(`${refPattern}*`)], bypass: [] })
   const bot = { id: await createAccount(server, 'ci-bot'), name: 'ci-bot' }
-  for (const pattern of patterns('ci/')) await write.reservations.set(NAME, pattern, [bot])
+  for (const pattern of ['ci/*', ...patterns('ci/')]) await write.reservations.set(NAME, pattern, [bot])
+  for (const [index, sha] of commits.slice(0, 6).entries()) {
+    const name = `user-${index}`
+    await write.collaborators.set(NAME, await createAccount(server, name), 'write')
+    const token = await server.createToken(name)
+    t.equal((await server.report('acme/rocket', sha, { context: 'last', state: 'error' }, token)).status, 201)
+  }
   const instance = await startInstance(t, server.options, {}, measured)
   const owner = openPageClient(instance.url)
   await owner.signIn('acme')
@@ -179,4 +185,15 @@ t.test('the page of many results and patterns does not block the server', async 
   for (let times = 0; times < 2; times++) t.equal((await owner.get(PAGE)).status, 200)
   const stretch = await longestStretch(instance)
   t.ok(stretch < 250, `${stretch} ms`)
+
+  const { body } = await owner.submit(PAGE, PAGE, {
+    change: 'reserve',
+    pattern: 'last',
+    users: '',
+    seen: 'null',
+  })
+  t.match(body, /<textarea id="users"[^>]*>\s*<\/textarea>/, 'a form that was refused stays as it was sent')
+  t.match(textOf(body), /Reserve it for (?:user-\d, ){4}user-\d(?!,)/, 'at most five users are offered')
+  t.equal(body.split('admin status delete').length - 1, 30)
+  t.match(body, 'and 11970 more')
 })

@@ -184,7 +184,7 @@ function sinceSeen(form: ReportersForm, reservations: readonly NamedReservation[
 }
 
 /** Returns whether nobody has filled in a form for a pattern that is not reserved. */
-function isUntouched({ pattern, users, seen, error, usersError }: ReportersForm): boolean {
+function isUntouched({ pattern, users, seen, error }: ReportersForm): boolean {
   const isNew = pattern !== '' && users.length === 0 && seen === reservationState(null)
-  return isNew && error === undefined && usersError === undefined
+  return isNew && error === undefined
 }
