@@ -122,9 +122,11 @@ export interface paths {
          *     `getVerdict` with the same `branch` and `require`, is `success`. A deployment can take it without asking again.
          *
          *     1. Only commits that the branch itself was at are looked at, as the server recorded them with each push, and those that a
-         *        push added before its last one. Where no push is recorded (before version 0.5.0 of the server, beyond the last
-         *        1,000 pushes to the branch, and of what others than this server moved), the first parents of a commit count
-         *        (`git log --first-parent`). A commit of a merged branch may have passed without what the branch has had since.
+         *        push added before its last one. Where these are not known, the first parents of a commit count
+         *        (`git log --first-parent`): before version 0.5.0 of the server; beyond the last 1,000 pushes to the branch, of which a
+         *        request looks at 300; where others than this server moved the branch, or a push named a symbolic ref to it instead;
+         *        and below a merge of the branch into a topic of more than 20,000 commits. A commit of a merged branch may have passed
+         *        without what the branch has had since.
          *     2. Checks must be required, by a rule that matches the branch or by `require`. Otherwise the response is `422`: the
          *        first report would make a commit pass.
          *     3. Today's rules count, for old commits too. A check that is required from now on has not reported on them, so

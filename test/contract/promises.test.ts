@@ -817,7 +817,7 @@ t.test('so is what is said about branches', async (t) => {
     [
       [
         'Returns the newest commit that the branch was at and whose required checks have passed: its verdict, as of `getVerdict` with the same `branch` and `require`, is `success`.',
-        'Where no push is recorded (before version 0.5.0 of the server, beyond the last 1,000 pushes to the branch, and of what others than this server moved), the first parents of a commit count (`git log --first-parent`).',
+        'Where these are not known, the first parents of a commit count (`git log --first-parent`): before version 0.5.0 of the server; beyond the last 1,000 pushes to the branch, of which a request looks at 300; where others than this server moved the branch, or a push named a symbolic ref to it instead; and below a merge of the branch into a topic of more than 20,000 commits.',
         'The combined state of all contexts of the commit, required or not.',
         'How many commits were looked at, this one included.',
         'Name of the branch, without `refs/heads/`.',

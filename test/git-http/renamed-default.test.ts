@@ -45,7 +45,14 @@ const renames = [
 ] as const
 
 t.test('a mirror is refused the deletion of the default branch, and told what to do', async (t) => {
-  const { origin, mirror, head } = await setUp(t, 'plain')
+  const { origin, mirror, commit, head } = await setUp(t, 'plain')
+  await git(origin, ['branch', 'side'])
+  await mirror()
+  await git(origin, ['branch', '-D', 'side'])
+  await commit()
+  const another = await mirror()
+  t.match(another, { code: 0 })
+  t.notMatch(another.stderr, /default branch/, 'the default branch moves, and another one is deleted')
   for (const [from, to] of renames) {
     await git(origin, ['branch', '-m', from, to])
     const { code, stderr } = await mirror()

@@ -89,6 +89,11 @@ for (const database of databases) {
     t.same(await store.listTips(repository.id + 1, MAIN, c), [c], 'another repository')
     await open(updateOf(NONE, d, 'refs/heads/new'))
     t.same(await tips(d, 'refs/heads/new'), [d], 'a new branch')
+    const odd = 'refs/heads/a!b_%c'
+    await open(updateOf(NONE, a, odd))
+    t.same(await tips(c, odd), [c], 'not made yet')
+    await open(updateOf(a, c, odd))
+    t.same(await tips(c, odd), [c, a], 'a name with characters of patterns')
     await open(updateOf(c, NONE))
     await open(updateOf(NONE, d))
     t.same(await tips(d), [d], 'deleted and created')

@@ -18,8 +18,8 @@ t.test('what a branch was at follows from where pushes left it', async (t) => {
   const graph = [[], [0], [1], [1], [3, 2], [1], [5], [1], [4]]
   const ids = importGraph(repository.path, graph)
   const queue = createGitQueue()
-  const list = async (tips: readonly number[], after?: number, count = 300) => {
-    const formerTips = new FormerTips(queue, new FirstParents(queue))
+  const create = () => new FormerTips(queue, new FirstParents(queue))
+  const list = async (tips: readonly number[], after?: number, count = 300, formerTips = create()) => {
     const found = await formerTips.list(
       repository,
       tips.map((tip) => ids[tip] ?? ''),
@@ -54,4 +54,19 @@ t.test('what a branch was at follows from where pushes left it', async (t) => {
     t.same(await list([8, 2, 1], undefined, count), [8, 4, 2, 1, 0].slice(0, count))
     t.same(await list([8, 2, 1], 8, count), [4, 2, 1, 0].slice(0, count))
   }
+
+  const formerTips = create()
+  for (const count of [1, 300, 2])
+    t.same(
+      await list([8, 2, 1], undefined, count, formerTips),
+      [8, 4, 2, 1, 0].slice(0, count),
+      'from a cache',
+    )
+
+  const removed = (count: number) => Array.from({ length: count }, (_, index) => 6 + (index % 2))
+  t.same(await list([8, 4, ...removed(298), 2, 1]), [8, 4, 2, 1, 0], '300 earlier tips are looked at')
+  const many = [8, 4, ...removed(299), 2, 1]
+  t.same(await list(many), [8, 4, 3, 1, 0], 'beyond these: first parents')
+  t.same(await list(many, 3), [1, 0], 'after one of those first parents')
+  t.same(await list(many, 2), [1, 0], 'after a tip beyond these')
 })
