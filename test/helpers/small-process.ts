@@ -2,7 +2,7 @@ import { execFileSync, spawn } from 'node:child_process'
 import { mkdtempSync, openSync, readFileSync, readSync, rmSync, writeFileSync, writeSync } from 'node:fs'
 import { Socket } from 'node:net'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 
 /** A program that has ended. */
@@ -36,7 +36,7 @@ export function startSmallProcess(
   return (cwd, program, input) => {
     const stdin = input.length === 0 ? '/dev/null' : file('stdin')
     if (input.length > 0) writeFileSync(stdin, input)
-    const command = `cd ${quote(cwd)} && exec ${program.map(quote).join(' ')}`
+    const command = `cd ${quote(resolve(cwd))} && exec ${program.map(quote).join(' ')}`
     writeFileSync(file('command'), `(${command}) <${quote(stdin)} >./stdout 2>./stderr\n`)
     writeSync(begin, '\n')
     const bytes = readSync(end, answer)
@@ -83,7 +83,7 @@ export function startSmallProcesses(): (
     if (input.length > 0) writeFileSync(stdin, input)
     const variables = Object.entries(environment).filter(([, value]) => value !== undefined)
     const words = ['env', '-i', ...variables.map(([name, value]) => `${name}=${value}`), ...program]
-    const command = `cd ${quote(cwd)} && exec ${words.map(quote).join(' ')}`
+    const command = `cd ${quote(resolve(cwd))} && exec ${words.map(quote).join(' ')}`
     const streams = `<${quote(stdin)} >./${id}.stdout 2>./${id}.stderr`
     writeFileSync(file('command'), `(${command}) ${streams}; echo ${id} $?\n`)
     const code = await new Promise<number>((resolve) => {

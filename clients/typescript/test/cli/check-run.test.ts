@@ -265,8 +265,9 @@ for (const { name, program } of clients) {
   t.test(`${name}: a signal while the service is away`, { buffered: true }, async (t) => {
     const service = await first.again()
     await service.proxy.close()
-    const timeOf = async (script: string, ...later: number[]) => {
-      const args = ['run', ...placeOf(service), '--', 'sh', '-c', `echo up; ${script}`]
+    const script = 'trap "exit 9" TERM; echo up; while :; do sleep .1; done'
+    const timeOf = async (...later: number[]) => {
+      const args = ['run', ...placeOf(service), '--', 'sh', '-c', script]
       const running = start(service, ...args)
       await running.printed('up')
       const start_ = performance.now()
@@ -278,8 +279,7 @@ for (const { name, program } of clients) {
       const { code, stderr } = await running.finished
       return { code, stderr, total: performance.now() - start_, sinceLast: performance.now() - last }
     }
-    const wait = 'trap "exit 9" TERM; while :; do sleep .1; done'
-    const [once, twice, same] = await Promise.all([timeOf(wait), timeOf(wait, 1_500), timeOf(wait, 50)])
+    const [once, twice, same] = await Promise.all([timeOf(), timeOf(1_500), timeOf(50)])
     t.match(once, { code: 9, stderr: /cancelled by SIGTERM.* was not stored: a signal ended the attempts/ })
     t.ok(once.total >= 4_500 && once.total < 10_000, `once: ${once.total} ms`)
     t.match(twice, { code: 9, stderr: /a signal ended the attempts/ })
