@@ -1,7 +1,9 @@
+import { execFile } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
+import { promisify } from 'node:util'
 import t from 'tap'
 import { asAdministrator } from '../../../../test/helpers/changes.ts'
 import { capture } from '../../../../test/helpers/cli.ts'
@@ -9,6 +11,7 @@ import { freePort, listenLocally } from '../../../../test/helpers/free-port.ts'
 import { git, gitWith } from '../../../../test/helpers/git.ts'
 import { land as landWith } from '../../src/cli/land/land.ts'
 import { type CommandLineOptions, call } from '../helpers/command-line.ts'
+import { startFailingProxy } from '../helpers/failing-proxy.ts'
 import { quickLander, startLanding } from '../helpers/landing.ts'
 import { quickTimes } from '../helpers/quick-lander.ts'
 
@@ -151,6 +154,12 @@ t.test('what cannot be landed is refused with the reason, before anything is pus
     git(folder, 'remote', 'set-url', 'origin', `${origin}/acme/rocket.git`)
     return { GIT_DIR: join(folder, '.git') }
   }
+  /** Returns the git directory of one that sends what is for the server elsewhere. */
+  const rewriting = (key: string) => {
+    const clone = cloneOf(server.url)
+    git(clone.GIT_DIR, 'config', `url.https://git.example.org/.${key}`, `${server.url}/`)
+    return clone
+  }
   git(checkout, 'reset', '--quiet', '--hard', commit)
   const away = `http://127.0.0.1:${await freePort()}`
   const redirecting = createServer(({ url }, response) =>
@@ -173,6 +182,13 @@ t.test('what cannot be landed is refused with the reason, before anything is pus
     [[commit, '--onto', 'a..b'], 2, /"a..b" is not a name of a branch/],
     [[commit], 2, /git fetch --unshallow/, cloneOf(server.url, '--depth=1')],
     [[commit], 2, /the remote origin is .*, but land pushes to http/, cloneOf('https://git.example.org')],
+    [
+      [commit],
+      2,
+      /git pushes to https:\/\/git\.example\.org\/acme\/rocket instead of/,
+      rewriting('pushInsteadOf'),
+    ],
+    [[commit], 2, /the remote origin is https:\/\/git\.example\.org/, rewriting('insteadOf')],
     [['f'.repeat(40)], 2, /is not a commit in this checkout/],
     [[git(checkout, 'rev-parse', 'HEAD^{tree}')], 2, /is not a commit in this checkout/],
     [[commit], 2, /git is 2\.37; land needs 2\.38 or later/, { PATH: oldGit }],
@@ -286,6 +302,71 @@ t.test(
   },
 )
 
+t.test('a ticket that is silent is passed over, and named with the command that removes it', async (t) => {
+  t.teardown(removeLeftovers)
+  const digits = 'a'.repeat(12)
+  const ticket = `refs/landing/main/20200101T000000000Z-${digits}`
+  const spoken = `refs/landing/main/20200101T000000001Z-$(id)-${digits}`
+  for (const name of [ticket, spoken]) git(path, 'update-ref', name, git(path, 'rev-parse', 'main:a.txt'))
+  git(path, 'update-ref', `refs/heads/land/main/${digits}`, main())
+  const times = { heartbeat: 500, grace: 60_000, interval: 500 }
+  const commit = write(main(), { 'silent.txt': 's\n' })
+  const landing = capture(() => landWith([commit], place.environment, () => times))
+  await topic(commit)
+  await report(commit, 'success')
+  const { code, stderr } = await landing
+  const time = String.raw`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`
+  t.equal(code, 0)
+  t.match(
+    stderr,
+    new RegExp(`${ticket} has not been renewed since ${time}; it will be passed over at ${time}\n`),
+  )
+  t.match(
+    stderr,
+    new RegExp(
+      `passed over ${ticket}, not renewed since ${time}; .* git push origin --delete ${ticket} refs/heads/land/main/${digits}\n`,
+    ),
+  )
+  const [, command = ''] = /remove it: (git push .*\$.*)\n/.exec(stderr) ?? []
+  t.equal(leftovers().length, 3, 'it is removed after the grace time, not before')
+  const authorization = `Authorization: Basic ${Buffer.from(`x:${place.token}`).toString('base64')}`
+  git(checkout, 'config', 'http.extraHeader', authorization)
+  t.teardown(() => git(checkout, 'config', '--unset', 'http.extraHeader'))
+  await promisify(execFile)('sh', ['-c', command], { cwd: checkout })
+  t.strictSame(leftovers(), [ticket], 'the command means what it names, whatever somebody has called it')
+})
+
+t.test('an outage is no missed renewal', async (t) => {
+  t.teardown(removeLeftovers)
+  const proxy = await startFailingProxy(t, server.url)
+  const ticket = `refs/landing/main/20200101T000000000Z-${'a'.repeat(12)}`
+  git(path, 'update-ref', ticket, git(path, 'rev-parse', 'main:a.txt'))
+  const times = { heartbeat: 1_000, grace: 60_000, interval: 200 }
+  const commit = write(main(), { 'outage.txt': 'o\n' })
+  const environment = {
+    ...place.environment,
+    COMMIT_STATUS_URL: proxy.url,
+    GIT_CONFIG_COUNT: '1',
+    GIT_CONFIG_KEY_0: `url.${proxy.url}/.insteadOf`,
+    GIT_CONFIG_VALUE_0: `${server.url}/`,
+  }
+  const landing = capture(() => landWith([commit], environment, () => times))
+  await until(() => leftovers().length === 2)
+  proxy.always(/git/, { status: 503 })
+  await setTimeout(4 * times.heartbeat)
+  proxy.always(/git/, 'pass')
+  const looks = () =>
+    proxy.passages.filter(({ url, status }) => /upload-pack/.test(url) && status === 200).length
+  const before = looks()
+  await until(() => looks() > before + 1)
+  git(path, 'update-ref', '-d', ticket)
+  await report(await topic(commit), 'success')
+  const { code, stderr } = await landing
+  t.equal(code, 0)
+  t.match(stderr, /waiting for older tickets on main: 1/)
+  t.notMatch(stderr, /passed over/)
+})
+
 /**
  * Creates a git for the PATH that records its arguments, and holds back those pushes that `hold`
  * names, a pattern of the shell, until `release`. As on a server, a push goes on if the git that
@@ -322,6 +403,39 @@ case $* in ${hold}) ;; *) echo "$*" >>'${calls}'; exec git "$@" ;; esac
     },
   }
 }
+
+t.test('a pre-push hook is run once for each merge, and its words are shown', async (t) => {
+  const hook = join(checkout, '.git/hooks/pre-push')
+  const runs = join(checkout, '../hook-runs')
+  t.teardown(() => {
+    rmSync(hook)
+    for (const key of ['push.pushOption', 'remote.pushDefault']) git(checkout, 'config', '--unset', key)
+  })
+  const install = (commands: string) =>
+    writeFileSync(hook, `#!/bin/sh\nread -r ref rest\necho "$ref" >>'${runs}'\n${commands}\n`, {
+      mode: 0o755,
+    })
+  const runsOf = () => readFileSync(runs, 'utf8').trim().split('\n')
+  git(checkout, 'config', 'push.pushOption', 'ci.skip')
+  git(checkout, 'config', 'remote.pushDefault', 'elsewhere')
+
+  install('echo the tests timed out; echo "see docs/hooks" >&2; exit 1')
+  const commit = write(main(), { 'hook.txt': 'h\n' })
+  t.match(await land([commit]), {
+    code: 1,
+    stdout: `the pre-push hook of this checkout refused ${commit}\n`,
+    stderr: /pre-push: the tests timed out\n.*pre-push: see docs\/hooks\n/,
+  })
+  t.strictSame(runsOf(), [commit], 'it is not run again, whatever its words are')
+  t.strictSame(leftovers(), [])
+
+  install('exit 0')
+  const landing = land([commit])
+  await report(await topic(commit), 'success')
+  t.match(await landing, { code: 0 })
+  t.strictSame(runsOf(), [commit, commit], 'once for the ticket, the topic and the branch')
+  t.equal(main(), commit)
+})
 
 t.test('interrupted at each step, it leaves nothing behind', async (t) => {
   await asAdministrator(server.store).rules.set(repository, {

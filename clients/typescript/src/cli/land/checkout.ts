@@ -5,8 +5,8 @@ import { UsageError } from '../usage-error.ts'
 const OLDEST_GIT = '2.38'
 
 /**
- * Checks that a commit of this checkout can be merged here, and that `origin` is the repository on
- * the server.
+ * Checks that a commit of this checkout can be merged here, that `origin` is the repository on the
+ * server, and that no rewriting of addresses leads pushes elsewhere.
  *
  * @throws UsageError saying what to do
  */
@@ -25,6 +25,26 @@ export async function checkCheckout(git: Git, url: string, commit: string, branc
   const origin = addressOf((await git(['ls-remote', '--get-url', 'origin'])).stdout.trim())
   if (origin.toLowerCase() !== addressOf(url).toLowerCase())
     throw new UsageError(`the remote origin is ${origin}, but land pushes to ${url} alone`)
+  const rewritten = addressOf(await pushAddress(git, url))
+  if (rewritten.toLowerCase() !== addressOf(url).toLowerCase())
+    throw new UsageError(
+      `git pushes to ${rewritten} instead of ${url} (insteadOf, pushInsteadOf), but land pushes to ${url} alone`,
+    )
+}
+
+/** Returns the address to which git pushes what is for an address; see `url` in git-config(1). */
+async function pushAddress(git: Git, url: string): Promise<string> {
+  const listed = await git(['config', '--null', '--get-regexp', '^url\\..*\\.pushinsteadof$'])
+  const [longest] = listed.stdout
+    .split('\0')
+    .map((entry) => ({ key: entry.split('\n', 1)[0] ?? '', prefix: entry.slice(entry.indexOf('\n') + 1) }))
+    .filter(({ key, prefix }) => key !== '' && url.startsWith(prefix))
+    .sort((one, other) => other.prefix.length - one.prefix.length)
+  if (longest) {
+    const base = longest.key.slice('url.'.length, -'.pushinsteadof'.length)
+    return base + url.slice(longest.prefix.length)
+  }
+  return (await git(['ls-remote', '--get-url', url])).stdout.trim()
 }
 
 /** Returns an address without user, password and `.git`. */

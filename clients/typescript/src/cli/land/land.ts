@@ -12,7 +12,7 @@ import { hasColors, plain, print, printJson, say } from '../terminal.ts'
 import { checkCheckout } from './checkout.ts'
 import { landCommit } from './landing.ts'
 import { LandingEnd } from './landing-end.ts'
-import { createRemote } from './remote.ts'
+import { createRemote, removalOf } from './remote.ts'
 import { createTickets, refsOf, type TicketTimes, ticketFolder, topicFolder } from './tickets.ts'
 
 const SIGNALS: readonly NodeJS.Signals[] = ['SIGINT', 'SIGTERM', 'SIGHUP']
@@ -75,7 +75,22 @@ export async function land(args: string[], env: NodeJS.ProcessEnv, timesOf = tic
   const folders = [topicFolder(branch), ticketFolder(branch)]
   const look = () => remote.list(`refs/heads/${branch}`, ...folders)
   const times = timesOf(timeout)
-  const place = { client, owner, repo, commit, branch, git, remote, look, times, left, readTimeout, signal }
+  const created = new Set<string>()
+  const place = {
+    client,
+    owner,
+    repo,
+    commit,
+    branch,
+    git,
+    remote,
+    look,
+    times,
+    left,
+    readTimeout,
+    signal,
+    created,
+  }
   const tickets = createTickets(place)
   let end: LandingEnd | undefined
   try {
@@ -86,9 +101,10 @@ export async function land(args: string[], env: NodeJS.ProcessEnv, timesOf = tic
     if (!(error instanceof LandingEnd)) throw error
     end = error
   } finally {
-    await cleanUp(end?.outcome).catch(({ message }: Error) =>
-      say(`left a ticket or a branch on the server: ${message}`),
-    )
+    await cleanUp(end?.outcome).catch(({ message }: Error) => {
+      const command = created.size > 0 ? `; to remove it: ${removalOf([...created])}` : ''
+      say(`may have left a ticket or a branch on the server: ${message}${command}`)
+    })
     // Not before: another signal would end the removal.
     for (const name of SIGNALS) process.off(name, cancel)
   }
@@ -104,7 +120,7 @@ export async function land(args: string[], env: NodeJS.ProcessEnv, timesOf = tic
   /** Removes the ticket, and the topic unless its checks are still running. */
   async function cleanUp(outcome: LandingEnd['outcome'] = 'unanswered'): Promise<void> {
     // A refused token is not sent again: it is counted.
-    if (!tickets.isPublished() && outcome === 'unanswered') return
+    if (created.size === 0 && outcome === 'unanswered') return
     const cleaner = createRemote(createGit(env, { url, token, timeout: () => CLEANUP }), url, {
       patience: () => CLEANUP,
       outageAfter,
@@ -112,12 +128,13 @@ export async function land(args: string[], env: NodeJS.ProcessEnv, timesOf = tic
     })
     const own = refsOf(await cleaner.list(...folders), commit, branch)
     const isRunning = outcome === 'pending' || outcome === 'missing'
-    const gone = own.filter((ref) => !(isRunning && ref.startsWith('refs/heads/')))
+    const kept = own.filter((ref) => isRunning && ref.startsWith('refs/heads/'))
+    const gone = own.filter((ref) => !kept.includes(ref))
+    if (kept.length > 0) say(`left ${kept.join(', ')} for its checks; to remove it: ${removalOf(kept)}`)
+    for (const ref of created) if (!gone.includes(ref)) created.delete(ref)
     if (gone.length === 0) return
-    const reason = await cleaner.push(
-      ['--no-verify'],
-      gone.map((ref) => `:${ref}`),
-    )
+    const updates = gone.map((ref) => `:${ref}`)
+    const reason = await cleaner.push([], updates)
     if (reason) throw new Error(reason)
   }
 }

@@ -12,6 +12,9 @@ import { isAncestor, mergeOf } from './merge.ts'
 import type { Refs } from './remote.ts'
 import { digitsOf, refsOf, type TicketOptions, type Tickets, topicFolder } from './tickets.ts'
 
+/** Maximum number of lines of a hook that are shown. */
+const MOST_LINES = 50
+
 export interface Landing extends TicketOptions {
   client: Client
   owner: string
@@ -73,7 +76,7 @@ export async function landCommit(landing: Landing): Promise<LandingEnd> {
     refs = await look()
     if (hasPassed && refs.get(target) === tip) {
       const own = refsOf(refs, commit, branch)
-      const options = ['--no-verify', '--atomic', `--force-with-lease=${target}:${tip}`]
+      const options = ['--atomic', `--force-with-lease=${target}:${tip}`]
       const reason = await remote.push(options, [`${merge}:${target}`, ...own.map((ref) => `:${ref}`)])
       const name = merge === commit ? '' : ` as ${merge}`
       if (reason === undefined) return new LandingEnd('success', `landed ${commit} on ${branch}${name}`)
@@ -108,14 +111,14 @@ async function passChecks(landing: Landing, merge: string, tip: string, refs: Re
   }
 }
 
-/** Refreshes the ticket until `over` is aborted, or aborts it once the branch has moved. */
+/** Renews the ticket until `over` is aborted, or aborts it once the branch has moved. */
 async function watchBranch(landing: Landing, tip: string, over: AbortController): Promise<void> {
   const { branch, tickets, look, times, signal } = landing
   for (;;) {
     await sleep(times.heartbeat, over.signal, signal)
     if (over.signal.aborted || signal.aborted) return
     try {
-      await tickets.refresh()
+      await tickets.renew()
       const refs = await look()
       if (refs.get(`refs/heads/${branch}`) !== tip) over.abort()
     } catch {
@@ -125,11 +128,18 @@ async function watchBranch(landing: Landing, tip: string, over: AbortController)
 }
 
 async function build(landing: Landing, merge: string, tip: string, refs: Refs): Promise<void> {
-  const { branch, remote } = landing
+  const { branch, remote, created } = landing
   const topic = topicOf(landing)
+  if (refs.has(topic)) created.add(topic)
   const known = await readVerdict(landing, merge, branch)
   const hasReports = 'required' in known && known.required.every(({ state }) => state !== null)
   if (hasReports || refs.get(topic) === merge) return
+  const words = await remote.verify([`${merge}:${topic}`])
+  if (words !== undefined) {
+    for (const line of words.split('\n').slice(-MOST_LINES)) say(`pre-push: ${line}`)
+    throw new LandingEnd('failure', `the pre-push hook of this checkout refused ${merge}`)
+  }
+  created.add(topic)
   const reason = await remote.push(['--force'], [`${merge}:${topic}`])
   if (reason !== undefined) throw new LandingEnd('unanswered', await explainTopic(landing, tip, reason))
   say(`pushed ${merge} to ${topic.replace('refs/heads/', '')}`)

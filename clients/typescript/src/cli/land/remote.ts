@@ -18,8 +18,15 @@ export interface Remote {
   list(...refs: string[]): Promise<Refs>
   /** Fetches a commit of a ref, unless it is there, and changes no ref of the checkout. */
   fetch(ref: string, commit: string): Promise<void>
-  /** Updates refs. Returns why the server refused, or undefined. */
+  /**
+   * Runs the `pre-push` hook of the checkout for updates, without a push. Returns what the hook said
+   * if it refuses, or undefined.
+   */
+  verify(updates: readonly string[]): Promise<string | undefined>
+  /** Updates refs, without a hook. Returns why the server refused, or undefined. */
   push(options: readonly string[], updates: readonly string[]): Promise<string | undefined>
+  /** Returns the milliseconds so far in which the server did not answer. */
+  outages(): number
 }
 
 const TRANSIENT =
@@ -42,21 +49,24 @@ export function createRemote(
   { patience, outageAfter, onOutage, signal }: RemoteOptions,
 ): Remote {
   // Another push, perhaps of a landing that was killed, may move the same ref at this moment.
-  const isTransient = ({ stdout, stderr }: GitResult, index: number) =>
-    TRANSIENT.test(stderr) || (index < 3 && /failed to update ref|cannot lock ref/.test(stdout))
+  const isTransient = (result: GitResult, index: number) =>
+    isAway(result) || (index < 3 && /failed to update ref|cannot lock ref/.test(result.stdout))
+
+  let outages = 0
 
   async function retry(args: readonly string[]): Promise<GitResult> {
     const start = performance.now()
     const longest = patience()
     for (let index = 0; ; index++) {
+      const begun = performance.now()
       const result = await git(args)
       const pause = backoff(index)
       const taken = performance.now() - start + pause
-      const isAway = result.code !== 0 && TRANSIENT.test(result.stderr)
-      if (!isAway) onOutage(null)
+      if (!isAway(result)) onOutage(null)
       if (result.code === 0 || !isTransient(result, index) || taken > longest) return result
-      if (isAway && taken > outageAfter) onOutage(reasonOf(result))
+      if (isAway(result) && taken > outageAfter) onOutage(reasonOf(result))
       await sleep(pause, signal)
+      if (isAway(result)) outages += performance.now() - begun
     }
   }
 
@@ -67,6 +77,7 @@ export function createRemote(
   }
 
   return {
+    outages: () => outages,
     async list(...refs) {
       // A pattern also matches the end of other names.
       const patterns = refs.map((ref) => ref.replace(/\/$/, '/*'))
@@ -81,18 +92,46 @@ export function createRemote(
       if ((await git(['cat-file', '-e', `${commit}^{commit}`])).code === 0) return
       await succeed([...SLOWEST_FETCH, 'fetch', '--quiet', '--no-tags', '--no-write-fetch-head', url, ref])
     },
+    async verify(updates) {
+      const result = await retry(['push', '--porcelain', '--dry-run', '--force', url, ...updates])
+      if (isRefusedByHook(result)) {
+        const lines = `${result.stdout}\n${result.stderr}`.split('\n')
+        return lines.filter((line) => line.trim() && !line.startsWith('error: failed to push')).join('\n')
+      }
+      if (result.code !== 0) throw new LandingEnd('unanswered', describeFailure(url, result))
+      return undefined
+    },
     async push(options, updates) {
-      const result = await retry(['push', '--porcelain', ...options, url, ...updates])
+      const result = await retry(['push', '--porcelain', '--no-verify', ...options, url, ...updates])
       if (result.code === 0) return undefined
       // Of an atomic push, all refs but one are refused for the sake of that one.
       const refused = result.stdout.split('\n').filter((line) => line.startsWith('!\t'))
       const reasons = refused.map((line) => line.slice(line.indexOf('(') + 1, line.lastIndexOf(')')))
       const reason = reasons.find((text) => !/^atomic|is atomic/.test(text)) ?? reasons[0]
       if (reason !== undefined) return reason
-      if (result.code === 1 && !TRANSIENT.test(result.stderr)) return reasonOf(result)
+      if (result.code === 1 && !isAway(result)) return reasonOf(result)
       throw new LandingEnd('unanswered', describeFailure(url, result))
     },
   }
+}
+
+/** Returns whether a command failed in a way that may be over soon. */
+function isAway(result: GitResult): boolean {
+  return result.code !== 0 && TRANSIENT.test(result.stderr) && !isRefusedByHook(result)
+}
+
+/**
+ * Returns whether a push failed after the server had answered and before anything was sent: git
+ * names the server on a line of its own once it has an answer for each ref.
+ */
+function isRefusedByHook({ code, stdout, stderr }: GitResult): boolean {
+  return code === 1 && /^error: failed to push some refs/m.test(stderr) && !/^To /m.test(stdout)
+}
+
+/** Returns the command that removes refs on the server, for a POSIX shell. */
+export function removalOf(refs: readonly string[]): string {
+  const quote = (ref: string) => (/^[\w./-]+$/.test(ref) ? ref : `'${ref.replaceAll("'", `'\\''`)}'`)
+  return ['git push origin --delete', ...refs.map(quote)].join(' ')
 }
 
 function describeFailure(url: string, result: GitResult): string {

@@ -3,15 +3,15 @@ import { sleep } from '../../sleep.ts'
 import type { Git } from '../git.ts'
 import { say } from '../terminal.ts'
 import { LandingEnd } from './landing-end.ts'
-import type { Refs, Remote } from './remote.ts'
+import { type Refs, type Remote, removalOf } from './remote.ts'
 
 /** Times in milliseconds. */
 export interface TicketTimes {
-  /** How often a ticket is refreshed. */
+  /** How often a ticket is renewed. One that misses three renewals is passed over. */
   heartbeat: number
   /**
-   * A ticket that has not changed for this time is skipped; after twice this time in all, every
-   * ticket is.
+   * A ticket that has not changed for this time is removed; after twice this time in all, every
+   * ticket is passed over.
    */
   grace: number
   /**
@@ -29,8 +29,7 @@ export interface Tickets {
    */
   turn(refs: Refs, time: Date): Promise<Refs>
   /** Shows others that the landing goes on. Returns why the server refused, or undefined. */
-  refresh(): Promise<string | undefined>
-  isPublished(): boolean
+  renew(): Promise<string | undefined>
 }
 
 /** A landing, as far as tickets depend on it. */
@@ -41,6 +40,8 @@ export interface TicketOptions {
   branch: string
   commit: string
   times: TicketTimes
+  /** Refs that this landing may have left on the server. */
+  created: Set<string>
   /** Returns the target, the topics and the tickets on the server. */
   look(): Promise<Refs>
   /** Milliseconds until the landing times out. */
@@ -48,8 +49,25 @@ export interface TicketOptions {
   signal: AbortSignal
 }
 
+/** A ticket as a landing sees it that waits for it. */
+interface SeenTicket {
+  ref: string
+  value: string
+  /** When this value was first seen. */
+  since: Date
+  /**
+   * Milliseconds since then, without those in which the server did not answer, or this machine slept:
+   * its owner could not renew it, or this landing could not see that.
+   */
+  silence: number
+}
+
+/** A ticket that has missed so many renewals is passed over. */
+const MISSED_RENEWALS = 3
 /** Any writer can forge thousands of tickets; one push removes no more than this. */
 const MOST_REMOVED = 20
+/** Maximum number of tickets that a message names. */
+const MOST_NAMED = 3
 
 /** Returns the folder of the tickets for a branch. */
 export const ticketFolder = (branch: string) => `refs/landing/${branch}/`
@@ -79,7 +97,8 @@ export function refsOf(refs: Refs, commit: string, branch: string): string[] {
  * ```
  * publish ──▶ wait ──▶ turn ──▶ landed, failed, conflict, timed out, interrupted: the ticket is removed
  *              ▲  │      │
- *              │  │      └─ killed: the ticket no longer changes; the next one skips it after the grace time, and removes it with the topic
+ *              │  │      └─ killed, locked out: the ticket no longer changes; others pass it over after three missed renewals,
+ *              │  │         and whoever still waits after the grace time removes it with the topic
  *              └──┘ an older ticket changes, for at most two grace times in all
  * ```
  *
@@ -88,43 +107,71 @@ export function refsOf(refs: Refs, commit: string, branch: string): string[] {
  * the server. One that runs again takes over its former ticket.
  */
 export function createTickets(options: TicketOptions): Tickets {
-  const { git, remote, branch, commit, times, look, left, signal } = options
+  const { git, remote, branch, commit, times, created, look, left, signal } = options
   const folder = ticketFolder(branch)
-  const seen = new Map<string, { value: string; since: number }>()
+  const passOver = MISSED_RENEWALS * times.heartbeat
+  const seen = new Map<string, SeenTicket>()
+  const said = new Set<string>()
   let name = ''
-  let refreshed = 0
+  let renewed = 0
   let waited = 0
 
-  async function refresh(): Promise<string | undefined> {
-    refreshed = performance.now()
+  async function renew(): Promise<string | undefined> {
+    renewed = performance.now()
     const input = `${commit} ${process.pid} ${Date.now()}\n`
     const blob = (await git(['hash-object', '-w', '--stdin'], { input })).stdout.trim()
-    return remote.push(['--no-verify', '--force'], [`${blob}:${name}`])
+    created.add(name)
+    return remote.push(['--force'], [`${blob}:${name}`])
   }
 
-  /**
-   * Returns the tickets to wait for, and those whose owners have not refreshed them for the grace
-   * time.
-   */
-  function older(refs: Refs, now: number) {
+  /** Returns the older tickets, oldest first, so many milliseconds after the last time. */
+  function older(refs: Refs, passed: number): SeenTicket[] {
     const tickets = [...refs].filter(([ref]) => ref.startsWith(folder) && ref < name)
-    for (const [ref, value] of tickets)
-      if (seen.get(ref)?.value !== value) seen.set(ref, { value, since: now })
-    const isStale = ([ref]: [string, string]) => now - (seen.get(ref)?.since ?? now) >= times.grace
-    const stale = tickets.filter(isStale).map(([ref]) => ref)
-    return { ahead: tickets.length - stale.length, stale }
+    return tickets.map(([ref, value]) => {
+      const before = seen.get(ref)
+      const ticket =
+        before?.value === value
+          ? { ...before, silence: before.silence + passed }
+          : { ref, value, since: new Date(), silence: 0 }
+      seen.set(ref, ticket)
+      return ticket
+    })
   }
 
-  /** Removes some tickets with their topics, unless one was refreshed meanwhile. */
+  const topicOf = (ticket: string) => topicFolder(branch) + ticket.slice(ticket.lastIndexOf('-') + 1)
+
+  /** Returns those of some tickets and their topics that are on the server. */
+  function withTopics(tickets: readonly string[], refs: Refs): string[] {
+    return [...tickets, ...new Set(tickets.map(topicOf))].filter((ref) => refs.has(ref))
+  }
+
+  /** Removes some tickets with their topics, unless one was renewed meanwhile. */
   async function remove(tickets: readonly string[], refs: Refs): Promise<void> {
-    const topicOf = (ticket: string) => topicFolder(branch) + ticket.slice(ticket.lastIndexOf('-') + 1)
-    const some = tickets.slice(0, MOST_REMOVED)
-    const gone = [...some, ...new Set(some.map(topicOf))].filter((ref) => refs.has(ref))
+    const gone = withTopics(tickets.slice(0, MOST_REMOVED), refs)
     const leases = gone.map((ref) => `--force-with-lease=${ref}:${refs.get(ref)}`)
     await remote.push(
-      ['--no-verify', '--atomic', ...leases],
+      ['--atomic', ...leases],
       gone.map((ref) => `:${ref}`),
     )
+  }
+
+  /** Says once which tickets are silent, and once which are passed over. */
+  function sayWhatIsSilent(tickets: readonly SeenTicket[], refs: Refs): void {
+    const isNew = (text: string) => !said.has(text) && said.add(text)
+    const late = tickets.filter(({ silence }) => silence >= 1.5 * times.heartbeat)
+    const passed = late.filter(({ silence }) => silence >= passOver)
+    const waitedFor = late.filter((ticket) => !passed.includes(ticket))
+    for (const { ref, value, since, silence } of waitedFor.slice(0, MOST_NAMED)) {
+      const end = secondOf(new Date(Date.now() + passOver - silence))
+      if (isNew(`${ref} ${value}`))
+        say(`${ref} has not been renewed since ${secondOf(since)}; it will be passed over at ${end}`)
+    }
+    for (const { ref, since } of passed.slice(0, MOST_NAMED)) {
+      if (isNew(ref))
+        say(
+          `passed over ${ref}, not renewed since ${secondOf(since)}; if its landing has ended, remove it: ${removalOf(withTopics([ref], refs))}`,
+        )
+    }
   }
 
   return {
@@ -133,31 +180,46 @@ export function createTickets(options: TicketOptions): Tickets {
       if (name === '') {
         const own = refsOf(refs, commit, branch).find((ref) => ref.startsWith(folder))
         name = own ?? `${folder}${time.toISOString().replace(/[-:.]/g, '')}-${digitsOf(commit)}`
-        const refused = await refresh()
+        const refused = await renew()
         if (refused) throw new LandingEnd('unanswered', `the server refused the ticket ${name}: ${refused}`)
         // One that was published meanwhile may be older.
         current = await look()
       }
       let announced = 0
+      let passed = 0
       for (const start = performance.now(); ; ) {
         const now = performance.now()
-        const { ahead, stale } = older(current, now)
+        const tickets = older(current, passed)
+        const stale = tickets.filter(({ silence }) => silence >= times.grace).map(({ ref }) => ref)
         if (stale.length > 0) await remove(stale, current)
+        const kept = tickets.filter(({ silence }) => silence < times.grace)
+        sayWhatIsSilent(kept, current)
+        const ahead = kept.filter(({ silence }) => silence < passOver).length
         if (ahead === 0 || waited >= 2 * times.grace) return current
         if (left() <= 0)
           throw new LandingEnd('pending', `timed out while waiting for ${ahead} older tickets on ${branch}`)
         if (ahead !== announced) say(`waiting for older tickets on ${branch}: ${ahead}`)
         announced = ahead
-        const pause = pauseAfter(now - start, times.interval) * Math.min(ahead, 3)
-        await sleep(Math.min(pause, times.heartbeat, 2 * times.grace - waited, left()), signal)
+        const untilRenewal = renewed + times.heartbeat - now
+        const longest = pauseAfter(now - start, times.interval) * Math.min(ahead, 3)
+        const pause = Math.max(0, Math.min(longest, untilRenewal, 2 * times.grace - waited, left()))
+        const outagesBefore = remote.outages()
+        await sleep(pause, signal)
+        const overslept = performance.now() - now - pause
         signal.throwIfAborted()
         // After a failure, the next one may succeed.
-        if (performance.now() - refreshed >= times.heartbeat) await refresh().catch(() => {})
+        if (performance.now() - renewed >= times.heartbeat) await renew().catch(() => {})
         current = await look()
-        waited += performance.now() - now
+        const elapsed = performance.now() - now
+        waited += elapsed
+        passed = elapsed - overslept - (remote.outages() - outagesBefore)
       }
     },
-    refresh,
-    isPublished: () => name !== '',
+    renew,
   }
+}
+
+/** Returns a time to the second: `2026-11-28T12:00:00Z`. */
+function secondOf(time: Date): string {
+  return time.toISOString().replace(/\.\d+/, '')
 }
