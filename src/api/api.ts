@@ -42,17 +42,15 @@ export async function api(app: FastifyInstance, options: ApiOptions): Promise<vo
     const credential = readCredential(headerValues(request.raw.rawHeaders, 'authorization'), readers)
     const { address } = request.client
     const { owner, repo } = request.params
-    const check = (again: boolean) =>
-      authorizer.authorize({ credential, address }, owner, repo, requirement, again)
-    const checkedAt = performance.now()
+    const client = { address, signal: connectionSignal(request.raw.socket) }
+    const check = async (again: boolean): Promise<ApiCaller> => {
+      const checkedAt = performance.now()
+      const caller = await authorizer.authorize({ credential, address }, owner, repo, requirement, again)
+      return { ...caller, client, checkedAt, checkAgain: () => check(true) }
+    }
     const caller = await check(false)
     request.caller = caller.token
-    return {
-      ...caller,
-      client: { address, signal: connectionSignal(request.raw.socket) },
-      checkedAt,
-      checkAgain: () => check(true),
-    }
+    return caller
   }
 
   const declared: Readonly<Record<string, BoundOperation>> = operations

@@ -1,4 +1,4 @@
-import type { Handlers } from '../../generated/handlers.ts'
+import type { Handlers, ReportStatusRequest } from '../../generated/handlers.ts'
 import type { components } from '../../generated/schema.ts'
 import type { Caller } from '../auth/access-policy.ts'
 import type { Branches } from '../branches/branches.ts'
@@ -11,6 +11,7 @@ import { ServiceError } from '../errors.ts'
 import type { GitClient } from '../git/history/cached-reads.ts'
 import type { CommitLookup } from '../git/objects/commit-lookup.ts'
 import type { ReadableRepository } from '../store/access/readable-repositories.ts'
+import { WrittenTooLate } from '../store/engine.ts'
 import type { StatusRow } from '../store/statuses/columns.ts'
 import type { StoredReport } from '../store/statuses/statuses.ts'
 import type { Store } from '../store/store.ts'
@@ -25,6 +26,8 @@ export const MAX_LISTED = 10_000
 
 /** Milliseconds for which nobody asks again whether a caller may report. */
 const RECENT = 1_000
+/** How often a report is sent to a database that does not store it within `RECENT`. */
+const ATTEMPTS = 4
 
 /** Who calls an operation, and on whose behalf git is asked. */
 export interface ApiCaller extends Caller {
@@ -32,11 +35,10 @@ export interface ApiCaller extends Caller {
   /** When the caller was authorized, in milliseconds of a clock that nobody sets. */
   checkedAt: number
   /** Authorizes the caller once more. @throws ServiceError as before the body */
-  checkAgain(): Promise<Caller>
+  checkAgain(): Promise<ApiCaller>
 }
 
-/** What of a report decides who may send it. */
-type Reported = Pick<components['schemas']['StatusReport'], 'state' | 'run'> & { context: string }
+type ReportBody = ReportStatusRequest['body']
 
 /** What the handlers work with. */
 export interface HandlerParts {
@@ -86,7 +88,7 @@ export function createHandlers({ store, lookup, branches, onReported }: HandlerP
   async function checkReserved(
     reservations: readonly Reservation[],
     { token }: Caller,
-    { context, state, run }: Reported,
+    { context, state, run }: ReportBody,
   ): Promise<void> {
     const users = state === 'pending' && run === undefined ? null : reportersOf(reservations, context)
     if (users === null || (token !== null && users.includes(token.userId))) return
@@ -97,6 +99,36 @@ export function createHandlers({ store, lookup, branches, onReported }: HandlerP
     )
   }
 
+  /**
+   * Stores a report of a caller who was authorized within the last second. Whoever was authorized
+   * earlier, because the body came slowly, or git or the database took long, is authorized again.
+   *
+   * @returns undefined when the repository is gone
+   * @throws ServiceError if the caller may not report any more; StoreUnavailable
+   */
+  async function storeReport(caller: ApiCaller, sha: string, body: ReportBody) {
+    let current = caller
+    for (let attempt = 1; ; attempt++) {
+      if (performance.now() - current.checkedAt > RECENT) {
+        current = await checkAgain(current)
+        const { reservations } = current.repository
+        if (reservations) await checkReserved(reservations, current, body)
+      }
+      try {
+        return await statuses.report({
+          // First, since a body may have other fields, with any names.
+          ...body,
+          repositoryId: current.repository.id,
+          sha,
+          reporterId: current.token?.reporterId ?? null,
+          storedBy: current.checkedAt + RECENT,
+        })
+      } catch (error) {
+        if (!(error instanceof WrittenTooLate) || attempt === ATTEMPTS) throw error
+      }
+    }
+  }
+
   return {
     async reportStatus({ params, body }, caller) {
       const { repository } = caller
@@ -104,16 +136,7 @@ export function createHandlers({ store, lookup, branches, onReported }: HandlerP
       checkLimits(caller, body.context)
       if (repository.reservations) await checkReserved(repository.reservations, caller, body)
       if (!(await statuses.hasAny(repository.id, sha))) await checkCommit(repository, sha)
-      const current = await currentCaller(caller)
-      const { reservations } = current.repository
-      if (current !== caller && reservations) await checkReserved(reservations, current, body)
-      const row = await statuses.report({
-        // First, since a body may have other fields, with any names.
-        ...body,
-        repositoryId: repository.id,
-        sha,
-        reporterId: current.token?.reporterId ?? null,
-      })
+      const row = await storeReport(caller, sha, body)
       if (!row) throw new ServiceError('repository_unknown')
       onReported(row.state)
       return { status: 201, body: toReportedStatus(row) }
@@ -158,14 +181,8 @@ export function createHandlers({ store, lookup, branches, onReported }: HandlerP
   }
 }
 
-/**
- * Returns the caller as of a short time ago: who has been authorized longer ago than `RECENT`, because
- * the body came slowly or git was busy, is authorized again.
- *
- * @throws ServiceError if the caller may not do it any more
- */
-async function currentCaller(caller: ApiCaller): Promise<Caller> {
-  if (performance.now() - caller.checkedAt <= RECENT) return caller
+/** Authorizes a caller again. @throws ServiceError if the caller may not do it any more */
+async function checkAgain(caller: ApiCaller): Promise<ApiCaller> {
   const current = await caller.checkAgain()
   // Another repository may have the name by now.
   if (current.repository.id !== caller.repository.id) throw new ServiceError('repository_unknown')

@@ -34,7 +34,7 @@ export interface Engine extends Reading {
    * a power cut.
    *
    * @param invalidates the keys of the only cached rows that it can change; none: it may change any
-   * @throws ForeignKeyViolation; StoreUnavailable
+   * @throws ForeignKeyViolation; WrittenTooLate; StoreUnavailable
    */
   write<Params, Row>(query: Prepared<Params, Row>, params: Params, ...invalidates: string[]): Promise<Row[]>
   /**
@@ -169,5 +169,10 @@ export class PermissionDenied extends Error {
 
 /** The database is unreachable, full or locked for too long; trying again later may help. */
 export class StoreUnavailable extends Unavailable {
-  override readonly name = 'StoreUnavailable'
+  override readonly name: string = 'StoreUnavailable'
+}
+
+/** A write waited for longer than it may, mostly for a lock. Nothing was written. */
+export class WrittenTooLate extends StoreUnavailable {
+  override readonly name = 'WrittenTooLate'
 }

@@ -18,6 +18,8 @@ export interface Prepared<Params, Row> extends Statement<Params> {
   readonly ofBatch?: () => QueryOfBatch<Params>
   /** The statement of many calls, where it is not the query for each of them. */
   readonly batch?: WritingBatch<Params>
+  /** Returns whether a call must not write any more; missing if it always may. */
+  readonly isLate?: (params: Params) => boolean
   /** Never set; carries the type of a row. */
   readonly row?: Row
 }

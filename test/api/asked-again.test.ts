@@ -1,5 +1,7 @@
 import { setTimeout } from 'node:timers/promises'
+import { sql } from 'kysely'
 import t from 'tap'
+import { openStore } from '../../src/store/store.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import { databases } from '../helpers/databases.ts'
 import { replaceGit } from '../helpers/git.ts'
@@ -92,3 +94,61 @@ t.test('a report for which git takes long asks again too, and a quick one does n
   t.equal(await report(commits[0], 300), 401)
   t.equal(await report(commits[1], 300), 201, 'git runs already')
 })
+
+for (const database of databases)
+  t.test(`${database.name}: a report that waits for the database asks again too`, async (t) => {
+    const server = await startServer(t, { database })
+    const other = await openStore(server.options)
+    t.teardown(() => other.close())
+    const { kysely } = other.engine
+
+    const prepare = async (name: string, context = 'ci') => {
+      const { id, commits } = await server.createRepository(`acme/${name}`)
+      const user = await server.createUser(`user-${name}`)
+      await asAdministrator(server.store).collaborators.set({ owner: 'acme', name }, user, 'write')
+      const [sha = '', token] = [commits[0], await server.createToken(`user-${name}`)]
+      t.equal(
+        (await server.report(`acme/${name}`, sha, { state: 'pending', context: 'ci' }, token)).status,
+        201,
+      )
+      const send = () => server.report(`acme/${name}`, sha, { state: 'success', context }, token)
+      const stateOf = async () =>
+        (await server.store.statuses.list(id, sha)).find((status) => status.context === context)?.state
+      return { id, sha, user, send, stateOf }
+    }
+    const cases = {
+      nothing: await prepare('nothing'),
+      revoked: await prepare('revoked'),
+      lowered: await prepare('lowered'),
+      renamed: await prepare('renamed'),
+      added: await prepare('added', 'new'),
+    }
+    const quick = await prepare('quick')
+    const { revoked, lowered, renamed, added } = cases
+
+    /** Sends reports, and holds what they wait for in a transaction that revokes tokens at its end. */
+    const sendWhileHeld = (pause: number, sent: readonly (typeof quick)[], revokedUsers: number[]) =>
+      kysely.transaction().execute(async (db) => {
+        await db.updateTable('statuses').set({ description: 'held' }).execute()
+        if (database.name === 'PostgreSQL')
+          await sql`select pg_advisory_xact_lock(hashtextextended(${added.sha}, ${added.id}))`.execute(db)
+        const answers = Promise.all(sent.map(({ send }) => send()))
+        await setTimeout(pause)
+        await db.deleteFrom('tokens').where('user_id', 'in', revokedUsers).execute()
+        await db
+          .updateTable('collaborators')
+          .set({ granted: 'read' })
+          .where('user_id', '=', lowered.user)
+          .execute()
+        await db.updateTable('repositories').set({ name_key: 'new' }).where('id', '=', renamed.id).execute()
+        return { answers }
+      })
+    const statusesOf = async ({ answers }: Awaited<ReturnType<typeof sendWhileHeld>>) =>
+      (await answers).map(({ status }) => status)
+
+    const held = await sendWhileHeld(AGAIN + 300, Object.values(cases), [revoked.user, added.user])
+    t.same(await statusesOf(held), [201, 401, 403, 404, 401])
+    const states = await Promise.all(Object.values(cases).map(({ stateOf }) => stateOf()))
+    t.same(states, ['success', 'pending', 'pending', 'pending', undefined])
+    t.same(await statusesOf(await sendWhileHeld(400, [quick], [quick.user])), [201], 'not after a short wait')
+  })

@@ -56,6 +56,23 @@ async function reportInProcess(input: Input): Promise<string[]> {
 for (const database of databases) {
   const test = (name: string, work: (t: Test) => Promise<void>) => t.test(`${database.name}: ${name}`, work)
 
+  test('stores no report after the time until which it may be stored', async (t) => {
+    const { store, id, report } = await openRepository(t, database)
+    const now = performance.now()
+    const times = { late: now - 1, soon: now + 30_000, new: now - 1_000 }
+    const sent = Object.entries(times).map(([context, storedBy]) => report(context, { storedBy }))
+    const results = await Promise.allSettled([...sent, report('any'), report('late', { state: 'pending' })])
+    t.same(
+      results.map((result) => (result.status === 'rejected' ? result.reason.name : result.value?.state)),
+      ['WrittenTooLate', 'success', 'WrittenTooLate', 'success', 'pending'],
+    )
+    const stored = await store.statuses.list(id, SHA)
+    t.same(
+      stored.map(({ context, state }) => `${context} ${state}`),
+      ['any success', 'late pending', 'soon success'],
+    )
+  })
+
   test('stores a report exactly as it was sent', async (t) => {
     const { store, id, report } = await openRepository(t, database)
     const before = Math.floor(Date.now() / 1000)

@@ -1,6 +1,12 @@
 import { DatabaseError } from 'pg'
 import { isSystemError } from '../../errors.ts'
-import { ForeignKeyViolation, PermissionDenied, StoreUnavailable, UniqueViolation } from '../engine.ts'
+import {
+  ForeignKeyViolation,
+  PermissionDenied,
+  StoreUnavailable,
+  UniqueViolation,
+  WrittenTooLate,
+} from '../engine.ts'
 
 /**
  * SQLSTATEs of a server that is unreachable, full, overloaded or no longer the primary, as opposed
@@ -21,10 +27,12 @@ const TIMED_OUT = '57014'
 const CONFLICT = /^(40001|40P01)/
 /**
  * What a statement was rolled back for that others of its batch may not share: data, a constraint, a
- * conflict, a limit of a value, a wait for a lock, a trigger, a damaged row.
+ * conflict, a limit of a value, a wait for a lock, a trigger, a damaged row, time that has passed.
  */
-const ROLLED_BACK = /^(22|23|40001|40P01|54|55P03|P0|XX)/
+const ROLLED_BACK = /^(22|23|40001|40P01|54|55P03|P0|XX|ZL001)/
 const LOCK_TIMEOUT = '55P03'
+/** Raised by functions of ours that have waited for longer than they may: a code that PostgreSQL leaves free. */
+export const TOO_LATE = 'ZL001'
 /** Maximum number of attempts after conflicts. */
 const ATTEMPTS = 5
 const FOREIGN_KEY = '23503'
@@ -52,8 +60,8 @@ export const CONNECTION_MESSAGES = [
 
 /**
  * Returns StoreUnavailable for an error of the connection, the server or its disk,
- * ForeignKeyViolation for a reference to a missing row, UniqueViolation, PermissionDenied, and any
- * other error unchanged.
+ * ForeignKeyViolation for a reference to a missing row, UniqueViolation, PermissionDenied,
+ * WrittenTooLate, and any other error unchanged.
  *
  * @param isConnecting whether a connection could not be opened, which says nothing of a statement
  */
@@ -62,6 +70,7 @@ export function translateError(error: unknown, isConnecting = false): unknown {
   const code = sqlStateOf(error)
   if (code === FOREIGN_KEY) return new ForeignKeyViolation('PostgreSQL', { cause: error })
   if (code === UNIQUE) return new UniqueViolation(`PostgreSQL: ${describe(error)}`, { cause: error })
+  if (code === TOO_LATE) return new WrittenTooLate(`PostgreSQL: ${describe(error)}`, { cause: error })
   // A role may also lack the right to connect, which it may be granted at any time.
   if (code === PERMISSION && !isConnecting)
     return new PermissionDenied(`PostgreSQL: ${describe(error)}`, { cause: error })

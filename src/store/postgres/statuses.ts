@@ -23,9 +23,18 @@ import type { RunSql } from '../statuses/runs.ts'
 import { countsOf, FAILED, type FailedContext, MAX_FAILED } from '../statuses/status-summaries.ts'
 import type { Queries, Tables } from '../tables.ts'
 import { LOCK_TIMEOUT } from './calls.ts'
+import { TOO_LATE } from './driver-errors.ts'
 
 /** Limits how long the rest of the transaction waits for a lock. */
 const LIMIT_WAITS = `set_config('lock_timeout', '${LOCK_TIMEOUT}', true)`
+
+/**
+ * Fails if the statement has taken longer than its milliseconds: whatever it has written is rolled
+ * back. Nothing that comes later waits for a lock.
+ */
+const FAIL_IF_LATE = `if extract(epoch from clock_timestamp() - statement_timestamp()) * 1000 > time_left then
+      raise exception 'a report would be stored later than it may' using errcode = '${TOO_LATE}';
+    end if;`
 
 /** What the functions are given of a report. */
 const reportParameters = [
@@ -72,6 +81,9 @@ function namedByText(name: string, definition: string): SchemaFunction {
  * holds until its commit. A replacing report takes no lock. Commits whose keys collide just wait
  * for each other.
  *
+ * A report that has waited for longer than `time_left`, in milliseconds, is not stored: the statement
+ * fails.
+ *
  * The statements that compare runs take half as long again as those for a report that names none, so
  * each kind has its own.
  *
@@ -88,21 +100,20 @@ function reportFunction(dialect: RunSql): SchemaFunction {
     const set = assignments(replacements(reported, dialect, kind))
     const returning = `returning ${decided}, ${claimLeft}`
     return `return query update statuses set ${set} where ${same} and ${isPresent} ${returning};
-      if found then
-        return;
-      end if;
-      perform pg_advisory_xact_lock(hashtextextended(new_sha, new_repository_id));
-      return query insert into statuses (${inserted.map(([name]) => name).join(', ')})
-        select ${inserted.map(([, value]) => value).join(', ')}
-        where ${isPresent} and (exists (select from statuses where ${same})
-          or not exists (
-            select from statuses where repository_id = new_repository_id and sha = new_sha offset max_contexts - 1))
-        on conflict (repository_id, sha, context) do update set ${set}
-        ${returning};`
+      if not found then
+        perform pg_advisory_xact_lock(hashtextextended(new_sha, new_repository_id));
+        return query insert into statuses (${inserted.map(([name]) => name).join(', ')})
+          select ${inserted.map(([, value]) => value).join(', ')}
+          where ${isPresent} and (exists (select from statuses where ${same})
+            or not exists (
+              select from statuses where repository_id = new_repository_id and sha = new_sha offset max_contexts - 1))
+          on conflict (repository_id, sha, context) do update set ${set}
+          ${returning};
+      end if;`
   }
   return namedByText(
     'report_status',
-    `(${parameters.join(', ')}, max_contexts bigint)
+    `(${parameters.join(', ')}, max_contexts bigint, time_left bigint)
   returns table (${resultColumns}) language plpgsql as $$
   declare
     new_run_began_at bigint;
@@ -118,6 +129,7 @@ function reportFunction(dialect: RunSql): SchemaFunction {
       new_run_began_at := new_claimed_at - new_elapsed;
       ${store('claim', claimLeft(dialect, 'new_claimed_at', 'new_claim_seconds'))}
     end if;
+    ${FAIL_IF_LATE}
   end $$`,
   )
 }
@@ -137,7 +149,8 @@ function assignments({ values, isRefused }: ReturnType<typeof replacements>): st
 
 /**
  * Returns the function that stores several reports as `reportFunction` does each of them. It takes
- * an array of each parameter, and returns the numbers of the reports, from 1, with their results.
+ * an array of each parameter, and returns the numbers of the reports, from 1, with their results. If
+ * one of them is late, none is stored.
  *
  * Reports that are stored at once never deadlock, because all take their locks in the same order:
  * the advisory locks of commits that get a new context in the order of their numbers, which may
@@ -153,7 +166,7 @@ function reportsFunction(one: SchemaFunction): SchemaFunction {
   const values = names.map((name) => `new_${name} => ordered.${name}`).join(', ')
   return namedByText(
     'report_statuses',
-    `(${parameters.join(', ')}, max_contexts bigint)
+    `(${parameters.join(', ')}, max_contexts bigint, time_left bigint)
   returns table (report_number bigint, ${resultColumns}) language plpgsql as $$
   begin
     perform ${LIMIT_WAITS};
@@ -166,7 +179,8 @@ function reportsFunction(one: SchemaFunction): SchemaFunction {
     return query select ordered.number, stored.* from (
         select report.* from ${reports} order by repository_id, sha, context, number
       ) as ordered
-      cross join lateral ${one.name}(${values}, max_contexts => max_contexts) as stored;
+      cross join lateral ${one.name}(${values}, max_contexts => max_contexts, time_left => null) as stored;
+    ${FAIL_IF_LATE}
   end $$`,
   )
 }
@@ -183,7 +197,7 @@ export function reporting(
   const reportCall = (contexts: RawBuilder<number>) =>
     prepare<GivenFields>()((p) => {
       const values = reportParameters.map(({ name }) => sql`${sql.raw(`new_${name}`)} => ${p[name]}`)
-      const call = sql<DecidedOfRun>`${sql.raw(one.name)}(${sql.join(values)}, max_contexts => ${contexts})`
+      const call = sql<DecidedOfRun>`${sql.raw(one.name)}(${sql.join(values)}, max_contexts => ${contexts}, time_left => ${p.time_left})`
       return kysely.selectFrom(call.as('reported')).select(resultNames)
     })
   const most = sql.lit(maxContexts)
@@ -195,13 +209,22 @@ export function reporting(
     batch: {
       single: reportCall(limited),
       sql: `select report_number, ${resultNames.join(', ')}
-        from ${several.name}(${arrays.join(', ')}, max_contexts => ${maxContexts})`,
-      bind: (reports) => reportParameters.map(({ name }) => reports.map((report) => report[name])),
+        from ${several.name}(${arrays.join(', ')}, max_contexts => ${maxContexts}, time_left => $${arrays.length + 1})`,
+      bind: (reports) => [
+        ...reportParameters.map(({ name }) => reports.map((report) => report[name])),
+        leastTimeLeft(reports),
+      ],
       rowOf: ({ repository_id, sha, context }) => `${repository_id} ${sha} ${context}`,
     },
   }
   // One statement for all, so that reports with and without a run share batches.
   return () => statement
+}
+
+/** Returns the shortest time that a report has left; null if all may be stored at any time. */
+function leastTimeLeft(reports: readonly GivenFields[]): number | null {
+  const times = reports.map(({ time_left }) => time_left).filter((time) => time !== null)
+  return times.length === 0 ? null : Math.min(...times)
 }
 
 /** Returns statements for many commits, because each is a round trip. */

@@ -42,8 +42,9 @@ const storing = (
   kysely: Kysely<Tables>,
   maxContexts: number,
   kind: ReportKind,
-): Prepared<GivenFields, DecidedFields> =>
-  prepare<GivenFields>()((p) => {
+): Prepared<GivenFields, DecidedFields> => ({
+  isLate: ({ time_left }) => time_left !== null && time_left < 0,
+  ...prepare<GivenFields>()((p) => {
     const clock = sql<number>`${sql.raw(dialect.clock)}`
     const reportedRow = kysely.selectNoFrom(({ val }) => [
       ...givenColumns.filter((name) => hasColumn(kind, name)).map((name) => val(p[name]).as(name)),
@@ -85,4 +86,5 @@ const storing = (
         conflict.columns(['repository_id', 'sha', 'context']).doUpdateSet(Object.fromEntries(replaced)),
       )
       .returning(kind === 'plain' ? decidedColumns : [...decidedOfRun, left.as('claim_left')])
-  })
+  }),
+})

@@ -1,3 +1,4 @@
+import { WrittenTooLate } from '../engine.ts'
 import type { Connection } from './connection.ts'
 import { translateError } from './driver-errors.ts'
 
@@ -5,6 +6,8 @@ import { translateError } from './driver-errors.ts'
 export interface PendingWrite {
   sql: string
   values: readonly unknown[]
+  /** Returns whether it must not be made any more. */
+  isLate(): boolean
   resolve(rows: unknown[]): void
   reject(error: unknown): void
 }
@@ -21,7 +24,9 @@ export function commitTogether(connection: Connection, writes: readonly PendingW
   // From here until the commit nothing else writes.
   connection.prepare('begin immediate').run()
   try {
-    const acknowledgments = writes.map(({ sql, values, resolve, reject }) => {
+    const acknowledgments = writes.map(({ sql, values, isLate, resolve, reject }) => {
+      if (isLate())
+        return () => reject(new WrittenTooLate('SQLite: another process kept the database locked'))
       try {
         const statement = connection.prepare(sql)
         if (!statement.reader) statement.run(...values)

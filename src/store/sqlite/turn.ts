@@ -117,15 +117,16 @@ export class Turn {
    *
    * @param invalidates the keys of the only cached rows that it can change; none: it may change any
    * @returns the rows, once they are on disk
-   * @throws ForeignKeyViolation, StoreUnavailable and other errors of the driver
+   * @throws ForeignKeyViolation, WrittenTooLate, StoreUnavailable and other errors of the driver
    */
   write<Params, Row>(
-    { sql, bind }: Prepared<Params, Row>,
+    { sql, bind, isLate }: Prepared<Params, Row>,
     params: Params,
     ...invalidates: string[]
   ): Promise<Row[]> {
     const written = new Promise<unknown[]>((resolve, reject) => {
-      this.#writes.add({ sql, values: bind(params), invalidates, resolve, reject })
+      const write = { sql, values: bind(params), isLate: () => isLate?.(params) === true }
+      this.#writes.add({ ...write, invalidates, resolve, reject })
     })
     // As in `Connection.all`, the statement decides what a row is.
     return written as Promise<Row[]>

@@ -119,6 +119,8 @@ export type GivenFields = StatusRow & {
   elapsed: number | null
   /** null without a claim. */
   claim_seconds: number | null
+  /** Milliseconds within which it may be stored, by the time at which this is read; null: any time. */
+  readonly time_left: number | null
 }
 export type DecidedOfRun = Pick<GivenFields, (typeof decidedColumns)[number]> & RunState & ClaimAnswer
 export type DecidedFields = Pick<GivenFields, (typeof decidedColumns)[number]> &

@@ -47,6 +47,8 @@ export type Report = ReportedFields & {
   elapsed?: number
   /** Seconds for which that run claims the check. */
   claim?: number
+  /** When it may be stored at the latest, by `performance.now()`; missing: any time. */
+  storedBy?: number
 }
 
 /** A status that was just reported. */
@@ -116,11 +118,13 @@ export function createStatusStore(engine: Engine, maxContexts: number) {
      *
      * @returns the status as it now reads, or undefined when the repository is gone
      * @throws ServiceError `field_invalid` for a new context of a commit that has as many as it
-     * may; as `refusalOf` returns it for a report of a run that changes nothing; StoreUnavailable
+     * may; as `refusalOf` returns it for a report of a run that changes nothing; WrittenTooLate if
+     * it cannot be stored by `storedBy`; StoreUnavailable
      */
     async report(report: Report): Promise<StoredReport | undefined> {
       const fields = { sha: report.sha, ...fieldsOf(report) }
       const now = nowInSeconds()
+      const { storedBy } = report
       const status: GivenFields = {
         ...fields,
         repository_id: report.repositoryId,
@@ -131,6 +135,9 @@ export function createStatusStore(engine: Engine, maxContexts: number) {
         run: report.run ?? null,
         elapsed: report.run === undefined ? null : (report.elapsed ?? 0),
         claim_seconds: report.claim ?? null,
+        get time_left() {
+          return storedBy === undefined ? null : Math.floor(storedBy - performance.now())
+        },
       }
       const rows = await engine
         .write(statementFor(status), status, commitCacheKey(report), awaitedKey(report))
