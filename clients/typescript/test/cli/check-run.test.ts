@@ -5,7 +5,7 @@ import t, { type Test } from 'tap'
 import { git } from '../../../../test/helpers/git.ts'
 import { shells } from '../../../shell/test/shells.ts'
 import { namedRun } from '../../src/cli/check-run.ts'
-import { commandLine } from '../helpers/command-line.ts'
+import { call, commandLine } from '../helpers/command-line.ts'
 import { environmentOf, placeOf } from '../helpers/run-script.ts'
 import { type Service, startService } from '../helpers/service.ts'
 
@@ -107,6 +107,11 @@ for (const { name, program } of clients) {
   const startWith = (service: Service, env: Record<string, string>, ...args: string[]) =>
     commandLine(t, args, { env: { ...environmentOf(service), ...env }, ...(program && { program }) })
   const start = (service: Service, ...args: string[]) => startWith(service, {}, ...args)
+  /** Runs `report`, in this process where it can. */
+  const reportWith = (service: Service, env: Record<string, string>, ...args: string[]) =>
+    program
+      ? startWith(service, env, 'report', ...args).finished
+      : call(['report', ...args], { ...environmentOf(service), ...env })
   const bodies = (service: Service) =>
     service.proxy.passages.flatMap(({ body }) => (body ? [JSON.parse(body)] : []))
 
@@ -122,18 +127,18 @@ for (const { name, program } of clients) {
   t.test(`${name}: --run and --began that are malformed or empty`, { buffered: true }, async (t) => {
     const service = await first.again()
     const report = (...of: string[]) =>
-      start(service, 'report', ...placeOf(service), '--state', 'success', ...of)
+      reportWith(service, {}, ...placeOf(service), '--state', 'success', ...of)
     for (const id of ['a\tb', 'a\n', '\x1f'])
-      t.match(await report('--run', id).finished, { code: 2, stderr: /--run must not contain tabs/ })
-    t.match(await report('--began', '5').finished, { code: 2, stderr: /--began needs --run/ })
+      t.match(await report('--run', id), { code: 2, stderr: /--run must not contain tabs/ })
+    t.match(await report('--began', '5'), { code: 2, stderr: /--began needs --run/ })
     t.equal(service.proxy.passages.length, 0)
-    const empty = await report('--run', '', '--began', '').finished
+    const empty = await report('--run', '', '--began', '')
     t.match(empty, {
       code: 0,
       stderr: /--run is empty, so it was left out\n.*--began is empty, so it was left out\n/,
     })
     t.notMatch(bodies(service)[0], { run: String })
-    t.match(await report('--run', 'a', '--began', '').finished, { code: 0, stderr: /--began is empty/ })
+    t.match(await report('--run', 'a', '--began', ''), { code: 0, stderr: /--began is empty/ })
     t.match(bodies(service)[1], { run: 'a', elapsed: Number })
     t.ok(bodies(service)[1].elapsed < 20_000)
   })
@@ -173,8 +178,7 @@ for (const { name, program } of clients) {
     async (t) => {
       const service = await first.again()
       const report = (began: string) =>
-        start(service, 'report', ...placeOf(service), '--state', 'success', '--run', 'a', '--began', began)
-          .finished
+        reportWith(service, {}, ...placeOf(service), '--state', 'success', '--run', 'a', '--began', began)
       t.match(await report(secondsAgo(-100)), {
         code: 0,
         stderr: /--began is (9\d|100) s ahead of the time of the/,
@@ -220,13 +224,13 @@ for (const { name, program } of clients) {
     const service = await first.again()
     const env = { GITHUB_RUN_ID: '5', GITHUB_RUN_ATTEMPT: '2' }
     for (const id of ['5', '5-2', 'other']) {
-      const args = ['report', ...placeOf(service), '--state', 'success', '--run', id]
-      t.match(await startWith(service, env, ...args).finished, { code: 0 })
+      const args = [...placeOf(service), '--state', 'success', '--run', id]
+      t.match(await reportWith(service, env, ...args), { code: 0 })
     }
     const own = ['run', ...placeOf(service), '--run', '5', '--', 'true']
     t.match(await startWith(service, env, ...own).finished, { code: 0 })
-    const plain = ['report', ...placeOf(service), '--state', 'success', '--run', '5']
-    t.match(await startWith(service, { GITHUB_RUN_ID: '5' }, ...plain).finished, { code: 0 })
+    const plain = [...placeOf(service), '--state', 'success', '--run', '5']
+    t.match(await reportWith(service, { GITHUB_RUN_ID: '5' }, ...plain), { code: 0 })
     const ids = bodies(service).map(({ run }) => run)
     t.strictSame([...new Set(ids)], ['5-2', 'other', '5'])
   })
@@ -308,7 +312,7 @@ for (const { name, program } of clients) {
   t.test(`${name}: report --run --began`, { buffered: true }, async (t) => {
     const service = await first.again()
     const report = (state: string, ...of: string[]) =>
-      start(service, 'report', ...placeOf(service), '--state', state, ...of).finished
+      reportWith(service, {}, ...placeOf(service), '--state', state, ...of)
     const [older, newer] = [secondsAgo(120), secondsAgo(60)]
     const id = 'ü'.repeat(65)
     t.match(await report('failure', '--run', id, '--began', newer), { code: 0, stderr: '' })
@@ -345,7 +349,7 @@ t.test('report --json prints why a newer run is kept', async (t) => {
   const service = await first.again()
   const report = (state: string, ...of: string[]) => {
     const args = ['report', '--json', ...placeOf(service), '--state', state, ...of]
-    return commandLine(t, args, { env: environmentOf(service) }).finished
+    return call(args, environmentOf(service))
   }
   const newer = ['--run', 'b', '--began', secondsAgo(60)]
   t.match(JSON.parse((await report('failure', ...newer)).stdout), { state: 'failure' })
