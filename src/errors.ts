@@ -29,6 +29,7 @@ const table = {
     401,
     'The token is unknown, expired or revoked. Create a new one under /settings/tokens.',
   ],
+  sign_in_refused: [401, 'The sign-in was not completed, or took too long. Start again.'],
   scope_missing: [
     403,
     'The token does not have the "repo" scope. Create one that does under /settings/tokens.',
@@ -73,6 +74,10 @@ const table = {
   blocked: [429, 'Too many failed authentication attempts from this address.'],
   headers_too_large: [431, 'The headers are too large.'],
   internal: [500, 'Internal server error. The log has details under the id in X-Request-Id.'],
+  provider_mismatch: [
+    502,
+    'The provider with which people sign in here and this server do not fit together. An administrator must look: the log says what is wrong.',
+  ],
   authentication_busy: [503, 'Too many authentication attempts are waiting. Try again in a few seconds.'],
   no_room: [503, 'There is no room for this push now. Try again in a few minutes.'],
   git_busy: [503, 'Too many git operations are in progress. Try again in a few seconds.'],

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import * as client from 'openid-client'
 import { ServiceError } from '../errors.ts'
+import { type Asked, oauthCode, ProviderFault, providerError } from './provider-errors.ts'
 
 export interface OidcOptions {
   /** URL of the provider, in the form of `URL.href`. Plain http only on loopback. */
@@ -11,6 +12,19 @@ export interface OidcOptions {
   nameClaim: string
   /** Claim and value without which nobody may sign in; null: everyone may. */
   requiredClaim: { name: string; value: string } | null
+}
+
+/** Who has signed in at the provider. */
+export interface Person {
+  subject: string
+  /** Empty if the claim is missing. */
+  name: string
+  /** Whether the required claim is met. */
+  permitted: boolean
+  /** Claims that the settings name and the provider did not send. */
+  missing: string[]
+  /** Whether the provider has left out groups because there are too many (Entra ID). */
+  overflowed: boolean
 }
 
 /** Errors with which providers refuse a code that they did not issue. */
@@ -28,20 +42,32 @@ const LIFETIME = 600_000
 const SERVER_ERROR = 500
 /** Milliseconds for which a provider that failed is not asked again. */
 const PAUSE = 5_000
+const PAUSED = new Error('OpenID Connect provider: it failed a moment ago')
 
 /**
  * Creates a client of an OpenID Connect provider: authorization code flow with PKCE, state and
- * nonce. All methods throw ServiceError `provider_unavailable` if the provider does not answer, or
- * not as it should.
+ * nonce. All methods throw ServiceError: `provider_unavailable` if the provider does not answer,
+ * `provider_mismatch` if its answer does not fit the settings here or the standard.
  *
  * @param redirectUri as registered with the provider
  */
 export function createOidc(options: OidcOptions, redirectUri: string) {
   const { issuer, clientId, clientSecret, nameClaim, requiredClaim } = options
   const server = new URL(issuer)
-  const authentication = client.ClientSecretBasic(clientSecret)
   const extensions = server.protocol === 'http:' ? [client.allowInsecureRequests] : []
   const needed = [nameClaim, ...(requiredClaim ? [requiredClaim.name] : [])]
+
+  const personOf = (subject: string, claims: Record<string, unknown>): Person => {
+    const name = claims[nameClaim]
+    const required = requiredClaim && [claims[requiredClaim.name]].flat()
+    return {
+      subject,
+      name: typeof name === 'string' ? name : '',
+      permitted: required?.some((value) => String(value) === requiredClaim?.value) ?? true,
+      missing: needed.filter((name) => claims[name] === undefined || claims[name] === null),
+      overflowed: '_claim_names' in claims || 'hasgroups' in claims,
+    }
+  }
 
   let discovered: Promise<client.Configuration> | undefined
   let discoveredAt = 0
@@ -55,19 +81,27 @@ export function createOidc(options: OidcOptions, redirectUri: string) {
   async function ask<T>(
     step: (configuration: client.Configuration, fetch: client.CustomFetch) => T | Promise<T>,
   ): Promise<T> {
-    if (performance.now() < pausedUntil) throw unavailable(new Error('it failed a moment ago'))
+    if (performance.now() < pausedUntil)
+      throw new ServiceError('provider_unavailable', undefined, { cause: PAUSED })
+    const asked: Asked = {}
     try {
-      const bounded = boundedFetch(() => {
+      const bounded = boundedFetch(asked, () => {
         pausedUntil = performance.now() + PAUSE
       })
-      const discovery = { execute: extensions, [client.customFetch]: bounded }
       if (!discovered || performance.now() >= expiresAt) {
         discoveredAt = performance.now()
         expiresAt = discoveredAt + LIFETIME
-        discovered = client.discovery(server, clientId, undefined, authentication, discovery)
+        const discovery = { execute: extensions, [client.customFetch]: bounded }
+        discovered = client
+          .discovery(server, clientId, undefined, undefined, discovery)
+          // Here, because others who wait for it have asked nothing.
+          .catch((error: unknown) => {
+            throw providerError(error, asked)
+          })
       }
       const metadata = (await discovered).serverMetadata()
-      if (!metadata.token_endpoint) throw new Error('there is no token endpoint')
+      if (!metadata.token_endpoint) throw new ProviderFault('there is no token endpoint')
+      const authentication = authenticationFor(metadata, clientSecret)
       const configuration = new client.Configuration(metadata, clientId, undefined, authentication)
       for (const extend of [client.enableNonRepudiationChecks, ...extensions]) extend(configuration)
       return await step(configuration, bounded)
@@ -75,7 +109,7 @@ export function createOidc(options: OidcOptions, redirectUri: string) {
       // The metadata may have changed. Strangers can cause errors, so not each one reads them
       // again.
       expiresAt = Math.min(expiresAt, discoveredAt + PAUSE)
-      throw unavailable(error)
+      throw providerError(error, asked)
     }
   }
 
@@ -83,7 +117,8 @@ export function createOidc(options: OidcOptions, redirectUri: string) {
     issuer,
     /** The provider in words. */
     name: server.host,
-    required: `${requiredClaim?.name}=${requiredClaim?.value}`,
+    nameClaim,
+    requiredClaim,
     stateOf,
 
     /** Returns where the browser goes to sign in, and a secret, which it keeps for `finish`. */
@@ -104,53 +139,39 @@ export function createOidc(options: OidcOptions, redirectUri: string) {
       }),
 
     /**
-     * Returns the person whom the provider sent back, with an empty name if the claim is missing,
-     * and whether the required claim is met. Returns null if the browser's answer is wrong.
+     * Returns the person whom the provider sent back, or the error with which the provider refused
+     * the code.
      *
      * @param query of the request to `redirectUri`, with its `?`
      */
     finish: (query: string, secret: string) =>
-      ask(async (configuration, fetch) => {
-        let hasAskedProvider = false
-        configuration[client.customFetch] = (url, request) => {
-          hasAskedProvider = true
-          return fetch(url, request)
-        }
+      ask(async (configuration, fetch): Promise<Person | { refusedWith: string }> => {
+        configuration[client.customFetch] = fetch
         const checks = {
           expectedState: stateOf(secret),
           expectedNonce: nonceOf(secret),
           pkceCodeVerifier: secret,
         }
-
         const answer = new URL(redirectUri + query)
         const tokens = await client
           .authorizationCodeGrant(configuration, answer, checks)
           .catch((error: unknown) => {
             // Other errors of the token endpoint are about the server's settings, or the provider.
-            const isRefused = error instanceof client.ResponseBodyError && REFUSALS.includes(error.error)
-            // Before the provider is asked, only the browser can be wrong.
-            if (isRefused || !hasAskedProvider) return null
+            if (error instanceof client.ResponseBodyError && REFUSALS.includes(error.error))
+              return error.error
             throw error
           })
-        if (!tokens) return null
+        if (typeof tokens === 'string') return { refusedWith: tokens }
 
         const signed = { sub: '', ...tokens.claims() }
         if (!/^[ -~]{1,255}$/.test(signed.sub))
-          throw new Error('the subject is not 1 to 255 ASCII characters')
+          throw new ProviderFault('the subject is not 1 to 255 ASCII characters')
         const isComplete = needed.every((name) => name in signed)
         const userInfo =
           !isComplete && configuration.serverMetadata().userinfo_endpoint
             ? await client.fetchUserInfo(configuration, tokens.access_token, signed.sub)
             : {}
-
-        const claims: Record<string, unknown> = { ...userInfo, ...signed }
-        const name = claims[nameClaim]
-        const required = requiredClaim && [claims[requiredClaim.name]].flat()
-        return {
-          subject: signed.sub,
-          name: typeof name === 'string' ? name : '',
-          permitted: required?.some((value) => String(value) === requiredClaim?.value) ?? true,
-        }
+        return personOf(signed.sub, { ...userInfo, ...signed })
       }),
 
     /**
@@ -174,15 +195,33 @@ const stateOf = (secret: string) => createHash('sha256').update(`state ${secret}
 const nonceOf = (secret: string) => createHash('sha256').update(`nonce ${secret}`).digest('base64url')
 
 /**
+ * Returns how the token endpoint accepts the secret: as a header, unless the provider lists only the
+ * form.
+ *
+ * @throws ProviderFault if it lists neither
+ */
+function authenticationFor(
+  { token_endpoint_auth_methods_supported: methods }: client.ServerMetadata,
+  secret: string,
+): client.ClientAuth {
+  if (!methods || methods.includes('client_secret_basic')) return client.ClientSecretBasic(secret)
+  if (methods.includes('client_secret_post')) return client.ClientSecretPost(secret)
+  throw new ProviderFault('the token endpoint accepts neither client_secret_basic nor client_secret_post')
+}
+
+/**
  * Returns a fetch whose requests share one `TIMEOUT`, and whose answers have at most `MAX_ANSWER`
  * bytes.
  *
+ * @param asked is set to the last request and its answer
  * @param onFailure called when the provider does not answer, or with an error of its own: a person
  * who signs in cannot cause these
  */
-function boundedFetch(onFailure: () => void): client.CustomFetch {
+function boundedFetch(asked: Asked, onFailure: () => void): client.CustomFetch {
   const signal = AbortSignal.timeout(TIMEOUT)
   return async (url, { body, ...request }) => {
+    asked.path = new URL(url).pathname
+    delete asked.answer
     const chunks: Uint8Array[] = []
     let length = 0
     let response: Response
@@ -199,22 +238,22 @@ function boundedFetch(onFailure: () => void): client.CustomFetch {
       onFailure()
       throw error
     }
-    if (length > MAX_ANSWER) throw new Error('the answer is too large')
-    return new Response(Buffer.concat(chunks), response)
+    const { status, headers } = response
+    const content = Buffer.concat(chunks)
+    const type = /^[\w./+-]{1,60}/.exec(headers.get('content-type') ?? '')?.[0] ?? 'without a type'
+    asked.answer = { status, type, error: response.ok ? undefined : errorOf(content) }
+    if (length > MAX_ANSWER) throw new ProviderFault('the answer is too large')
+    return new Response(content, response)
   }
 }
 
-/**
- * Returns the error to answer with. The library's errors hold claims and tokens, so only their
- * codes are logged.
- */
-function unavailable(error: unknown): ServiceError {
-  const codes: string[] = []
-  for (let cause = error; cause instanceof Error; cause = cause.cause) {
-    const code =
-      cause instanceof client.ResponseBodyError ? cause.error : 'code' in cause ? cause.code : cause.name
-    codes.push(/^\w{1,40}$/.exec(String(code))?.[0] ?? '')
+/** Returns `error` of a JSON body. */
+function errorOf(content: Buffer): string | undefined {
+  try {
+    const body: unknown = JSON.parse(content.toString())
+    return typeof body === 'object' && body !== null && 'error' in body ? oauthCode(body.error) : undefined
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined
+    throw error
   }
-  const reason = new Error(`OpenID Connect provider: ${codes.join(' ')}`)
-  return new ServiceError('provider_unavailable', undefined, { cause: reason })
 }

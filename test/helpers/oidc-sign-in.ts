@@ -24,6 +24,11 @@ export function startBeside(t: Test, oidc: OidcOptions, options: ServerOptions =
   return startServer(t, { publicUrl: PUBLIC_URL, oidc, ...options })
 }
 
+/** Returns the cookies of the attempts that a browser has begun, by their names. */
+export function attemptsOf(client: PageClient): Map<string, string> {
+  return new Map([...client.cookies].filter(([name]) => name.startsWith('sign-in-')))
+}
+
 /** Goes to the provider and signs in there. Returns the path of the callback, with its query. */
 export async function callbackOf(
   client: PageClient,

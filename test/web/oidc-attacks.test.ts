@@ -7,6 +7,7 @@ import t, { type Test } from 'tap'
 import { parseCidr } from '../../src/http/address.ts'
 import { freePort } from '../helpers/free-port.ts'
 import {
+  attemptsOf,
   callbackOf,
   PUBLIC_URL,
   signInWith,
@@ -42,7 +43,7 @@ t.test('an answer counts only with the state of an attempt in the same browser',
     await victim.get('/login/oidc')
     const answer = await victim.get(stolen)
     t.match([answer.status, answer.body], [401, /Start again/], 'a browser with another attempt')
-    t.equal(victim.cookies.has('sign-in'), false, 'an attempt has one answer')
+    t.equal(attemptsOf(victim).size, 1, 'which remains')
     const [path = '', query] = stolen.split('?')
     for (const [name, value] of [
       ['state', 'x'],
@@ -51,12 +52,13 @@ t.test('an answer counts only with the state of an attempt in the same browser',
       ['code', null],
       ['error', 'access_denied'],
     ] as const) {
+      const status = ['iss', 'code'].includes(name) ? 502 : 401
       const forged = new URLSearchParams(query)
       if (value === null) forged.delete(name)
       else forged.set(name, value)
       const client = open()
-      client.cookies.set('sign-in', attacker.cookies.get('sign-in') ?? '')
-      t.equal((await client.get(`${path}?${forged}`)).status, 401, `${name}=${value}`)
+      for (const cookie of attemptsOf(attacker)) client.cookies.set(...cookie)
+      t.equal((await client.get(`${path}?${forged}`)).status, status, `${name}=${value}`)
       await hasNoSession(t, client, 'no session')
     }
   })
@@ -68,10 +70,13 @@ t.test('an answer counts only with the state of an attempt in the same browser',
 t.test('an answer works once', async (t) => {
   const client = open()
   const path = await callbackOf(client, provider, 'alice')
-  const attempt = client.cookies.get('sign-in') ?? ''
+  const attempt = attemptsOf(client)
   t.equal((await client.get(path)).status, 303)
+  const again = await client.get(path)
+  t.same([again.status, again.headers.get('location')], [303, '/'], 'loaded again, it leads on')
+  t.equal((await client.get('/settings/tokens')).status, 200)
   const thief = open()
-  thief.cookies.set('sign-in', attempt)
+  for (const cookie of attempt) thief.cookies.set(...cookie)
   t.equal((await thief.get(path)).status, 401, 'with a stolen cookie too')
   await hasNoSession(t, thief, 'no session')
 })
@@ -79,7 +84,7 @@ t.test('an answer works once', async (t) => {
 t.test('the cookie of an attempt holds a secret that its answer does not reveal', async (t) => {
   const started = await open().get('/login/oidc?next=/x')
   const [, secret = ''] =
-    /^sign-in=([\w-]{43})\/x; Max-Age=600; Path=\/; HttpOnly; SameSite=Lax$/.exec(
+    /^sign-in-[\w-]{16}=([\w-]{43})\/x; Max-Age=600; Path=\/; HttpOnly; SameSite=Lax$/.exec(
       started.headers.getSetCookie()[0] ?? '',
     ) ?? []
   t.equal(secret.length, 43)
@@ -90,7 +95,7 @@ t.test('the cookie of an attempt holds a secret that its answer does not reveal'
   const secure = await startServer(t, { publicUrl: 'https://status.test', oidc: provider.options })
   t.match(
     (await openPageClient(secure.url).get('/login/oidc')).headers.getSetCookie()[0],
-    /^__Host-sign-in=[\w-]{43}\/; Max-Age=600; Path=\/; HttpOnly; Secure; SameSite=Lax$/,
+    /^__Host-sign-in-[\w-]{16}=[\w-]{43}\/; Max-Age=600; Path=\/; HttpOnly; Secure; SameSite=Lax$/,
   )
 })
 
@@ -98,11 +103,13 @@ t.test('a cookie that somebody else has set is no attempt, and leads nowhere els
   const attempt = async (forge: (cookie: string) => string) => {
     const client = open()
     const path = await callbackOf(client, provider, 'alice', '/x')
-    const forged = forge(client.cookies.get('sign-in') ?? '')
-    client.cookies.set('sign-in', forged)
+    const [cookie = ''] = attemptsOf(client).values()
+    client.cookies.clear()
+    const forged = forge(cookie)
     const state = createHash('sha256')
       .update(`state ${forged.split('/')[0]}`)
       .digest('base64url')
+    client.cookies.set(`sign-in-${state.slice(0, 16)}`, forged)
     return client.get(path.replace(/state=[\w-]+/, `state=${state}`))
   }
   t.equal((await attempt((cookie) => cookie)).headers.get('location'), '/x')
@@ -115,16 +122,14 @@ t.test('a cookie that somebody else has set is no attempt, and leads nowhere els
       (cookie: string) => cookie.slice(0, 43),
       (cookie: string) => ` ${cookie}`,
     ]) {
-      const answer = await attempt(forge)
-      t.equal(answer.status, 401)
-      t.match(answer.headers.getSetCookie(), [/^sign-in=; Max-Age=0;/])
+      t.equal((await attempt(forge)).status, 401)
     }
   })
   t.equal(exchanged, 0)
   t.equal((await attempt(() => `${'x'.repeat(43)}/x`)).status, 401, 'not the secret of the verifier')
   const longer = open()
   const path = await callbackOf(longer, provider, 'alice')
-  longer.cookies.set('sign-in', `x${longer.cookies.get('sign-in')}`)
+  for (const [name, value] of attemptsOf(longer)) longer.cookies.set(name, `x${value}`)
   t.equal((await longer.get(path)).status, 401, 'a longer secret')
   for (const next of ['//evil.example', '/\\evil.example', '/.//evil.example'])
     t.equal((await attempt((cookie) => cookie.slice(0, 43) + next)).headers.get('location'), '/')
@@ -209,15 +214,15 @@ t.test('only an ID token of the provider for this client and this attempt counts
   const other = createKey('other')
   const rows: [what: string, forgery: Forgery, status: number][] = [
     ['a good token', {}, 303],
-    ['a good token with 2 MiB', { more: { padding: 'x'.repeat(2 * 1024 * 1024) } }, 503],
-    ['another client', { claims: { aud: 'another' } }, 503],
-    ['another issuer', { claims: { iss: 'https://id.example.org' } }, 503],
-    ['another nonce', { claims: { nonce: 'x' } }, 503],
-    ['a long subject', { claims: { sub: 'x'.repeat(256) } }, 503],
-    ['a subject that is not ASCII', { claims: { sub: 'alice\u0000' } }, 503],
-    ['alg none', { header: { alg: 'none' } }, 503],
-    ['a key of somebody else', { key: { ...other, kid: 'known' } }, 503],
-    ['an expired token', { claims: { exp: Math.floor(Date.now() / 1000) - 60 } }, 503],
+    ['a good token with 2 MiB', { more: { padding: 'x'.repeat(2 * 1024 * 1024) } }, 502],
+    ['another client', { claims: { aud: 'another' } }, 502],
+    ['another issuer', { claims: { iss: 'https://id.example.org' } }, 502],
+    ['another nonce', { claims: { nonce: 'x' } }, 502],
+    ['a long subject', { claims: { sub: 'x'.repeat(256) } }, 502],
+    ['a subject that is not ASCII', { claims: { sub: 'alice\u0000' } }, 502],
+    ['alg none', { header: { alg: 'none' } }, 502],
+    ['a key of somebody else', { key: { ...other, kid: 'known' } }, 502],
+    ['an expired token', { claims: { exp: Math.floor(Date.now() / 1000) - 60 } }, 502],
     ['rotated keys', { key: other, published: other }, 303],
     ['keys rotated back', {}, 303],
   ]
@@ -231,7 +236,7 @@ t.test('another nonce, or another verifier, gets no session', async (t) => {
     t.equal(url.searchParams.get('code_challenge_method'), 'S256')
     url.searchParams.set(name, 'x'.repeat(43))
     const back = await provider.signIn(url.href, 'alice')
-    t.equal((await client.get(back.replace(PUBLIC_URL, ''))).status, name === 'nonce' ? 503 : 401, name)
+    t.equal((await client.get(back.replace(PUBLIC_URL, ''))).status, name === 'nonce' ? 502 : 401, name)
     await hasNoSession(t, client, name)
   }
 })
@@ -344,60 +349,322 @@ async function startLogged(t: Test, oidc = provider.options) {
   return { lines, logged: await startBeside(t, oidc, { logger }) }
 }
 
-t.test('a provider that answers garbage: 503, and nothing of it in the log', async (t) => {
-  const tokens = { access_token: 'x', token_type: 'Bearer' }
-  const error = { error_description: 'secret-text' }
-  const garbage: [what: string, path: string, respond: (response: ServerResponse) => void][] = [
-    ['HTML', '/token', (response) => response.setHeader('content-type', 'text/html').end('<p>secret-text')],
-    ['no JWT', '/token', (response) => answer(response, { ...tokens, id_token: 'secret-text' })],
-    [
-      'our secret is wrong',
-      '/token',
-      (response) => answer(response, { ...error, error: 'invalid_client' }, 401),
-    ],
-    [
-      'an error that is no code',
-      '/token',
-      (response) => answer(response, { error: 'secret-text '.repeat(9) }, 400),
-    ],
-    ['a closed connection', '/token', (response) => response.destroy()],
-    ['another person', '/me', (response) => answer(response, { sub: 'secret-text' })],
-  ]
-  for (const [what, path, respond] of garbage) {
-    // One for each, because it logs one such line in five seconds.
-    const { lines, logged } = await startLogged(t)
-    const client = openPageClient(logged.url)
-    const callback = await callbackOf(client, provider, 'garbled')
-    provider.intercept = (request, response) => {
-      if (request.url !== path) return false
-      respond(response)
-      return true
+/** Returns the metadata that the provider publishes. */
+async function readMetadata(): Promise<Record<string, unknown>> {
+  const found = await fetch(`${provider.issuer}/.well-known/openid-configuration`)
+  // The tests that change them would fail if they were anything else.
+  return (await found.json()) as Record<string, unknown>
+}
+
+/** What a provider answers wrongly, and the answer of the server. */
+interface WrongAnswer {
+  what: string
+  /** Path at the provider. */
+  path: string
+  /** Default: its own answer. */
+  respond?: (response: ServerResponse) => void
+  /** Changes the query with which the browser comes back. */
+  back?: Record<string, string>
+  status?: number
+  page?: RegExp
+  log: RegExp
+}
+
+const AN_ADMINISTRATOR = /do not fit together\. An administrator must look/
+const AGAIN = /does not answer as it should\. Try again in a few seconds/
+
+t.test(
+  'what a provider answers wrongly is on the page and in one line of the log, without secrets',
+  async (t) => {
+    const { issuer } = provider
+    const tokens = { access_token: 'secret-text', token_type: 'Bearer' }
+    const more = { error_description: 'secret-text' }
+    const found = await fetch(`${issuer}/.well-known/openid-configuration`)
+    // The tests below would fail if it were anything else.
+    const metadata = (await found.json()) as Record<string, unknown>
+    const discovery = '/.well-known/openid-configuration'
+    const withError = (error: string, status: number) => (response: ServerResponse) =>
+      answer(response, { ...more, error }, status)
+    const withMetadata = (wrong: object) => (response: ServerResponse) =>
+      answer(response, { ...metadata, ...wrong })
+    const withIdToken =
+      (claims: object, header: object = {}) =>
+      (response: ServerResponse) => {
+        const iat = Math.floor(Date.now() / 1000)
+        const own = {
+          iss: issuer,
+          sub: 'secret-text',
+          aud: 'commit-status',
+          iat,
+          exp: iat + 300,
+          nonce: 'secret-text',
+        }
+        const id_token = `${encode({ alg: 'RS256', ...header })}.${encode({ ...own, ...claims })}.secret-text`
+        answer(response, { ...tokens, id_token })
+      }
+    const token = { path: '/token' }
+    const refused = { path: '', status: 401 }
+    const rows: WrongAnswer[] = [
+      {
+        what: 'our secret is wrong',
+        ...token,
+        respond: withError('invalid_client', 401),
+        log: /\/token, HTTP 401 application\/json, error invalid_client/,
+      },
+      {
+        what: 'our secret is wrong, with a challenge',
+        ...token,
+        respond: (response) => {
+          response.setHeader('www-authenticate', 'Basic realm="x"')
+          withError('invalid_client', 401)(response)
+        },
+        log: /error invalid_client/,
+      },
+      {
+        what: 'our client may not',
+        ...token,
+        respond: withError('unauthorized_client', 400),
+        log: /error unauthorized_client/,
+      },
+      {
+        what: 'an unknown code',
+        ...token,
+        respond: withError('invalid_grant', 400),
+        status: 401,
+        page: /refused the sign-in \(invalid_grant\)\. Start again/,
+        log: /refused the sign-in, invalid_grant/,
+      },
+      {
+        what: 'a server error in words',
+        ...token,
+        respond: withError('server_error', 400),
+        status: 503,
+        page: AGAIN,
+        log: /error server_error/,
+      },
+      {
+        what: 'too many requests',
+        ...token,
+        respond: withError('rate_limited', 429),
+        status: 503,
+        page: AGAIN,
+        log: /HTTP 429/,
+      },
+      {
+        what: 'an error that is no code',
+        ...token,
+        respond: withError('secret-text '.repeat(9), 400),
+        log: /HTTP 400/,
+      },
+      {
+        what: 'HTML',
+        ...token,
+        respond: (response) =>
+          response.setHeader('content-type', 'text/html; charset=utf-8').end('<p>secret-text'),
+        log: /HTTP 200 text\/html, .*unexpected response content-type/,
+      },
+      {
+        what: 'broken JSON',
+        ...token,
+        respond: (response) => response.setHeader('content-type', 'application/json').end('{"secret-text'),
+        log: /failed to parse/,
+      },
+      { what: 'no ID token', ...token, respond: (response) => answer(response, tokens), log: /id_token/ },
+      {
+        what: 'no JWT',
+        ...token,
+        respond: (response) => answer(response, { ...tokens, id_token: 'secret-text' }),
+        log: /Invalid JWT/,
+      },
+      {
+        what: 'HS256',
+        ...token,
+        respond: withIdToken({}, { alg: 'HS256' }),
+        log: /signed with \\"HS256\\", expected \[\\"RS256\\"/,
+      },
+      {
+        what: 'an issuer with a slash',
+        ...token,
+        respond: withIdToken({ iss: `${issuer}/` }),
+        log: new RegExp(`iss is \\\\"${issuer}/\\\\", expected \\\\"${issuer}\\\\"`),
+      },
+      {
+        what: 'another audience',
+        ...token,
+        respond: withIdToken({ aud: 'another' }),
+        log: /aud is \\"another\\", expected \\"commit-status\\"/,
+      },
+      {
+        what: 'no subject',
+        ...token,
+        respond: withIdToken({ sub: undefined }),
+        log: /JWT \\"sub\\" \(subject\) claim missing/,
+      },
+      { what: 'another nonce', ...token, respond: withIdToken({}), log: /nonce/ },
+      {
+        what: 'a clock that is behind',
+        ...token,
+        respond: withIdToken({ exp: 1 }),
+        log: /\(expiration time\) claim value/,
+      },
+      {
+        what: 'a closed connection',
+        ...token,
+        respond: (response) => response.destroy(),
+        status: 503,
+        page: AGAIN,
+        log: /UND_ERR_SOCKET|ECONNRESET/,
+      },
+      {
+        what: 'another person',
+        path: '/me',
+        respond: (response) => answer(response, { sub: 'secret-text' }),
+        log: /\/me, .*\\"sub\\" property value/,
+      },
+      {
+        what: 'metadata of another issuer',
+        path: discovery,
+        respond: withMetadata({ issuer: `${issuer}/realms/x` }),
+        log: new RegExp(`issuer is \\\\"${issuer}/realms/x\\\\", expected \\\\"${issuer}/\\\\"`),
+      },
+      {
+        what: 'no metadata',
+        path: discovery,
+        respond: (response) => response.writeHead(404).end('secret-text'),
+        log: /openid-configuration, HTTP 404/,
+      },
+      {
+        what: 'no way to send the secret',
+        path: discovery,
+        respond: withMetadata({ token_endpoint_auth_methods_supported: ['private_key_jwt'] }),
+        log: /neither client_secret_basic nor client_secret_post/,
+      },
+      {
+        what: 'an answer of another issuer',
+        path: '',
+        back: { iss: `${issuer}/` },
+        log: new RegExp(`iss is \\\\"${issuer}/\\\\", expected \\\\"${issuer}\\\\"`),
+      },
+      {
+        what: 'cancelled',
+        ...refused,
+        back: { error: 'access_denied' },
+        page: /was cancelled, or .* does not permit it \(access_denied\)/,
+        log: /refused the sign-in, access_denied/,
+      },
+      {
+        what: 'a refusal',
+        ...refused,
+        back: { error: 'server_error' },
+        page: /refused the sign-in \(server_error\)\. Try again/,
+        log: /refused the sign-in, server_error/,
+      },
+      {
+        what: 'a refusal of the client',
+        ...refused,
+        back: { error: 'invalid_scope' },
+        page: /refused the sign-in \(invalid_scope\)\. An administrator must look/,
+        log: /refused the sign-in, invalid_scope/,
+      },
+      {
+        what: 'a refusal without a code',
+        ...refused,
+        back: { error: 'secret-text' },
+        page: /refused the sign-in/,
+        log: /an error that is no code/,
+      },
+    ]
+    for (const { what, path, respond, back = {}, status = 502, page = AN_ADMINISTRATOR, log } of rows) {
+      // One for each, because it logs one such line in five seconds.
+      const { lines, logged } = await startLogged(t)
+      const client = openPageClient(logged.url)
+      const wrong = (request: IncomingMessage, response: ServerResponse) => {
+        if (respond === undefined || request.url !== path) return false
+        respond(response)
+        return true
+      }
+      if (path === discovery) provider.intercept = wrong
+      const started = await client.get('/login/oidc')
+      let done = started
+      if (path !== discovery) {
+        const callback = new URL(await provider.signIn(started.headers.get('location') ?? '', 'garbled'))
+        for (const [name, value] of Object.entries({ ...back, error_description: 'secret-text' }))
+          callback.searchParams.set(name, value)
+        provider.intercept = wrong
+        done = await client.get(callback.pathname + callback.search)
+        t.equal(attemptsOf(client).size, 0, 'the attempt is over')
+      }
+      provider.intercept = null
+      t.equal(done.status, status, what)
+      t.match(done.body, page, what)
+      t.equal(done.headers.get('retry-after'), status === 503 ? '2' : null)
+      await hasNoSession(t, client, what)
+      t.equal(await logged.store.users.find('garbled'), undefined)
+      const told = lines.filter((line) => line.includes('OpenID Connect provider: '))
+      t.equal(told.length, 1, `${what}: one line`)
+      t.match(told[0], log, what)
+      t.notMatch(lines.join('') + done.body, /secret-text|code=|state=|eyJ/, what)
+      t.notMatch(lines.join(''), provider.options.clientSecret, what)
     }
-    const done = await client.get(callback)
+  },
+)
+
+t.test('a sign-in that is cancelled costs the address nothing', async (t) => {
+  const limited = await startBeside(t, provider.options, { budget: { limit: 3, window: 300 } })
+  const token = await limited.createToken('machine')
+  const exchanged = await exchangesDuring(async () => {
+    for (let index = 0; index < 30; index++) {
+      const client = openPageClient(limited.url)
+      const started = await client.get('/login/oidc?next=/x')
+      const state = new URL(started.headers.get('location') ?? '').searchParams.get('state')
+      const error = index % 2 === 0 ? 'access_denied' : 'server_error'
+      const answered = await client.get(`/login/callback?error=${error}&state=${state}`)
+      t.equal(answered.status, 401)
+      t.match(answered.body, 'href="/login/oidc?next=%2Fx"', 'and returns to the same page')
+    }
+  })
+  t.equal(exchanged, 0)
+  t.match(await limited.call('GET', '/api/v1/user', { token }), { status: 404 }, 'no 429')
+  t.equal((await signInWith(openPageClient(limited.url), provider, 'alice')).status, 303)
+})
+
+t.test('tabs sign in side by side, whatever other pages send', async (t) => {
+  const client = open()
+  const tabs: string[] = []
+  for (let tab = 0; tab < 7; tab++) tabs.push(await callbackOf(client, provider, 'alice', `/tab/${tab}`))
+  t.equal(attemptsOf(client).size, 5)
+  t.equal((await client.get('/login/callback?error=access_denied&state=x')).status, 401)
+  t.equal((await client.get('/login/callback')).status, 401)
+  const ends = []
+  for (const path of tabs.slice(2).reverse()) ends.push((await client.get(path)).headers.get('location'))
+  t.same(ends, ['/tab/6', '/tab/5', '/tab/4', '/tab/3', '/tab/2'])
+  t.equal((await client.get(tabs[1] ?? '')).headers.get('location'), '/', 'given up, but signed in')
+  t.equal((await open().get(tabs[0] ?? '')).status, 401)
+  t.equal((await client.get('/settings/tokens')).status, 200)
+})
+
+t.test('the secret is sent as the provider accepts it', async (t) => {
+  const metadata = await readMetadata()
+  for (const [methods, header] of [
+    [['client_secret_post', 'private_key_jwt'], false],
+    [['client_secret_post', 'client_secret_basic'], true],
+    [undefined, true],
+  ] as const) {
+    const fresh = await startBeside(t, provider.options)
+    let hasHeader: boolean | undefined
+    provider.intercept = (request, response) => {
+      if (request.url === '/token') hasHeader = request.headers.authorization !== undefined
+      if (!request.url?.startsWith('/.well-known/')) return false
+      return answer(response, { ...metadata, token_endpoint_auth_methods_supported: methods })
+    }
+    await signInWith(openPageClient(fresh.url), provider, 'alice')
     provider.intercept = null
-    t.match([done.status, done.headers.get('retry-after')], [503, '2'], what)
-    t.match(done.headers.getSetCookie(), [/^sign-in=; Max-Age=0;/], 'the attempt is over')
-    t.match(done.body, /The provider with which people sign in here does not answer/)
-    await hasNoSession(t, client, what)
-    t.notMatch(done.body, /secret-text/)
-    t.equal(await logged.store.users.find('garbled'), undefined)
-    if (what === 'a closed connection') await pause(5_000)
-    t.equal(
-      (await signInWith(openPageClient(logged.url), provider, 'garbled')).status,
-      303,
-      'then it answers well',
-    )
-    const log = lines.join('')
-    t.match(log, /OpenID Connect provider: /, what)
-    t.notMatch(log, /secret-text|code=|state=|eyJ/, what)
-    t.notMatch(log, provider.options.clientSecret, what)
+    t.equal(hasHeader, header, `${methods}`)
   }
 })
 
-t.test('metadata that are garbage: 503', async (t) => {
-  const found = await fetch(`${provider.issuer}/.well-known/openid-configuration`)
-  // The tests below would fail if it were anything else.
-  const metadata = (await found.json()) as Record<string, unknown>
+t.test('metadata that are garbage: 502', async (t) => {
+  const metadata = await readMetadata()
   const garbage = [
     { issuer: 'https://id.example.org' },
     { token_endpoint: undefined },
@@ -408,7 +675,7 @@ t.test('metadata that are garbage: 503', async (t) => {
     provider.intercept = (_request, response) => answer(response, { ...metadata, ...wrong })
     const { status } = await openPageClient(fresh.url).get('/login/oidc')
     provider.intercept = null
-    t.equal(status, Object.keys(wrong).length > 0 ? 503 : 303, JSON.stringify(wrong))
+    t.equal(status, Object.keys(wrong).length > 0 ? 502 : 303, JSON.stringify(wrong))
   }
 
   const port = await freePort()
@@ -433,8 +700,8 @@ t.test('the requests of a sign-in have one deadline', async (t) => {
   const client = open()
   const path = await callbackOf(client, provider, 'alice')
   const fresh = openPageClient((await startBeside(t, provider.options)).url)
-  fresh.cookies.set('sign-in', client.cookies.get('sign-in') ?? '')
-  const metadata = await (await fetch(`${provider.issuer}/.well-known/openid-configuration`)).json()
+  for (const cookie of attemptsOf(client)) fresh.cookies.set(...cookie)
+  const metadata = await readMetadata()
   provider.intercept = (request, response) => {
     if (request.url !== '/token') setTimeout(() => answer(response, metadata), 4_000)
     return true

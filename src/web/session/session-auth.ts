@@ -33,9 +33,10 @@ const MAX_RETURN_PATH = 2_000
  */
 export function createSessionAuth({ audit, sessions, users }: SessionStore) {
   const isSecure = (request: FastifyRequest) => request.client.origin().startsWith('https:')
+  // With this prefix, browsers reject cookies that other subdomains or plain http set.
+  const prefixFor = (request: FastifyRequest) => (isSecure(request) ? '__Host-' : '')
   const createCookie = (ownName: string) => {
-    // With this prefix, browsers reject cookies that other subdomains or plain http set.
-    const nameFor = (request: FastifyRequest) => (isSecure(request) ? `__Host-${ownName}` : ownName)
+    const nameFor = (request: FastifyRequest) => prefixFor(request) + ownName
     return {
       read: (request: FastifyRequest) => parseCookie(request.headers.cookie ?? '')[nameFor(request)],
       set(request: FastifyRequest, reply: FastifyReply, value: string, maxAge?: number): void {
@@ -75,6 +76,13 @@ export function createSessionAuth({ audit, sessions, users }: SessionStore) {
 
     /** Returns functions that read and set another cookie. `maxAge`: in seconds; 0 deletes it. */
     createCookie,
+
+    /** Returns the names of the cookies that the browser has sent, in their order. */
+    cookieNames(request: FastifyRequest): string[] {
+      const prefix = prefixFor(request)
+      const names = Object.keys(parseCookie(request.headers.cookie ?? ''))
+      return names.filter((name) => name.startsWith(prefix)).map((name) => name.slice(prefix.length))
+    },
 
     /** Returns the user who sends the request. */
     async identify(request: FastifyRequest, reply: FastifyReply): Promise<Session> {

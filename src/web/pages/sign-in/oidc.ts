@@ -1,4 +1,6 @@
-import type { Oidc } from '../../../auth/oidc.ts'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Oidc, Person } from '../../../auth/oidc.ts'
+import { mayPass, oauthCode } from '../../../auth/provider-errors.ts'
 import { Refusal } from '../../../domain/refusal.ts'
 import { insteadOf, ServiceError } from '../../../errors.ts'
 import { connectionSignal } from '../../../http/connection-signal.ts'
@@ -10,69 +12,46 @@ import type { Pages } from '../../parts/pages.ts'
 import { firstOf, type Query } from '../../parts/query.ts'
 import { sentence } from '../../parts/text.ts'
 import { sessionOf } from '../../session/session-auth.ts'
+import { createAttempts } from './attempts.ts'
 import { localPath, sendSignIn } from './sign-in-page.ts'
 import { refusedView, signedOutView } from './sign-in-view.ts'
 
-/** Seconds that people may take at the provider. */
-const LIFETIME = 600
-/** Longest path in the cookie of a sign-in, of which browsers keep 4,096 bytes. */
-const MAX_NEXT = 1_200
 /** Code points of a reason, which contains the name that the provider gives. */
 const MAX_MESSAGE = 300
-const FAILED = 'The sign-in was not completed, or took too long. Start again.'
+
+type Options = PageContext & { oidc: Oidc }
 
 /** Registers what lies below `/login/`: the way to the provider, the way back, and the way out. */
-export async function oidcPages(pages: Pages, options: PageContext & { oidc: Oidc }): Promise<void> {
-  const { store, providerBudget, sessionAuth, oidc } = options
-  // The only trace of an attempt: nobody can fill a table, and only this browser can finish it.
-  const cookie = sessionAuth.createCookie('sign-in')
+export async function oidcPages(pages: Pages, options: Options): Promise<void> {
+  const { sessionAuth, oidc } = options
+  const attempts = createAttempts(sessionAuth, oidc)
 
   pages.get<{ Querystring: Query<'next'> }>('/login/oidc', async (request, reply) => {
     const next = localPath(firstOf(request.query.next))
     const { url, secret } = await oidc.start()
-    cookie.set(request, reply, secret + (next.length > MAX_NEXT ? '/' : next), LIFETIME)
+    attempts.begin(request, reply, { secret, next })
     return reply.redirect(url, 303)
   })
 
-  pages.get<{ Querystring: Query<'state'> }>('/login/callback', async (request, reply) => {
-    const { client, query, url } = request
-    const [, secret, path] = /^([\w-]{43})(\/.*)$/.exec(cookie.read(request) ?? '') ?? []
-    const next = localPath(path)
-    const fail = () => sendSignIn(request, reply.code(401), options, { next, error: FAILED })
-    cookie.set(request, reply, '', 0)
-    // Not counted, like a form of another site: a foreign page can make a browser send this.
-    if (!secret || firstOf(query.state) !== oidc.stateOf(secret)) return fail()
-
-    let refusal: { reason: 'claim' | 'name' | 'locked'; message: string; subject?: string } | undefined
-    const signIn = async () => {
-      const person = await oidc.finish(url.replace(/^[^?]*/, ''), secret)
-      if (!person) return null
-      const { subject, name, permitted } = person
-      try {
-        const identity = { issuer: oidc.issuer, subject }
-        const user = permitted && (await store.users.findOrCreate(identity, name, client.address))
-        if (user && (await sessionAuth.signIn(request, reply, user, true))) return user
-        const advice = `You need ${oidc.required} to sign in. Ask for it where your account at ${oidc.name} is managed.`
-        if (!user) refusal = { reason: 'claim', message: advice }
-        // Otherwise something was changed meanwhile, and the next attempt says what.
-        else if (user.lockedAt !== null)
-          refusal = { reason: 'locked', message: 'Your user is locked. Ask an administrator to unlock it.' }
-      } catch (error) {
-        if (!(error instanceof Refusal)) throw error
-        const message =
-          name === ''
-            ? `${oidc.name} does not tell your name.`
-            : sentence(truncate(error.message, MAX_MESSAGE))
-        refusal = { reason: 'name', message, subject }
-      }
-      return null
+  pages.get<{ Querystring: Query<'state' | 'error'> }>('/login/callback', async (request, reply) => {
+    const { state, error } = request.query
+    const attempt = attempts.take(request, reply, firstOf(state))
+    // A callback that is loaded again has no attempt any more.
+    if (!attempt && sessionOf(request).user) return reply.redirect('/', 303)
+    const fail = (refusal = new ServiceError('sign_in_refused')) => {
+      if (refusal.cause) pages.logError(request, refusal)
+      const result = { next: attempt?.next ?? '/', error: refusal.message }
+      return sendSignIn(request, reply.code(401), options, result)
     }
-    // Bounds what the provider is asked, and the events.
-    const signal = connectionSignal(request.raw.socket)
-    if (await providerBudget.attempt(client.address, signIn, () => ({ at: 'sign-in' }), signal))
-      return reply.redirect(next, 303)
-    if (!refusal) return fail()
-    const { reason, message, subject } = refusal
+    // Not counted, like a form of another site: a foreign page can make a browser send this.
+    if (!attempt) return fail()
+    // Nor is this, for which the provider is not asked.
+    if (firstOf(error)) return fail(refusedAnswer(oidc.name, firstOf(error)))
+    const outcome = await signIn(request, reply, options, attempt.secret)
+    if (outcome === 'signed in') return reply.redirect(attempt.next, 303)
+    if (outcome instanceof ServiceError) return fail(outcome)
+    const { reason, message, subject, missing } = outcome
+    if (missing) pages.logError(request, refused(message, missing))
     await sessionAuth.recordRefusal(request, oidc.issuer, reason)
     const content = refusedView(oidc.name, message, subject)
     return sendPage(reply.code(403), { title: 'You cannot sign in' }, content)
@@ -89,4 +68,101 @@ export async function oidcPages(pages: Pages, options: PageContext & { oidc: Oid
     const content = signedOutView(oidc.name, url)
     return sendPage(reply, { title: 'Signed out', head }, content)
   })
+}
+
+/** A person whom the provider knows and who may not sign in here. */
+interface RefusedPerson {
+  reason: 'claim' | 'name' | 'locked'
+  message: string
+  /** If an administrator can link it. */
+  subject?: string
+  /** For the log: what the provider did not send. */
+  missing?: string | undefined
+}
+
+/** Why nobody is signed in: an error for the sign-in page, or what is wrong with the person. */
+type Outcome = 'signed in' | ServiceError | RefusedPerson
+
+/** Asks the provider within the budget of the address, which bounds that and the events. */
+async function signIn(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  options: Options,
+  secret: string,
+): Promise<Outcome> {
+  const { address } = request.client
+  const outcomes: Outcome[] = []
+  const work = async () => {
+    const outcome = await finish(request, reply, options, secret)
+    outcomes.push(outcome)
+    return outcome === 'signed in' || null
+  }
+  const signal = connectionSignal(request.raw.socket)
+  await options.providerBudget.attempt(address, work, () => ({ at: 'sign-in' }), signal)
+  const [outcome = new ServiceError('sign_in_refused')] = outcomes
+  return outcome
+}
+
+async function finish(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { store, sessionAuth, oidc }: Options,
+  secret: string,
+): Promise<Outcome> {
+  const person = await oidc.finish(request.url.replace(/^[^?]*/, ''), secret)
+  if ('refusedWith' in person)
+    return refused(
+      `${oidc.name} refused the sign-in (${person.refusedWith}). Start again.`,
+      person.refusedWith,
+    )
+  if (!person.permitted) return withoutClaim(person, oidc)
+  const { subject, name } = person
+  try {
+    const user = await store.users.findOrCreate(
+      { issuer: oidc.issuer, subject },
+      name,
+      request.client.address,
+    )
+    if (await sessionAuth.signIn(request, reply, user, true)) return 'signed in'
+    if (user.lockedAt !== null)
+      return { reason: 'locked', message: 'Your user is locked. Ask an administrator to unlock it.' }
+    // Something was changed meanwhile, and the next attempt says what.
+    return new ServiceError('sign_in_refused')
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error
+    if (name !== '')
+      return { reason: 'name', message: sentence(truncate(error.message, MAX_MESSAGE)), subject }
+    const message = `${oidc.name} does not tell your name: the claim "${oidc.nameClaim}" is missing, or no text.`
+    return { reason: 'name', message, subject, missing: `no text in the claim ${oidc.nameClaim}` }
+  }
+}
+
+function withoutClaim({ missing, overflowed }: Person, { name, requiredClaim }: Oidc): RefusedPerson {
+  const claim = requiredClaim?.name ?? ''
+  const needed = `You need ${claim}=${requiredClaim?.value} to sign in.`
+  if (!missing.includes(claim))
+    return { reason: 'claim', message: `${needed} Ask for it where your account at ${name} is managed.` }
+  const why = overflowed ? `, because your account is in too many groups` : ''
+  return {
+    reason: 'claim',
+    message: `${needed} ${name} did not send the claim "${claim}"${why}. An administrator must look at its settings.`,
+    missing: `the claim ${claim} is missing${overflowed ? ': too many groups' : ''}`,
+  }
+}
+
+/** Returns the error for an answer in which the provider refuses to sign in the person. */
+function refusedAnswer(provider: string, error: string | undefined): ServiceError {
+  const code = oauthCode(error)
+  if (code === 'access_denied')
+    return refused(`The sign-in was cancelled, or ${provider} does not permit it (access_denied).`, code)
+  const advice = mayPass(code)
+    ? 'Try again in a few seconds.'
+    : 'An administrator must look: the log says what is wrong.'
+  return refused(`${provider} refused the sign-in (${code ?? 'for an unknown reason'}). ${advice}`, code)
+}
+
+/** @param logged what the log says */
+function refused(message: string, logged = 'an error that is no code'): ServiceError {
+  const cause = new Error(`OpenID Connect provider: refused the sign-in, ${logged}`)
+  return new ServiceError('sign_in_refused', message, { cause })
 }
