@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 import '../runtime.ts'
-import { enableCompileCache } from '../util/compile-cache.ts'
+import { enableCompileCache } from './compile-cache.ts'
 
 enableCompileCache()
 // Imported after the check of the version, since an older Node.js cannot load it.

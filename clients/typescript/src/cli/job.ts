@@ -29,6 +29,41 @@ const FULL_ID = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/i
  * the event is not about.
  */
 const FOREIGN_EVENTS = ['pull_request_target', 'workflow_run', 'issue_comment', 'check_run', 'check_suite']
+/** The variables by which env-ci tells CI systems apart. Without any of them it knows none. */
+export const CI_VARIABLES = [
+  'APPVEYOR',
+  'BUILD_BUILDURI',
+  'bamboo_agentId',
+  'BITBUCKET_BUILD_NUMBER',
+  'BITRISE_IO',
+  'BUDDY_WORKSPACE_ID',
+  'BUILDKITE',
+  'CIRCLECI',
+  'CIRRUS_CI',
+  'CF_PAGES',
+  'CODEBUILD_BUILD_ID',
+  'CF_BUILD_ID',
+  'CI_NAME',
+  'DRONE',
+  'GITHUB_ACTIONS',
+  'GITLAB_CI',
+  'JENKINS_URL',
+  'NETLIFY',
+  'DISTELLI_APPNAME',
+  'SAILCI',
+  'SCREWDRIVER',
+  'SCRUTINIZER',
+  'SEMAPHORE',
+  'SHIPPABLE',
+  'TEAMCITY_VERSION',
+  'TRAVIS',
+  'VELA',
+  'VERCEL',
+  'NOW_GITHUB_DEPLOYMENT',
+  'WERCKER_MAIN_PIPELINE_STARTED',
+  'CI',
+  'JB_SPACE_EXECUTION_NUMBER',
+]
 const TARGET_URL_BYTES = operations.reportStatus.maxLength.target_url
 
 /** Returns whether this is a full commit id. */
@@ -63,28 +98,17 @@ export async function findJob(
   }
 }
 
-/** Reads what env-ci finds. It fails where a variable names a file that is missing. */
+/**
+ * Reads what env-ci finds. It fails where a variable names a file that is missing. Outside of CI it
+ * would start git up to three times and find what `findJob` finds.
+ */
 async function readEnvCi(env: Environment, cwd: string): Promise<Partial<ReturnType<typeof envCiOf>>> {
+  if (!CI_VARIABLES.some((name) => env[name])) return {}
   try {
     const { default: envCi } = await import('env-ci')
-    return isCi(envCi, env, cwd) ? envCi({ env, cwd }) : {}
+    return envCi({ env, cwd })
   } catch {
     return {}
-  }
-}
-
-/**
- * Returns whether env-ci knows the CI system. Outside of CI it would start git up to three times and
- * find what `findJob` finds; without a list of the variables it cannot.
- */
-function isCi(envCi: typeof envCiOf, env: Environment, cwd: string): boolean {
-  const ownKeys = () => {
-    throw new Error('variables are read by their names')
-  }
-  try {
-    return envCi({ env: new Proxy(env, { ownKeys }), cwd }).name !== undefined
-  } catch {
-    return true
   }
 }
 

@@ -1,11 +1,12 @@
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
+import envCi from 'env-ci'
 import t from 'tap'
 import { git } from '../../../../test/helpers/git.ts'
 import { resolveCommit } from '../../src/cli/checkout.ts'
 import { findContext } from '../../src/cli/context.ts'
-import { findJob, type Job } from '../../src/cli/job.ts'
+import { CI_VARIABLES, findJob, type Job } from '../../src/cli/job.ts'
 import { call, commandLine } from '../helpers/command-line.ts'
 import { contexts, foreignEvents } from '../helpers/contexts.ts'
 import { startService } from '../helpers/service.ts'
@@ -202,6 +203,14 @@ t.test('an event that is about another commit than the one checked out needs --s
   ]) {
     t.match(await findJob({ ...github, GITHUB_EVENT_NAME: name }, cwd), { sha }, name)
   }
+})
+
+t.test('env-ci tells CI systems apart by the variables that the client knows', (t) => {
+  const read = new Set<string>()
+  const get = (_: object, name: string | symbol) => void read.add(String(name))
+  envCi({ env: new Proxy({}, { get, ownKeys: () => [] }), cwd: folder })
+  t.strictSame([...read], CI_VARIABLES)
+  t.end()
 })
 
 t.test('a GitLab subgroup needs a name of two parts', async (t) => {

@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { chmodSync, chownSync, existsSync, mkdirSync, readdirSync, statSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { createCacheFolder } from '../../src/util/compile-cache.ts'
+import { createCacheFolder } from '../../src/bin/compile-cache.ts'
 import { temporaryFolder } from '../helpers/databases.ts'
 
 const self = process.geteuid?.() ?? 0
