@@ -32,6 +32,12 @@ async function setUp(t: Test, database: TestDatabase, commits = 1) {
   }
 }
 
+/** Creates branches by their names, with one start of git. */
+function createBranches(path: string, branches: readonly (readonly [name: string, sha: string])[]): void {
+  const lines = branches.map(([name, sha]) => `create refs/heads/${name} ${sha}\n`)
+  gitWith(path, lines.join(''), 'update-ref', '--stdin')
+}
+
 const NONE = { pending: 0, success: 0, failure: 0, error: 0 }
 
 for (const database of databases) {
@@ -203,8 +209,12 @@ for (const database of databases) {
     const { lastPassed, report, path, commits } = await setUp(t, database)
     const [sha = ''] = commits
     await report(sha, 'ci')
-    for (const name of ['-dash', '@', 'a@', '-', '--all', 'refs/heads/x', 'HEAD', 'ü', "it's", 'a"b', '#1']) {
-      git(path, 'update-ref', `refs/heads/${name}`, sha)
+    const names = ['-dash', '@', 'a@', '-', '--all', 'refs/heads/x', 'HEAD', 'ü', "it's", 'a"b', '#1']
+    createBranches(
+      path,
+      names.map((name) => [name, sha]),
+    )
+    for (const name of names) {
       const found = await lastPassed(`?branch=${encodeURIComponent(name)}&require=ci`)
       t.match(found.json, { branch: name, commit: { sha } }, name)
     }
@@ -256,7 +266,10 @@ for (const database of databases) {
     const [main = ''] = commits
     const names = ['main', 'release/1', 'release/2', 'topic', '～', '😀']
     const [other = ''] = importCommits(path, 1)
-    for (const name of names.slice(1)) git(path, 'update-ref', `refs/heads/${name}`, other)
+    createBranches(
+      path,
+      names.slice(1).map((name) => [name, other]),
+    )
     gitWith(path, Buffer.from(`create refs/heads/caf\xe9 ${other}\n`, 'latin1'), 'update-ref', '--stdin')
     await require('release/*', 'ci')
     await require('main', 'ci', 'lint')
@@ -308,7 +321,10 @@ for (const database of databases) {
     const [sha = ''] = commits
     const other = importCommits(path, 1)[0] ?? ''
     const stays = Array.from({ length: 40 }, (_, index) => `b${100 + 2 * index}`)
-    gitWith(path, stays.map((name) => `create refs/heads/${name} ${sha}\n`).join(''), 'update-ref', '--stdin')
+    createBranches(
+      path,
+      stays.map((name) => [name, sha]),
+    )
     const seen: string[] = []
     let [link, step]: [string, number] = ['?limit=3&match=b*', 0]
     while (link !== '') {
@@ -333,8 +349,10 @@ for (const database of databases) {
   t.test(`${database.name}: a page with a verdict looks at 300 branches`, async (t) => {
     const { branches, report, require, path, commits } = await setUp(t, database)
     const [sha = ''] = commits
-    const lines = Array.from({ length: 700 }, (_, index) => `create refs/heads/b${1000 + index} ${sha}\n`)
-    gitWith(path, lines.join(''), 'update-ref', '--stdin')
+    createBranches(
+      path,
+      Array.from({ length: 700 }, (_, index) => [`b${1000 + index}`, sha]),
+    )
     await require('b1650', 'ci')
     await report(sha, 'ci')
     let [found, pages, next]: [string[], number, string | null | undefined] = [[], 0, undefined]
@@ -370,10 +388,12 @@ t.test('what did not change starts no process', async (t) => {
 for (const database of databases)
   t.test(`${database.name}: branches that wait for a check`, async (t) => {
     const { server, store, repository, awaiting, report, commits, path } = await setUp(t, database, 330)
-    for (const [index, sha] of commits.entries())
-      git(path, 'update-ref', `refs/heads/b/${`${index}`.padStart(3, '0')}`, sha)
-    const names = async (query: string) => (await awaiting(query)).json.branches?.map(({ name }) => name)
     const nameOf = (index: number) => `b/${`${index}`.padStart(3, '0')}`
+    createBranches(
+      path,
+      commits.map((sha, index) => [nameOf(index), sha]),
+    )
+    const names = async (query: string) => (await awaiting(query)).json.branches?.map(({ name }) => name)
 
     const first = await awaiting('context=ci&match=b/*')
     t.equal(first.json.branches?.length, 30)
