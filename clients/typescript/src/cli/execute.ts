@@ -1,32 +1,25 @@
 import { readFileSync } from 'node:fs'
-import { branches } from './branches.ts'
-import { completion } from './completion/completion.ts'
 import { exitCodes } from './exit-codes.ts'
-import { gate } from './gate.ts'
-import { get } from './get.ts'
 import { helpFor } from './help/commands.ts'
 import { renderCommandHelp, renderHelp } from './help/render.ts'
 import { suggest } from './help/suggest.ts'
-import { land } from './land/land.ts'
-import { lastPassed } from './last-passed.ts'
-import { report } from './report.ts'
-import { run } from './run.ts'
 import { say, sayBug } from './terminal.ts'
 import { UsageError } from './usage-error.ts'
-import { wait } from './wait.ts'
-import { work } from './work/work.ts'
 
-const commands = new Map<string, (args: string[], env: NodeJS.ProcessEnv) => Promise<number>>([
-  ['report', report],
-  ['run', run],
-  ['work', work],
-  ['get', get],
-  ['wait', wait],
-  ['last-passed', lastPassed],
-  ['branches', branches],
-  ['land', land],
-  ['gate', gate],
-  ['completion', completion],
+type Command = (args: string[], env: NodeJS.ProcessEnv) => Promise<number>
+
+/** Loads each command when it is called: all of them take about as long to load as one takes to run. */
+const commands = new Map<string, () => Promise<Command>>([
+  ['report', async () => (await import('./report.ts')).report],
+  ['run', async () => (await import('./run.ts')).run],
+  ['work', async () => (await import('./work/work.ts')).work],
+  ['get', async () => (await import('./get.ts')).get],
+  ['wait', async () => (await import('./wait.ts')).wait],
+  ['last-passed', async () => (await import('./last-passed.ts')).lastPassed],
+  ['branches', async () => (await import('./branches.ts')).branches],
+  ['land', async () => (await import('./land/land.ts')).land],
+  ['gate', async () => (await import('./gate.ts')).gate],
+  ['completion', async () => (await import('./completion/completion.ts')).completion],
 ])
 
 /** Runs the command that the arguments name, and returns the exit code. */
@@ -37,7 +30,8 @@ export async function execute([name = '', ...args]: string[], env: NodeJS.Proces
     if (name === '--version') return show(`${version()}\n`)
     if (!command) throw new UsageError(name ? unknownCommand(name) : 'missing command')
     if (asksForHelp(args[0])) return showHelp(name)
-    return await command(args, env)
+    const run = await command()
+    return await run(args, env)
   } catch (error) {
     if (!(error instanceof UsageError)) {
       sayBug(error)
