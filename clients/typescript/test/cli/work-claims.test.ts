@@ -20,8 +20,8 @@ t.jobs = 4
 const CLAIM = 10_000
 /** Prints its run, starts a child in a session of its own, and goes on until the file `GO` is there. */
 const LONG = `echo "run $COMMIT_STATUS_RUN."
-  setsid sh -c 'while :; do sleep 0.2; done' > /dev/null 2>&1 &
-  while [ ! -e "$GO" ]; do sleep 0.05; done`
+  setsid sleep 300 > /dev/null 2>&1 &
+  while [ ! -e "$GO" ]; do sleep 0.2; done`
 
 /** Starts a worker whose command runs until `go` is called. */
 async function startLong(

@@ -84,7 +84,7 @@ export async function openWorkPlace(t: Test, server: TestServer, name: string): 
       return gitWith(path, input, 'fast-import', '--quiet', '--force', '--date-format=raw-permissive')
     },
     work(args = [], { command = ['sh', 'ci.sh'], folder: own = folder, ...options } = {}) {
-      const places = ['--repo', name, '--context', 'ci', '--every', '0.1s', '--folder', own]
+      const places = ['--repo', name, '--context', 'ci', '--every', '0.3s', '--folder', own]
       return commandLine(t, ['work', ...places, ...args, '--', ...command], {
         program: quickWorker,
         ...options,
