@@ -170,13 +170,13 @@ export function createHandlers({ store, lookup, branches, onReported }: HandlerP
     },
 
     async listAwaiting({ query }, { repository, client }) {
-      const { unnamed, ...page } = await branches.awaiting(repository, query, client)
-      return { status: 200, body: { ...page, left_out: unnamed }, headers: linkTo(query, page.next) }
+      const page = await branches.awaiting(repository, query, client)
+      return { status: 200, derived: derive(withLeftOut, page), headers: linkTo(query, page.next) }
     },
 
     async listBranches({ query }, { repository, client }) {
-      const { unnamed, ...page } = await branches.list(repository, query, client)
-      return { status: 200, body: { ...page, left_out: unnamed }, headers: linkTo(query, page.next) }
+      const page = await branches.list(repository, query, client)
+      return { status: 200, derived: derive(withLeftOut, page), headers: linkTo(query, page.next) }
     },
   }
 }
@@ -192,6 +192,11 @@ async function checkAgain(caller: ApiCaller): Promise<ApiCaller> {
 /** Returns a commit as an answer about what passed shows it: its verdict goes without saying. */
 function withoutVerdict({ sha, state, counts }: components['schemas']['PassedCommit']) {
   return { sha, state, counts }
+}
+
+/** Returns a page of branches as an answer shows it. */
+function withLeftOut<Page extends { unnamed: number }>({ unnamed, ...page }: Page) {
+  return { ...page, left_out: unnamed }
 }
 
 /** Returns the header that leads to the next page (RFC 8288), with all parameters of this one. */

@@ -4,6 +4,7 @@ import type { ReadableRepository } from '../store/access/readable-repositories.t
 import type { Awaited } from '../store/statuses/awaited.ts'
 import type { Store } from '../store/store.ts'
 import { memoizeByObject } from '../util/memoize.ts'
+import { createKeptPages } from './kept-pages.ts'
 import { findMatching, type TipQuery } from './matching-tips.ts'
 import type { Turns } from './turns.ts'
 
@@ -29,9 +30,11 @@ const shasOf = memoizeByObject((tips: readonly Tip[]) =>
   JSON.stringify(tips.slice(0, MAX_BRANCHES).map(({ sha }) => sha)),
 )
 
+const keepPage = createKeptPages<AwaitingPage>()
+
 /**
- * Lists branches by name whose newest commit has no result of a context. A page may be short or empty
- * although there is a next one.
+ * Lists branches by name whose newest commit has no result of a context: the same page as before while
+ * nothing has changed. It may be short or empty although there is a next one.
  *
  * @throws Unavailable; the signal's reason
  */
@@ -44,13 +47,15 @@ export async function listAwaitingPage(
   const { tips, unnamed, more: truncated } = await lists.list(repository, client)
   const matching = await findMatching(turns, tips, query, MAX_BRANCHES, client)
   const rows = await awaited({ repositoryId: repository.id, context, shas: shasOf(matching) })
-  const shown = rows.slice(0, limit)
-  const branches = shown.flatMap(({ position, state }) => {
-    const tip = matching[position]
-    return tip ? [{ ...tip, state }] : []
+  return keepPage([matching, rows], `${limit}`, () => {
+    const shown = rows.slice(0, limit)
+    const branches = shown.flatMap(({ position, state }) => {
+      const tip = matching[position]
+      return tip ? [{ ...tip, state }] : []
+    })
+    // A full page may end before the last branch that was looked at.
+    const last = shown.length === limit ? (shown.at(-1)?.position ?? 0) : MAX_BRANCHES - 1
+    const next = matching.length > last + 1 ? (matching[last]?.name ?? null) : null
+    return { branches, next, unnamed, truncated }
   })
-  // A full page may end before the last branch that was looked at.
-  const last = shown.length === limit ? (shown.at(-1)?.position ?? 0) : MAX_BRANCHES - 1
-  const next = matching.length > last + 1 ? (matching[last]?.name ?? null) : null
-  return { branches, next, unnamed, truncated }
 }

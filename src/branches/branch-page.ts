@@ -4,6 +4,7 @@ import type { BranchLists, Tip } from '../git/history/branch-lists.ts'
 import type { GitClient } from '../git/history/cached-reads.ts'
 import type { ReadableRepository } from '../store/access/readable-repositories.ts'
 import type { Decide, Decision } from './decisions.ts'
+import { createKeptPages } from './kept-pages.ts'
 import { findMatching, type TipQuery } from './matching-tips.ts'
 import type { Turns } from './turns.ts'
 
@@ -26,9 +27,11 @@ export interface BranchPage {
   truncated: boolean
 }
 
+const keepPage = createKeptPages<BranchPage>()
+
 /**
- * Lists branches by name with what is known about their newest commits. With `verdict`, a page may
- * be short or empty although there is a next one.
+ * Lists branches by name with what is known about their newest commits: the same page as before while
+ * nothing has changed. With `verdict`, it may be short or empty although there is a next one.
  *
  * @throws Unavailable; the signal's reason
  */
@@ -50,12 +53,14 @@ export async function listBranchPage(
   }
   const candidates = matching.slice(0, count).map(({ sha, name }) => ({ sha, refs: [`${BRANCHES}${name}`] }))
   const decisions = await decide(repository.id, candidates, { require: [], isLast }, client)
-  const branches = decisions.flatMap((decision, index) => {
-    const tip = matching[index]
-    const { state, counts, verdict } = decision
-    return tip && isShown(decision) ? [{ ...tip, state, counts, verdict }] : []
+  return keepPage([matching, ...decisions], `${verdict} ${limit}`, () => {
+    const branches = decisions.flatMap((decision, index) => {
+      const tip = matching[index]
+      const { state, counts, verdict } = decision
+      return tip && isShown(decision) ? [{ ...tip, state, counts, verdict }] : []
+    })
+    const last = matching[decisions.length - 1]
+    const next = last && matching.length > decisions.length ? last.name : null
+    return { branches, next, unnamed, truncated }
   })
-  const last = matching[decisions.length - 1]
-  const next = last && matching.length > decisions.length ? last.name : null
-  return { branches, next, unnamed, truncated }
 }

@@ -5,7 +5,7 @@ import { type ReportedContext, type VerdictFinder, verdictFinder } from '../doma
 import type { GitClient } from '../git/history/cached-reads.ts'
 import { NO_STATUSES } from '../store/statuses/status-summaries.ts'
 import type { Store } from '../store/store.ts'
-import { memoizeByObject } from '../util/memoize.ts'
+import { memoizeByObject, numberOf } from '../util/memoize.ts'
 import { bytesOfTexts, MEGABYTE } from '../util/memory.ts'
 import type { Turns } from './turns.ts'
 
@@ -197,9 +197,6 @@ export function createDecisions(store: Pick<Store, 'rules' | 'reportedContexts' 
  * each time, so those that come once leave none, and the least recently used ones are dropped.
  */
 const known = new LRUCache<string, Decision>({ max: Math.floor(DECISIONS_BYTES / DECISION_BYTES) })
-let lastNumber = 0
-/** Returns the number of an object: no two have the same. */
-const numberOf = memoizeByObject((_object: object) => ++lastNumber)
 
 const summaryOf = memoizeByObject((reported: readonly ReportedContext[]) => {
   const counts = { ...NO_STATUSES.counts }

@@ -1,4 +1,4 @@
-import type { BigIntStats } from 'node:fs'
+import { type BigIntStats, lstatSync, statSync } from 'node:fs'
 import { lstat, stat } from 'node:fs/promises'
 import { hasCode, nullOnSystemError } from '../errors.ts'
 
@@ -11,6 +11,7 @@ export interface FilesState {
   readonly stamps: string
   /** False if something changed shortly before: the next change may get the same timestamp. */
   readonly settled: boolean
+  readonly disk: Disk
 }
 
 /**
@@ -37,6 +38,12 @@ const FINE_RESOLUTION = 50
 /** Milliseconds. Longer than the resolution of any file system, or the difference of clocks. */
 const COARSE_RESOLUTION = 2_000
 const SECOND = 1_000_000_000n
+/**
+ * Files whose state is read in this thread, a few microseconds each: a thread of the pool takes ten
+ * times as long. Not on a disk of other machines, which may keep the thread waiting; SQLite, whose
+ * database lies on this one, reads it in this thread too.
+ */
+const AT_ONCE = 32
 
 /**
  * Returns whether a change is so old that the next one has another time.
@@ -59,27 +66,45 @@ export async function filesState(
   disk: Disk = 'shared',
   now: number = Date.now(),
 ): Promise<FilesState> {
-  const entries = await Promise.all(paths.map(statsOf))
+  const entries =
+    disk === 'own' && paths.length <= AT_ONCE ? paths.map(statsOf) : await Promise.all(paths.map(askStatsOf))
   return {
     paths,
+    disk,
     stamps: entries.map((stats) => stats.map(stampOf).join(' ')).join(),
     settled: entries.flat().every(({ ctimeNs }) => isSettled(ctimeNs, now, disk)),
   }
 }
 
 /** Returns whether no file has changed since their state was read. */
-export async function isCurrent({ paths, stamps, settled }: FilesState): Promise<boolean> {
-  return settled && (await filesState(paths)).stamps === stamps
+export async function isCurrent({ paths, stamps, settled, disk }: FilesState): Promise<boolean> {
+  return settled && (await filesState(paths, disk)).stamps === stamps
 }
 
 /**
  * Returns what is at a path: nothing, a file, or a symbolic link and its target. git accepts a HEAD
  * that is a link to a ref, and that ref need not have a file.
  */
-async function statsOf(path: string): Promise<BigIntStats[]> {
+async function askStatsOf(path: string): Promise<BigIntStats[]> {
   const entry = await lstat(path, { bigint: true }).catch(nullOnSystemError)
   const target = entry?.isSymbolicLink() ? await statIfExists(path).catch(nullOnSystemError) : null
   return [entry, target].filter((stats) => stats !== null)
+}
+
+/** As `askStatsOf`, at once. */
+function statsOf(path: string): BigIntStats[] {
+  const options = { bigint: true, throwIfNoEntry: false } as const
+  const entry = read(() => lstatSync(path, options))
+  const target = entry?.isSymbolicLink() ? read(() => statSync(path, options)) : undefined
+  return [entry, target].filter((stats) => stats !== undefined)
+
+  function read(stats: () => BigIntStats | undefined): BigIntStats | undefined {
+    try {
+      return stats()
+    } catch (error) {
+      return nullOnSystemError(error) ?? undefined
+    }
+  }
 }
 
 /** Returns null if the file does not exist. Follows symbolic links. @throws the system's error */

@@ -38,6 +38,11 @@ export function memoizeByObject<Source extends object, Value>(
   }
 }
 
+let lastNumber = 0
+
+/** Returns the number of an object: no two have the same. A part of keys. */
+export const numberOf = memoizeByObject((_object: object) => ++lastNumber)
+
 /** Memoizes a promise until it is rejected: then the next call tries again. */
 export function memoizePromise<Value>(make: () => Promise<Value>): () => Promise<Value> {
   let memoized: Promise<Value> | undefined

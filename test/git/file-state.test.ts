@@ -1,10 +1,10 @@
 import { execFile, spawnSync } from 'node:child_process'
-import { mkdirSync } from 'node:fs'
+import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import t from 'tap'
-import { isSettled } from '../../src/git/file-state.ts'
+import { filesState, isCurrent, isSettled } from '../../src/git/file-state.ts'
 import { readRefsState } from '../../src/git/refs/head.ts'
 import { block } from '../helpers/block.ts'
 import { copyBareRepository } from '../helpers/git.ts'
@@ -29,6 +29,35 @@ t.test('a change is settled after 50 ms where times are fine and given by one cl
     t.equal(isSettled(changedAt, now + at + age, 'shared'), shared, `${at} ms, ${age} ms ago, shared`)
   }
   t.end()
+})
+
+t.test('what lies on the own disk is read at once, with the same state as elsewhere', async (t) => {
+  const folder = temporaryFolder(t)
+  const at = (name: string) => join(folder, name)
+  writeFileSync(at('file'), 'x')
+  mkdirSync(at('folder'))
+  for (const [name, target] of [
+    ['link', 'file'],
+    ['broken', 'missing'],
+    ['loop', 'loop'],
+  ] as const)
+    symlinkSync(target, at(name))
+  const names = ['file', 'folder', 'link', 'broken', 'loop', 'missing', 'file/below', 'n'.repeat(300)]
+  for (const name of names) {
+    const [own, shared] = await Promise.all([filesState([at(name)], 'own'), filesState([at(name)], 'shared')])
+    t.equal(own.stamps, shared.stamps, name.slice(0, 10))
+    t.equal(own.stamps === '', ['missing', 'file/below', 'n'.repeat(300)].includes(name))
+  }
+  await setTimeout(100)
+  for (const count of [names.length, 40]) {
+    const paths = Array.from({ length: count }, (_, index) => at(names[index] ?? 'missing'))
+    const state = await filesState(paths, 'own')
+    t.ok(await isCurrent(state), `${count} files`)
+    writeFileSync(at('missing'), '')
+    t.notOk(await isCurrent(state), `a broken link of ${count} files leads somewhere`)
+    rmSync(at('missing'))
+    await setTimeout(100)
+  }
 })
 
 t.test('what changes while files are read is not settled, however long that takes', async (t) => {

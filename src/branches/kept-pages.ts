@@ -1,0 +1,31 @@
+import { LRUCache } from 'lru-cache'
+import type { Tip } from '../git/history/branch-lists.ts'
+import { numberOf } from '../util/memoize.ts'
+import { bytesOfTexts, MEGABYTE } from '../util/memory.ts'
+
+interface Page {
+  readonly branches: readonly Tip[]
+}
+
+/**
+ * Returns a function that makes pages, and returns the same page as before for the same sources and
+ * question, so that an unchanged answer is encoded once.
+ *
+ * @param maxBytes of pages in memory; the least recently used ones are dropped
+ */
+export function createKeptPages<Kept extends Page>(maxBytes = 8 * MEGABYTE) {
+  const pages = new LRUCache<string, Kept>({
+    maxSize: maxBytes,
+    // Encoded too, it takes its names and ids once more.
+    sizeCalculation: ({ branches }, key) =>
+      500 + 600 * branches.length + 2 * bytesOfTexts([key, ...branches.map(({ name }) => name)]),
+  })
+  return (sources: readonly object[], question: string, make: () => Kept): Kept => {
+    const key = `${sources.map(numberOf).join(' ')} ${question}`
+    const earlier = pages.get(key)
+    if (earlier) return earlier
+    const page = make()
+    pages.set(key, page)
+    return page
+  }
+}
