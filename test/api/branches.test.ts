@@ -387,7 +387,11 @@ t.test('what did not change starts no process', async (t) => {
 
 for (const database of databases)
   t.test(`${database.name}: branches that wait for a check`, async (t) => {
-    const { server, store, repository, awaiting, report, commits, path } = await setUp(t, database, 330)
+    const { server, store, repository, awaiting, branches, report, require, commits, path } = await setUp(
+      t,
+      database,
+      330,
+    )
     const nameOf = (index: number) => `b/${`${index}`.padStart(3, '0')}`
     createBranches(
       path,
@@ -434,6 +438,22 @@ for (const database of databases)
     t.match((await awaiting('context=all&match=b/*&after=b/000')).json, { branches: [], next: nameOf(300) })
     t.equal((await names('context=all&match=b/*&after=b/300'))?.[0], nameOf(301))
     t.equal((await awaiting('context=all&match=b/32*&limit=10&after=b/319')).json.next, null)
+
+    // Until here the list was read again each time: it had just changed.
+    await setTimeout(100)
+    await names('context=ci&match=b/*')
+    for (const limit of [3, 4])
+      t.equal((await names(`context=ci&match=b/*&limit=${limit}`))?.length, limit, 'the same list')
+    t.match((await branches('?match=b/004')).json.branches, [{ counts: { ...NONE, success: 1 } }])
+    await report(commits[4] ?? '', 'late', 'failure')
+    t.match((await branches('?match=b/004')).json.branches, [{ counts: { ...NONE, success: 1, failure: 1 } }])
+    await require('b/004', 'all')
+    for (const [verdict, length] of [
+      ['success', 1],
+      ['failure', 0],
+      ['success', 1],
+    ] as const)
+      t.equal((await branches(`?match=b/004&verdict=${verdict}`)).json.branches?.length, length)
 
     const reader = await server.createToken('reader')
     t.equal(
