@@ -1,4 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { Breakages } from '../branches/breakages.ts'
 import { createGitQueue } from '../git/history/cached-reads.ts'
 import { CommitLog } from '../git/history/log.ts'
 import { RefLists } from '../git/history/ref-lists.ts'
@@ -35,11 +36,13 @@ export async function web(app: FastifyInstance, options: WebOptions): Promise<vo
   const pageQueue = createPageQueue(options.store.remote)
   const limitUnsent = createUnsentLimit()
   const gitQueue = createGitQueue()
+  const commitLog = new CommitLog(gitQueue)
   const pageContext: PageContext = {
     ...options,
     pageQueue,
     headLog: new CommitLog(gitQueue, { count: 1 }),
-    commitLog: new CommitLog(gitQueue),
+    commitLog,
+    breakages: new Breakages(gitQueue, commitLog, options.store),
     refs: new RefLists(gitQueue, {}, options.store.remote ? 'shared' : 'own'),
     revisions: new Revisions(gitQueue, options.lookup),
     findUser: createUserFinder(options.store),

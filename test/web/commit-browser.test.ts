@@ -87,10 +87,7 @@ t.test('the first screen answers the questions of a user', async (t) => {
       t.equal(await page.textContent('.rules dd'), 'ci/mac, launch/approval')
       await check('/checks')
       const since = page.locator('#failing li').first()
-      t.match(
-        await since.textContent(),
-        new RegExp(`ci/mac\\s+since\\s+${commits[4]?.slice(0, 7)}.*5 commits`, 's'),
-      )
+      t.match(await since.textContent(), /ci\/mac\s+Broken for .* by .*5 commits/s)
       await isOnFirstScreen('ci/mac')
       t.equal(await facts(), `${verdict}: launch/approvallaunch/approval · 1 pending · 118 passed`)
       t.equal(await page.locator('.matrix tbody tr').count(), 182, 'all checks are shown')

@@ -1,5 +1,12 @@
 import t from 'tap'
+import { Breakages } from '../../src/branches/breakages.ts'
 import { failingSince } from '../../src/domain/failing-since.ts'
+import { createGitQueue } from '../../src/git/history/cached-reads.ts'
+import { CommitLog } from '../../src/git/history/log.ts'
+import { openTestStore, sqlite } from '../helpers/databases.ts'
+import { createRandom } from '../helpers/random.ts'
+import { addPush, addReport, addRepository } from '../helpers/records.ts'
+import { type TeamHistory, workTogether, writeHistories } from '../helpers/team-histories.ts'
 
 t.test('a check is failing since the oldest failure after it last passed', async (t) => {
   const cellsOf = (states: string) =>
@@ -7,13 +14,89 @@ t.test('a check is failing since the oldest failure after it last passed', async
       const state = ({ f: 'failure', e: 'error', s: 'success', p: 'pending' } as const)[letter]
       return state && { state, target_url: null, updated_at: 0 }
     })
-  const expected: Record<string, [first: number, length: number, neverPassed: boolean]> = {
-    fs: [0, 1, false],
-    ffesf: [2, 3, false],
-    'p-f-fs': [4, 2, false],
-    ff: [1, 2, true],
-    'f--': [0, 1, true],
+  const expected: Record<string, [first: number, length: number, lastPassed: number | null]> = {
+    fs: [0, 1, 1],
+    ffesf: [1, 2, 3],
+    'p-f-fs': [4, 2, 5],
+    ff: [1, 2, null],
+    'f--': [0, 1, null],
+    es: [0, 1, 1],
+    'p-eefes': [4, 2, 6],
+    eefe: [2, 2, null],
+    sf: [0, 0, 0],
+    '-p': [0, 0, null],
   }
-  for (const [states, [first, length, neverPassed]] of Object.entries(expected))
-    t.same(failingSince(cellsOf(states)), { first, length, neverPassed }, states)
+  for (const [states, [first, length, lastPassed]] of Object.entries(expected))
+    t.same(failingSince(cellsOf(states)), { first, length, lastPassed }, states)
 })
+
+t.test('whoever broke a branch is named, whatever a team did', async (t) => {
+  const seed = Math.floor(Math.random() * 2 ** 31)
+  const random = createRandom(seed)
+  const { store } = await openTestStore(t, sqlite)
+  const repository = await addRepository(store, 'acme/rocket', { commits: 0 })
+  const { id: repositoryId, path } = repository
+  const histories = Array.from({ length: 60 }, (_, index) => workTogether(random, index % 2 === 1))
+  const written = writeHistories(path, histories)
+  const queue = createGitQueue()
+  const breakages = new Breakages(queue, new CommitLog(queue), store)
+  const client = { address: '192.0.2.1' }
+  const seen = { one: 0, several: 0, nobody: 0, gaps: 0 }
+
+  for (const [number, history] of histories.entries()) {
+    const ids = written[number] ?? []
+    for (const [index, { report }] of history.commits.entries())
+      if (report) await addReport({ store, repositoryId, sha: ids[index] ?? '' }, 'ci', report)
+    if (number % 2 === 1)
+      for (const [old, next] of history.moves)
+        await addPush(store, repository, `team-${number}`, [
+          old === null ? '0'.repeat(40) : (ids[old] ?? ''),
+          ids[next] ?? '',
+        ])
+    const sha = ids[history.landings.at(-1)?.at ?? 0] ?? ''
+    // A branch that was renamed has no records of its moves.
+    const branch = number % 6 === 0 ? 'renamed' : `team-${number}`
+    const commits = await breakages.commitsOf(repository, { branch, sha }, client)
+    const [found] = await breakages.find(repositoryId, commits, ['ci'])
+    const told = `history ${number} of seed ${seed}`
+    if (!t.ok(found?.breakage, told) || !found?.breakage) continue
+    const { breakage } = found
+    const suspects = (await breakages.suspects(repository, breakage, client)).commits
+    const named = new Set(suspects.map(({ author }) => author))
+    const { first, since, suspected, breaker, failed } = whatTheyKnow(history)
+    t.equal(breakage.since, ids[since], `${told}: since when`)
+    t.equal(breakage.length, failed, `${told}: on how many commits`)
+    t.equal(breakage.lastPassed, first === null ? null : ids[first], `${told}: the last that passed`)
+    if (first === null || breakage.state === 'error') {
+      t.equal(suspects.length, 1, `${told}: nobody is named`)
+      seen.nobody++
+      continue
+    }
+    t.same([...named].sort(), suspected, `${told}: who may have broken it`)
+    t.ok(named.has(breaker ?? ''), `${told}: ${breaker} broke it`)
+    if (named.size === 1) seen.one++
+    else seen.several++
+    if (breakage.unchecked.length > 0) seen.gaps++
+  }
+  for (const [kind, count] of Object.entries(seen)) t.ok(count > 3, `${kind}: ${count} of seed ${seed}`)
+})
+
+/** What people remember of each landing, without looking at the history. */
+function whatTheyKnow({ landings }: TeamHistory) {
+  let [passed, since, failed]: [number | null, number, number] = [null, landings.length - 1, 0]
+  for (const [index, { report }] of landings.entries()) {
+    if (report === 'success') [passed, failed] = [index, 0]
+    const counts = report === 'failure' || (report === 'error' && index === landings.length - 1)
+    if (!counts) continue
+    if (failed === 0) since = index
+    failed++
+  }
+  const between = landings.slice((passed ?? -1) + 1, since + 1)
+  return {
+    first: passed === null ? null : (landings[passed]?.at ?? null),
+    since: landings[since]?.at ?? 0,
+    suspected: [...new Set(between.flatMap(({ authors }) => authors))].sort(),
+    breaker: landings[since]?.breaker,
+    failed,
+  }
+}

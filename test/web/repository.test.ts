@@ -75,8 +75,14 @@ for (const database of [sqlite, postgres]) {
     t.match(rows[2], /^unavailable alice \/ damaged The files of this repository cannot be opened/)
     t.match(rows[3], /^unavailable alice \/ gone The files/)
     const broken = rows.slice(0, 2).sort()
-    t.match(broken[0], /^failure alice \/ long ci\/build since at least Subject 0 of long Test just now$/)
-    t.match(broken[1], /^failure alice \/ red a, b, c and 1 more since Subject 1 of red Test just now$/)
+    t.match(
+      broken[0],
+      /^failure alice \/ long ci\/build Failing for less than a minute: Subject 0 of long 2 commits, no pass before$/,
+    )
+    t.match(
+      broken[1],
+      /^failure alice \/ red a, b, c and 1 more Broken for less than a minute by Test: Subject 1 of red 2 commits$/,
+    )
     t.match(rows[4], /^success alice \/ green Subject 1 of green Test \d+ years? ago$/)
     t.match(rows[5], /^no status alice \/ silent Subject 0 of silent/)
     t.equal(rows[6], 'empty alice / empty Nothing has been pushed yet.')
@@ -115,7 +121,10 @@ for (const database of [sqlite, postgres]) {
     for (const visitor of [anonymous, client, bob]) {
       const rows = items((await visitor.get('/')).body, 'commit')
       t.equal(rows.length, 30)
-      t.match(rows[0], /^failure alice \/ zz-broken ci since Subject 0 of zz-broken Test just now$/)
+      t.match(
+        rows[0],
+        /^failure alice \/ zz-broken ci Failing for less than a minute: Subject 0 of zz-broken 1 commit, no pass before$/,
+      )
       t.notMatch(rows.join(), visitor === client ? 'nothing' : 'hidden')
     }
   })
@@ -157,7 +166,7 @@ for (const database of [sqlite, postgres]) {
 
     const page = await anonymous.get('/alice/rocket')
     t.equal(page.status, 200)
-    t.match(textOf(page.body), 'failure main · 1 failed: ci/mac · 1 pending · 1 passed · Test · When')
+    t.match(textOf(page.body), 'failure main · 1 failed: ci/mac · 1 pending · 1 passed · All checks')
     const branches = items(page.body, 'ref').map((text) => text.replace(/\d+ years? ago/, 'AGE'))
     t.same(branches, ['failure main default · AGE', 'pending feature/x AGE', 'failure old AGE'])
     const rows = items(page.body, 'commit')

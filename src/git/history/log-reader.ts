@@ -30,8 +30,8 @@ const LIMITS = {
  * Reads commits in the order of `git log`: newest first, a commit never before its children unless
  * clocks were wrong.
  *
- * @param starts full ids of the commits to start from, or `HEAD`. Returns an empty list if HEAD is
- * a branch without commits
+ * @param starts full ids of the commits to start from, or `HEAD`; what an id after `^` contains is left
+ * out. Returns an empty list if HEAD is a branch without commits
  */
 export async function readLog(
   repository: OpenedRepository,

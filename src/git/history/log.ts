@@ -9,6 +9,8 @@ import { type Commit, readLog } from './log-reader.ts'
 const LIMITS: ListLimits = { count: 30, timeout: 10_000 }
 /** Bytes of commits in memory. The least recently used lists are dropped. */
 const CACHE_BYTES = 24 * MEGABYTE
+/** Commits between two others that are listed. */
+const BETWEEN = 100
 /** Maximum number of commits that a page starts from. */
 export const MAX_STARTS = 40
 
@@ -63,6 +65,28 @@ export class CommitLog {
     return this.#reads.get(repository, ['branches', repository.path, ...tips].join('\0'), client, {
       read: (opened, signal) => readLog(opened, tips, this.#limits, signal),
     })
+  }
+
+  /**
+   * Lists the commits that one commit contains and another one does not, through all parents: the first
+   * one itself, then others, the newest first. Throws as `CachedReads.get`.
+   *
+   * @param first full id
+   * @param last full id; null lists the first one alone
+   */
+  async between(
+    repository: RepositoryFiles,
+    first: string,
+    last: string | null,
+    client: GitClient,
+  ): Promise<{ commits: readonly Commit[]; more: boolean }> {
+    const limits = { ...this.#limits, count: last === null ? 1 : BETWEEN + 1 }
+    const revisions = last === null ? [first] : [first, `^${last}`]
+    const key = ['between', repository.path, ...revisions].join('\0')
+    const commits = await this.#reads.get(repository, key, client, {
+      read: (opened, signal) => readLog(opened, revisions, limits, signal),
+    })
+    return { commits: commits.slice(0, BETWEEN), more: commits.length > BETWEEN }
   }
 
   /**

@@ -1,3 +1,4 @@
 // Ages are rendered by the server, and kept up to date by the script of the pages.
 export function durationInWords(seconds: number): string
+export function timeInWords(seconds: number): string
 export function ageInWords(seconds: number): string | null

@@ -16,6 +16,11 @@ export function durationInWords(seconds) {
   return `${count} ${unit}${count === 1 ? '' : 's'}`
 }
 
+/** Returns for how long something has lasted. */
+export function timeInWords(seconds) {
+  return seconds < 60 ? 'less than a minute' : durationInWords(seconds)
+}
+
 /** Returns how long ago something happened; null for a time that is to come, which a commit can have. */
 export function ageInWords(seconds) {
   if (seconds < -CLOCK_SKEW) return null

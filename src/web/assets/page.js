@@ -1,4 +1,4 @@
-import { ageInWords } from './ages.js'
+import { ageInWords, timeInWords } from './ages.js'
 
 // Pages work without this script; it adds convenience.
 for (const button of document.querySelectorAll('[data-copy]')) {
@@ -36,7 +36,8 @@ for (const part of document.querySelectorAll('[data-shown-for]')) {
 /** Brings the ages of the page up to date. */
 function updateAges() {
   for (const time of document.querySelectorAll('time[data-age]')) {
-    const text = ageInWords((Date.now() - Date.parse(time.dateTime)) / 1000) ?? time.title
+    const seconds = (Date.now() - Date.parse(time.dateTime)) / 1000
+    const text = 'lasting' in time.dataset ? timeInWords(seconds) : (ageInWords(seconds) ?? time.title)
     if (time.textContent !== text) time.textContent = text
   }
 }

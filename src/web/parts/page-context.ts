@@ -1,6 +1,7 @@
 import type { Budget } from '../../auth/budget.ts'
 import type { Oidc } from '../../auth/oidc.ts'
 import type { Branches } from '../../branches/branches.ts'
+import type { Breakages } from '../../branches/breakages.ts'
 import type { CommitLog } from '../../git/history/log.ts'
 import type { RefLists } from '../../git/history/ref-lists.ts'
 import type { Revisions } from '../../git/history/revision.ts'
@@ -48,6 +49,7 @@ export interface PageContext extends Omit<WebOptions, 'sessionAuth'> {
   /** Reads the commit of HEAD. */
   headLog: CommitLog
   commitLog: CommitLog
+  breakages: Breakages
   refs: RefLists
   revisions: Revisions
   findUser: FindUser

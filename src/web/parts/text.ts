@@ -1,6 +1,6 @@
 import { characterReplacer, HIDDEN, inLines } from '../../util/replace-characters.ts'
 import { truncate } from '../../util/truncate.ts'
-import { ageInWords } from '../assets/ages.js'
+import { ageInWords, timeInWords } from '../assets/ages.js'
 import { type Html, html } from './html.ts'
 
 /** Returns text with visible symbols for control and formatting characters, for attributes. */
@@ -66,6 +66,13 @@ export function formatAge(iso: string, now = Date.now()): Html {
   const exact = `${iso.slice(0, 10)} ${iso.slice(11, 19)} UTC`
   const text = ageInWords((now - Date.parse(iso)) / 1000) ?? exact
   return html`<time datetime="${iso}" title="${exact}" data-age>${text}</time>`
+}
+
+/** Renders for how long something has lasted, otherwise as `formatAge`. */
+export function formatLasting(iso: string, now = Date.now()): Html {
+  const exact = `${iso.slice(0, 10)} ${iso.slice(11, 19)} UTC`
+  const text = timeInWords((now - Date.parse(iso)) / 1000)
+  return html`<time datetime="${iso}" title="since ${exact}" data-lasting data-age>${text}</time>`
 }
 
 /** Returns how long something took: `41 s`, `3 min 12 s`, `3 d 4 h`; empty below one second. */

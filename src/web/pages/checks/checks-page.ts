@@ -1,4 +1,8 @@
-import { MATRIX_COMMITS } from '../../../store/statuses/check-matrix.ts'
+import type { FastifyRequest } from 'fastify'
+import { ExpectedError, insteadOf } from '../../../errors.ts'
+import type { Ref } from '../../../git/refs/read-refs.ts'
+import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
+import { MATRIX_COMMITS, type MatrixColumn } from '../../../store/statuses/check-matrix.ts'
 import { NO_STATUSES } from '../../../store/statuses/status-summaries.ts'
 import { nowInSeconds } from '../../../store/time.ts'
 import { sendUnknownName } from '../../parts/find-commit.ts'
@@ -7,24 +11,29 @@ import { sendPage } from '../../parts/layout.ts'
 import type { PageContext } from '../../parts/page-context.ts'
 import type { Pages } from '../../parts/pages.ts'
 import { firstOf, type Query } from '../../parts/query.ts'
-import { headOf } from '../../parts/ref-chooser.ts'
+import { branchOf, headOf } from '../../parts/ref-chooser.ts'
 import { visibleText } from '../../parts/text.ts'
+import { UNKNOWN } from '../../statuses/broken.ts'
 import { tabOf } from '../../statuses/state-summary.ts'
 import { type FilteredCheck, type FilterQuery, matches, readFilter } from '../../statuses/status-filter.ts'
 import { isStalled } from '../../statuses/status-sections.ts'
 import { requiredContexts, tipVerdicts } from '../../statuses/verdicts.ts'
-import { checksView } from './checks-view.ts'
+import { type ChecksView, checksView } from './checks-view.ts'
 
 interface Route extends RepositoryRoute {
   Querystring: Query<'ref'> & FilterQuery
 }
 
+type BrokenChecks = Pick<ChecksView, 'broken' | 'moreBroken'>
+const NONE_BROKEN: BrokenChecks = { broken: [], moreBroken: 0 }
+/** Failing contexts that are described above the matrix. */
+const DESCRIBED = 5
 /** Contexts that are shown at once. The filter finds the others. */
 const SHOWN = 200
 
 /** Registers `/{owner}/{repo}/checks`: the checks of the newest commits of a ref (`ref`). */
 export async function checksPage(pages: Pages, options: PageContext): Promise<void> {
-  const { store, commitLog, pageQueue } = options
+  const { store, commitLog, pageQueue, breakages } = options
   const findRepository = createRepositoryFinder(pages, options)
 
   pages.get<Route>('/:owner/:repo/checks', async (request, reply) => {
@@ -42,8 +51,7 @@ export async function checksPage(pages: Pages, options: PageContext): Promise<vo
     const of = ref?.name ? ` of ${visibleText(ref.name)}` : ''
     const title = `Checks${of} · ${repository.owner}/${repository.name}`
 
-    return pageQueue.render(request, async () => {
-      const columns = await store.matrix.listColumns(repository.id, shas)
+    const send = async (columns: readonly MatrixColumn[], broken: BrokenChecks) => {
       const stalledBefore = nowInSeconds() - options.stalledAfter
       const [sha] = shas
       const tip = sha === undefined ? undefined : { repositoryId: repository.id, sha }
@@ -68,6 +76,7 @@ export async function checksPage(pages: Pages, options: PageContext): Promise<vo
         ref,
         commits,
         columns,
+        ...broken,
         summary,
         checks,
         filter,
@@ -77,6 +86,40 @@ export async function checksPage(pages: Pages, options: PageContext): Promise<vo
       })
       const tab = tip && tabOf(title, summary.counts, requiredContexts(verdicts).missing.size)
       return sendPage(reply, { title, ...tab }, content)
+    }
+    const readColumns = () => store.matrix.listColumns(repository.id, shas)
+    // Whoever waits for git keeps no matrix in memory.
+    const failing = await pageQueue.render(request, async () => {
+      const columns = await readColumns()
+      const contexts = columns.filter((column) => column.failing).map(({ context }) => context)
+      return ref && contexts.length > 0 ? { ref, contexts } : send(columns, NONE_BROKEN)
     })
+    if (!('contexts' in failing)) return failing
+    const broken = await findBroken(request, repository, failing)
+    return pageQueue.render(request, async () => send(await readColumns(), broken))
   })
+
+  /** Finds out who broke the first of the checks that fail. Without git, the page says the rest. */
+  async function findBroken(
+    request: FastifyRequest,
+    repository: ReadableRepository,
+    { ref, contexts }: { ref: Ref; contexts: readonly string[] },
+  ): Promise<BrokenChecks> {
+    const client = gitClient(request)
+    const position = { branch: branchOf(ref), sha: ref.sha }
+    const commits = await breakages
+      .commitsOf(repository, position, client)
+      .catch(insteadOf(ExpectedError, []))
+    const histories = await pageQueue.render(request, () => breakages.find(repository.id, commits, contexts))
+    const found = histories.flatMap(({ breakage }) => breakage ?? [])
+    const described = await Promise.all(
+      found.slice(0, DESCRIBED).map(async (breakage) => {
+        const suspects = breakages.suspects(repository, breakage, client)
+        return { ...breakage, suspects: await suspects.catch(insteadOf(ExpectedError, UNKNOWN)) }
+      }),
+    )
+    // A check may have failed on what was merged, and never on the branch.
+    const others = histories.length - found.length
+    return { broken: described, moreBroken: contexts.length - described.length - others }
+  }
 }

@@ -1,5 +1,4 @@
 import { shortId } from '../../../domain/commit-id.ts'
-import { failingSince } from '../../../domain/failing-since.ts'
 import { allows } from '../../../domain/permissions.ts'
 import { COMBINED } from '../../../domain/states.ts'
 import type { Commit } from '../../../git/history/log-reader.ts'
@@ -12,7 +11,8 @@ import { truncate } from '../../../util/truncate.ts'
 import { repositoryHead } from '../../parts/find-commit.ts'
 import { type Html, html } from '../../parts/html.ts'
 import { refChooser, refName, refQuery } from '../../parts/ref-chooser.ts'
-import { formatAge, shownName, shownText, targetLink, visibleText } from '../../parts/text.ts'
+import { shownName, shownText, targetLink, visibleText } from '../../parts/text.ts'
+import { type Broken, brokenWords, failedOn } from '../../statuses/broken.ts'
 import { factLine } from '../../statuses/facts.ts'
 import { stateBadge } from '../../statuses/state-summary.ts'
 import { type FilteredCheck, filterForm, type StatusFilter } from '../../statuses/status-filter.ts'
@@ -27,6 +27,10 @@ export interface ChecksView {
   ref: Ref | null
   commits: readonly Commit[]
   columns: readonly MatrixColumn[]
+  /** Who broke the failing contexts of the ref, as far as they are described. */
+  broken: readonly Broken[]
+  /** Failing contexts that are not described. */
+  moreBroken: number
   /** Of the newest commit. */
   summary: StatusSummary
   /** The contexts as they are on the newest commit. */
@@ -40,8 +44,6 @@ export interface ChecksView {
 
 /** Where failing checks are listed. */
 const FAILING = { failed: '#failing' }
-/** Failing contexts that are described above the matrix. */
-const DESCRIBED = 5
 /** Code points of a subject. The commit page shows the rest. */
 const SUBJECT = 72
 
@@ -59,9 +61,8 @@ ${columns.length === 0 ? html`<p class="empty">No statuses have been reported fo
 }
 
 function matrixView(view: ChecksView): Html {
-  const { repository, refs, ref, commits, columns, shown, more } = view
+  const { repository, refs, ref, commits, shown, more } = view
   const { owner, name } = repository
-  const failing = columns.filter((column) => column.failing)
   const head = ({ sha, subject, author, date }: Commit) =>
     html`<th scope="col"><a href="/${owner}/${name}/commits/${sha}" title="${visibleText(`${subject} · ${author} · ${date}`)}"><span class="commit-head"><code>${shortId(sha)}</code> ${shownText(truncate(subject, SUBJECT))}</span></a></th>`
   const row =
@@ -69,7 +70,7 @@ function matrixView(view: ChecksView): Html {
     () =>
       html`<tr><th scope="row">${shownText(context)}</th>${commits.map(({ sha }, index) => cellView(sha, cells[index]))}</tr>
 `
-  return html`${failing.length > 0 ? failingView(view, failing) : ''}
+  return html`${view.broken.length > 0 ? failingView(view) : ''}
 ${filterForm(view.filter, view.checks, ref ? refName(refs, ref) : '')}
 <p class="faint" id="legend">The newest commit is on the left, and failing checks are first. The states of the filter are those on the newest
   commit.${more > 0 ? ` ${shown.size} checks are shown; ${more.toLocaleString('en')} more are left out.` : ''}</p>
@@ -83,25 +84,14 @@ ${[...shown].map(row)}</tbody></table></div>`
 }`
 }
 
-/** Renders since when contexts are failing. */
-function failingView(
-  { repository: { owner, name }, commits, shown }: ChecksView,
-  failing: readonly MatrixColumn[],
-): Html {
-  const item = (column: MatrixColumn) => {
-    const { first, length, neverPassed } = failingSince(column.cells)
-    const state = column.cells.find((cell) => cell && COMBINED[cell.state] === 'failure')?.state ?? 'failure'
-    const log = shown.get(column.context)?.find((cell) => cell?.state === state)?.target_url ?? null
-    const commit = commits[first]
-    const count = `${length} ${length === 1 ? 'commit' : 'commits'}${neverPassed ? ', never passed here' : ''}`
-    return html`<li><span>${stateBadge(state)}</span>
-<span class="name">${targetLink(log, shownName(column.context))}</span>
-${commit ? html`<span class="faint note"><span>since <a href="/${owner}/${name}/commits/${commit.sha}"><code>${shortId(commit.sha)}</code></a></span> <bdi>${visibleText(commit.subject)}</bdi></span>` : ''}
-<span class="faint">${count}${commit?.date ? html` · ${formatAge(commit.date)}` : ''}</span></li>`
-  }
-  const more = failing.length - DESCRIBED
-  return html`<ul class="list rows" id="failing" aria-label="Failing checks">${failing.slice(0, DESCRIBED).map(item)}</ul>
-${more > 0 ? html`<p class="hint">and ${more} more in the first rows</p>` : ''}`
+/** Renders since when contexts are failing, and who broke them. */
+function failingView({ repository, broken, moreBroken }: ChecksView): Html {
+  const item = (check: Broken) => html`<li><span>${stateBadge(check.newest.state)}</span>
+<span class="name">${targetLink(check.newest.target_url, shownName(check.context))}</span>
+<span class="faint note">${brokenWords(repository, check)}</span>
+<span class="faint">${failedOn(check)}</span></li>`
+  return html`<ul class="list rows" id="failing" aria-label="Failing checks">${broken.map(item)}</ul>
+${moreBroken > 0 ? html`<p class="hint">and ${moreBroken} more in the first rows</p>` : ''}`
 }
 
 /** Renders a status as an icon. Screen readers read its state. */

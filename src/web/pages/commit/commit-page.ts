@@ -1,6 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { shortId } from '../../../domain/commit-id.ts'
-import { failingSince } from '../../../domain/failing-since.ts'
 import { allows } from '../../../domain/permissions.ts'
 import { COMBINED, combinedCounts } from '../../../domain/states.ts'
 import { ServiceError } from '../../../errors.ts'
@@ -42,7 +41,7 @@ const SINCE = 10
 
 /** Registers `/{owner}/{repo}/commits/{sha}`, limited to what the session may see. */
 export async function commitPage(pages: Pages, options: PageContext): Promise<void> {
-  const { store, lookup, refs, revisions, pageQueue, stalledAfter } = options
+  const { store, lookup, refs, revisions, breakages, pageQueue, stalledAfter } = options
   const findRepository = createRepositoryFinder(pages, options)
 
   /** Finds a commit that is named by its full id. Leads to its page from other names. */
@@ -148,8 +147,8 @@ export async function commitPage(pages: Pages, options: PageContext): Promise<vo
     if (failedStatuses.length === 0) return since
 
     for (const { branch, shas } of histories)
-      for (const [context, cells] of await store.matrix.listHistories(repository.id, shas, [...since.keys()]))
-        since.get(context)?.push(sinceView(repository, branch, shas, failingSince(cells)))
+      for (const history of await breakages.find(repository.id, shas, [...since.keys()]))
+        since.get(history.context)?.push(sinceView(repository, branch, history))
     return since
   }
 }

@@ -1,6 +1,6 @@
 import type { Session } from '../../../auth/session.ts'
+import type { CheckHistory } from '../../../branches/breakages.ts'
 import { shortId } from '../../../domain/commit-id.ts'
-import type { failingSince } from '../../../domain/failing-since.ts'
 import { allows } from '../../../domain/permissions.ts'
 import { combinedCounts } from '../../../domain/states.ts'
 import type { CommitDetails } from '../../../git/history/revision.ts'
@@ -114,16 +114,18 @@ function refLinks(
 export function sinceView(
   { owner, name }: ReadableRepository,
   branch: string | null,
-  shas: readonly string[],
-  { first, length, neverPassed }: ReturnType<typeof failingSince>,
+  { breakage, hasPassed }: CheckHistory,
 ): Html {
-  const sha = shas[first] ?? ''
-  // The history says nothing about a check that only this commit has.
-  if (branch === null && length === 1 && neverPassed) return html``
   const where = branch === null ? '' : html` on ${shownText(branch)}`
-  if (length === 0) return html`<span>${neverPassed ? 'Not completed' : 'Passes'}${where}</span>`
-  const ago = first === 0 ? '' : `, ${first} ${first === 1 ? 'commit' : 'commits'} ago`
-  return html`<span>Fails${where} since <a href="/${owner}/${name}/commits/${sha}"><code>${shortId(sha)}</code></a>${ago}${neverPassed ? ' or earlier' : ''}</span>`
+  if (breakage === null) return html`<span>${hasPassed ? 'Passes' : 'Not completed'}${where}</span>`
+  const { since, position, length, lastPassed, unchecked } = breakage
+  // The history says nothing about a check that only this commit has.
+  if (branch === null && length === 1 && lastPassed === null) return html``
+  const link = (sha = '') => html`<a href="/${owner}/${name}/commits/${sha}"><code>${shortId(sha)}</code></a>`
+  const ago = position === 0 ? '' : `, ${position} ${position === 1 ? 'commit' : 'commits'} ago`
+  const others = unchecked.length - 1
+  const gap = html`, after ${link(lastPassed ?? '')}; ${link(unchecked[0])} ${others > 0 ? `and ${others} more were` : 'was'} not checked`
+  return html`<span>Fails${where} since ${link(since)}${ago}${unchecked.length > 0 ? gap : ''}${lastPassed === null ? ' or earlier' : ''}</span>`
 }
 
 /** Returns what the heading does not show of the message; all of it if the subject is cut. */

@@ -41,7 +41,10 @@ export async function findPlaces(
   }
 }
 
-/** The ids of commits, the newest first. `branch` is null for the history of the commit itself. */
+/**
+ * The commits that a branch was at, the newest first. `branch` is null for those that lead to the
+ * commit itself.
+ */
 export interface BranchHistory {
   branch: string | null
   shas: string[]
@@ -52,7 +55,7 @@ export interface BranchHistory {
  * contains the commit, then of the commit itself. Throws as `CachedReads.get`.
  */
 export async function readHistories(
-  { commitLog }: PageContext,
+  { breakages }: PageContext,
   repository: ReadableRepository,
   sha: string,
   { all, branches }: Places,
@@ -60,10 +63,13 @@ export async function readHistories(
 ): Promise<BranchHistory[]> {
   const isDefault = ({ name }: Ref) => name === all.defaultBranch
   const base = branches.some(isDefault) ? undefined : all.branches.find(isDefault)
-  const starts = base ? [{ branch: base.name, first: base.sha }] : []
-  const histories = [...starts, { branch: null, first: sha }].map(async ({ branch, first }) => {
-    const { commits } = await commitLog.history(repository, { first }, client)
-    return { branch, shas: commits.map((commit) => commit.sha) }
-  })
-  return Promise.all(histories)
+  const tip = branches.find((ref) => ref.sha === sha) ?? null
+  const own = breakages.commitsOf(repository, { branch: tip?.name ?? null, sha }, client)
+  const histories: BranchHistory[] = [{ branch: null, shas: await own }]
+  if (base)
+    histories.unshift({
+      branch: base.name,
+      shas: await breakages.commitsOf(repository, { branch: base.name, sha: base.sha }, client),
+    })
+  return histories
 }

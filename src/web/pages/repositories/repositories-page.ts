@@ -213,10 +213,9 @@ export async function repositoriesPage(pages: Pages, options: PageContext): Prom
       repositories.map((repository) => rowReader.readHead(request, repository, late)),
     )
     const summarized = await pageQueue.render(request, () => rowReader.readSummaries(heads))
-    const histories = await rowReader.readHistories(request, summarized, late)
+    const broken = await rowReader.readBroken(request, summarized, late)
+    const rows = summarized.map((row) => ({ ...row, broken: broken.get(row) }))
     return pageQueue.render(request, async () => {
-      // Where each statement is a round trip, these become one.
-      const rows = await Promise.all(summarized.map((row) => rowReader.readSince(row, histories)))
       const isSignedIn = viewerOf(request) !== null
       const failing = rows.filter((row) => conditionOf(row) === 'broken')
       const live = {

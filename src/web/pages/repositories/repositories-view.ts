@@ -1,9 +1,9 @@
 import { schemas } from '../../../../generated/schemas.ts'
-import type { Commit } from '../../../git/history/log-reader.ts'
 import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
 import { formatTime } from '../../../store/time.ts'
 import { type Html, html } from '../../parts/html.ts'
 import { formatAge, shownText } from '../../parts/text.ts'
+import { type Broken, brokenWords, failedOn } from '../../statuses/broken.ts'
 import { pill, type SummarizedCommit, subjectOf } from '../../statuses/commit-row.ts'
 import { failedNames } from '../../statuses/facts.ts'
 import type { BranchVerdict } from '../../statuses/verdicts.ts'
@@ -15,17 +15,9 @@ const NEW = '/settings/repositories/new'
 
 /** Why a row has no commit. */
 export type Problem = 'empty' | 'unavailable' | 'slow'
-/** The commit since which checks of a row fail. */
-interface Since {
-  commit: Commit
-  /** When a check failed on it, in seconds since the epoch. */
-  failedAt: number
-  /** Whether they may fail for longer. */
-  isOlder: boolean
-}
 type CommitRow = Extract<RepositoryRow, SummarizedCommit>
 export type RepositoryRow = { repository: ReadableRepository } & (
-  | (SummarizedCommit & { verdict: BranchVerdict | undefined; since?: Since })
+  | (SummarizedCommit & { verdict: BranchVerdict | undefined; broken?: Broken | undefined })
   | { problem: Problem }
 )
 
@@ -93,22 +85,14 @@ ${'commit' in row ? commitOf(row) : html`<span class="faint note">${PROBLEMS[row
 </li>`
 }
 
-/** Renders what failed, or what the rules lack, and the commit since which it fails, or the newest one. */
-function commitOf(row: CommitRow): Html {
-  const { repository, commit, summary, verdict, since } = row
-  const path = `/${repository.owner}/${repository.name}/commits/`
-  const fact =
-    summary.failed.length > 0
-      ? html`${failedNames(summary, verdict ? [verdict] : [], path + commit.sha)}${verdict?.unmet.length === 0 ? ' · meets the rules' : ''}`
-      : verdict?.reason && shownText(verdict.reason)
-  const shown = since?.commit ?? commit
-  const words = since ? (since.isOlder ? 'since at least ' : 'since ') : ''
-  return html`<span class="faint note">${fact} <a href="${path}${shown.sha}">${words}${subjectOf(shown)}</a> ${shownText(shown.author)}</span>
-<span class="faint">${ageOf(row)}</span>`
-}
-
-/** Renders since when checks fail, or how old the newest commit is. */
-function ageOf({ commit, summary: { failed }, since }: CommitRow): Html | string {
-  if (failed.length === 0) return commit.date ? formatAge(commit.date) : ''
-  return formatAge(formatTime(since?.failedAt ?? Math.min(...failed.map(({ failedAt }) => failedAt))))
+/** Renders what failed and who broke it, or what the rules lack and the newest commit. */
+function commitOf({ repository, commit, summary, verdict, broken }: CommitRow): Html {
+  const path = `/${repository.owner}/${repository.name}/commits/${commit.sha}`
+  const newest = html`<a href="${path}">${subjectOf(commit)}</a> ${shownText(commit.author)}`
+  if (summary.failed.length === 0)
+    return html`<span class="faint note">${verdict?.reason && shownText(verdict.reason)} ${newest}</span>
+<span class="faint">${commit.date ? formatAge(commit.date) : ''}</span>`
+  const failedAt = Math.min(...summary.failed.map(({ failedAt }) => failedAt))
+  return html`<span class="faint note">${failedNames(summary, verdict ? [verdict] : [], path)}${verdict?.unmet.length === 0 ? ' · meets the rules' : ''} ${broken ? brokenWords(repository, broken) : newest}</span>
+<span class="faint">${broken ? failedOn(broken) : formatAge(formatTime(failedAt))}</span>`
 }

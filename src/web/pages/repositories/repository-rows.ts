@@ -1,5 +1,4 @@
 import type { FastifyRequest } from 'fastify'
-import { failingSince } from '../../../domain/failing-since.ts'
 import { ExpectedError, insteadOf, ServiceError } from '../../../errors.ts'
 import { GitTimeout, RepositoryUnavailable } from '../../../git/errors.ts'
 import type { Commit } from '../../../git/history/log-reader.ts'
@@ -10,6 +9,7 @@ import { QueueFull } from '../../../util/fair-queue.ts'
 import { gitClient } from '../../parts/find-repository.ts'
 import type { PageContext } from '../../parts/page-context.ts'
 import type { Pages } from '../../parts/pages.ts'
+import type { Broken } from '../../statuses/broken.ts'
 import { stateOfSummary } from '../../statuses/commit-row.ts'
 import { type BranchVerdict, verdictsOn } from '../../statuses/verdicts.ts'
 import type { Candidate, Condition } from './ranking.ts'
@@ -17,18 +17,13 @@ import type { Problem, RepositoryRow } from './repositories-view.ts'
 
 /** Milliseconds that the page waits for git. The rest is ready when the page is reloaded. */
 const TIME_LIMIT = 3_000
-/** Rows that say since which commit they fail. */
-const SINCE = 30
 
 /** The commit of a repository's HEAD, or why there is none. */
 export type Head = { repository: Candidate } & ({ commit: Commit } | { problem: Problem })
 
-/** The newest commits of a repository whose newest one failed. */
-type Histories = ReadonlyMap<RepositoryRow, readonly Commit[]>
-
-/** Returns functions that read the rows of a page: what git knows, the statuses, and since when they fail. */
-export function createRowReader({ store, headLog, commitLog }: PageContext, pages: Pages) {
-  return { readHead, readSummaries, readHistories, readSince }
+/** Returns functions that read the rows of a page: what git knows, the statuses, and who broke them. */
+export function createRowReader({ store, headLog, breakages, pageQueue }: PageContext, pages: Pages) {
+  return { readHead, readSummaries, readBroken }
 
   /** Reads the commit of HEAD. Stops waiting for git at `late`; git goes on. */
   async function readHead(
@@ -71,40 +66,48 @@ export function createRowReader({ store, headLog, commitLog }: PageContext, page
     return rows
   }
 
-  /** Reads the histories of the first rows that failed, as `readHead`. They are those of the pages of the commits. */
-  async function readHistories(
+  /** Reads who broke the rows that failed. Stops waiting for git at `late`. */
+  async function readBroken(
     request: FastifyRequest,
     rows: readonly RepositoryRow[],
     late: Promise<'slow'>,
-  ): Promise<Histories> {
-    const histories = new Map<RepositoryRow, readonly Commit[]>()
+  ): Promise<ReadonlyMap<RepositoryRow, Broken>> {
+    const client = gitClient(request)
+    const broken = new Map<RepositoryRow, Broken>()
     const failed = rows.flatMap((row) => ('commit' in row && row.summary.failed.length > 0 ? [row] : []))
-    const read = async (row: (typeof failed)[number]) => {
-      const reading = commitLog
-        .history(row.repository, { first: row.commit.sha }, gitClient(request))
-        .catch(insteadOf(ExpectedError, null))
-      reading.catch(() => {})
-      const history = await Promise.race([reading, late])
-      if (history !== null && history !== 'slow') histories.set(row, history.commits)
+    if (failed.length === 0) return broken
+    const waitFor = async <T>(reading: Promise<T>) => {
+      const read = reading.catch(insteadOf(ExpectedError, undefined))
+      // Avoids an unhandled rejection if it fails later.
+      read.catch(() => {})
+      const value = await Promise.race([read, late])
+      return value === 'slow' ? undefined : value
     }
-    await Promise.all(failed.slice(0, SINCE).map(read))
-    return histories
-  }
-
-  /** Finds out since which commit the checks fail that a row names. */
-  async function readSince<Row extends RepositoryRow>(row: Row, histories: Histories): Promise<Row> {
-    const commits = histories.get(row)
-    if (!commits || !('commit' in row)) return row
-    const contexts = row.summary.failed.map(({ context }) => context)
-    const shas = commits.map(({ sha }) => sha)
-    const columns = await store.matrix.listHistories(row.repository.id, shas, contexts)
-    const [oldest] = [...columns.values()]
-      .map((cells) => ({ cells, ...failingSince(cells) }))
-      .sort((one, other) => other.first - one.first)
-    const [commit, cell] = oldest ? [commits[oldest.first], oldest.cells[oldest.first]] : []
-    if (!oldest || !commit || !cell) return row
-    const isOlder = oldest.neverPassed && oldest.length > 1
-    return { ...row, since: { commit, failedAt: cell.updated_at, isOlder } }
+    const commits = await Promise.all(
+      failed.map(({ repository, commit: { sha } }) =>
+        waitFor(
+          readDefaultBranch(repository.path).then((branch) =>
+            breakages.commitsOf(repository, { branch, sha }, client),
+          ),
+        ),
+      ),
+    )
+    // Where each statement is a round trip, these become one.
+    const found = await pageQueue.render(request, () =>
+      Promise.all(
+        failed.map((row, index) =>
+          breakages.findLongest(row.repository.id, commits[index] ?? [], row.summary),
+        ),
+      ),
+    )
+    await Promise.all(
+      failed.map(async (row, index) => {
+        const breakage = found[index]
+        const suspects = breakage && (await waitFor(breakages.suspects(row.repository, breakage, client)))
+        if (breakage && suspects) broken.set(row, { ...breakage, suspects })
+      }),
+    )
+    return broken
   }
 
   /** Returns the verdict for the default branch; undefined if it has no rules. */

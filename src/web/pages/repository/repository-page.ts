@@ -1,7 +1,8 @@
+import type { FastifyRequest } from 'fastify'
 import { isReserved } from '../../../domain/names.ts'
 import { BRANCHES as BRANCH_REFS } from '../../../domain/ref-names.ts'
 import { rulesOfRef } from '../../../domain/ref-rules.ts'
-import { insteadOf, ServiceError, Unavailable } from '../../../errors.ts'
+import { ExpectedError, insteadOf, ServiceError, Unavailable } from '../../../errors.ts'
 import type { GitClient } from '../../../git/history/cached-reads.ts'
 import { type History, MAX_STARTS } from '../../../git/history/log.ts'
 import type { Ref, Refs } from '../../../git/refs/read-refs.ts'
@@ -15,8 +16,9 @@ import { sendPage } from '../../parts/layout.ts'
 import type { PageContext } from '../../parts/page-context.ts'
 import type { Pages } from '../../parts/pages.ts'
 import { firstOf, type Query } from '../../parts/query.ts'
-import { headOf } from '../../parts/ref-chooser.ts'
+import { branchOf, headOf } from '../../parts/ref-chooser.ts'
 import { visibleText } from '../../parts/text.ts'
+import { type Broken, UNKNOWN } from '../../statuses/broken.ts'
 import { tabOf } from '../../statuses/state-summary.ts'
 import { requiredContexts, tipVerdicts } from '../../statuses/verdicts.ts'
 import { type LastPassedCommit, repositoryView } from './repository-view.ts'
@@ -34,7 +36,7 @@ const EMPTY: History = { commits: [], after: null }
  * see. `after` is `History.after` of the previous page, separated by commas.
  */
 export async function repositoryPage(pages: Pages, options: PageContext): Promise<void> {
-  const { store, lookup, commitLog, pageQueue, revisions } = options
+  const { store, lookup, commitLog, pageQueue, revisions, breakages } = options
   const findRepository = createRepositoryFinder(pages, options)
 
   // A final slash, and a query that finds no commit, lead to the page of the repository.
@@ -69,10 +71,13 @@ export async function repositoryPage(pages: Pages, options: PageContext): Promis
     const branches = shownBranches(refs, ref)
     const shas = [...branches, ...(ref ? [ref] : []), ...history.commits].map(({ sha }) => sha)
 
+    const summaries = await pageQueue.render(request, () => summarize(repository, shas))
+    const summaryOf = (sha: string) => summaries.get(sha) ?? NO_STATUSES
+    const tip = ref && !after ? history.commits[0] : undefined
+    const isBroken = ref && tip && summaryOf(tip.sha).failed.length > 0
+    const broken = isBroken ? await findBroken(request, repository, ref, summaryOf(tip.sha)) : undefined
+
     return pageQueue.render(request, async () => {
-      const summaries = await summarize(repository, shas)
-      const summaryOf = (sha: string) => summaries.get(sha) ?? NO_STATUSES
-      const tip = ref && !after ? history.commits[0] : undefined
       const rules = await store.rules.load(repository.id)
       const reportedStates =
         tip && rules.length > 0
@@ -85,6 +90,7 @@ export async function repositoryPage(pages: Pages, options: PageContext): Promis
         refs,
         ref,
         tip: tip && { commit: tip, summary: summaryOf(tip.sha) },
+        broken,
         branches: branches.map((branch) => ({ ...branch, summary: summaryOf(branch.sha) })),
         commits: history.commits.map((commit) => ({ commit, summary: summaryOf(commit.sha) })),
         older: history.after,
@@ -99,6 +105,26 @@ export async function repositoryPage(pages: Pages, options: PageContext): Promis
       return sendPage(reply, { title, ...tab }, content)
     })
   })
+
+  /** Finds out who broke a branch. Without this line, the page still says much. */
+  async function findBroken(
+    request: FastifyRequest,
+    repository: ReadableRepository,
+    ref: Ref,
+    summary: StatusSummary,
+  ): Promise<Broken | undefined> {
+    const client = gitClient(request)
+    const position = { branch: branchOf(ref), sha: ref.sha }
+    const commits = await breakages
+      .commitsOf(repository, position, client)
+      .catch(insteadOf(ExpectedError, []))
+    const breakage = await pageQueue.render(request, () =>
+      breakages.findLongest(repository.id, commits, summary),
+    )
+    if (breakage === undefined) return undefined
+    const suspects = breakages.suspects(repository, breakage, client)
+    return { ...breakage, suspects: await suspects.catch(insteadOf(ExpectedError, UNKNOWN)) }
+  }
 
   /**
    * Returns the last commit of a branch with rules that passed, unless it is the newest one, and its

@@ -9,6 +9,7 @@ import { repositoryHead } from '../../parts/find-commit.ts'
 import { type Html, html } from '../../parts/html.ts'
 import { refChooser, refQuery } from '../../parts/ref-chooser.ts'
 import { copyButton, enumerate, formatAge, shownText, visibleText } from '../../parts/text.ts'
+import { type Broken, brokenWords, failedOn } from '../../statuses/broken.ts'
 import { pill, type SummarizedCommit, stateOfSummary, subjectOf } from '../../statuses/commit-row.ts'
 import { factLine, failedNames } from '../../statuses/facts.ts'
 import { ruleMarks } from '../../statuses/rule-marks.ts'
@@ -32,6 +33,8 @@ export interface RepositoryView {
   ref: Ref | null
   /** The newest commit of the ref, on the first page. */
   tip: SummarizedCommit | undefined
+  /** Who broke the ref, if its newest commit failed. */
+  broken: Broken | undefined
   branches: (Ref & Pick<SummarizedCommit, 'summary'>)[]
   commits: SummarizedCommit[]
   /** What the next page comes after; null on the last page. */
@@ -93,13 +96,14 @@ function heading(repository: ReadableRepository): Html {
  * Renders the combined state of the ref of the page, and whether its newest commit meets the rules.
  */
 function tipView(view: RepositoryView): Html | string {
-  const { repository, refs, ref, tip, verdicts } = view
+  const { repository, refs, ref, tip, broken, verdicts } = view
   if (!ref || !tip) return ''
   const state = stateOfSummary(tip.summary)
   const name = ref.name || 'HEAD'
-  const note = html`${shownText(tip.commit.author)} · <a href="${pathOf(repository)}/checks${refQuery(refs, ref)}">${state === 'failure' ? 'When did it break?' : 'All checks over time'}</a>`
+  const note = html`<a href="${pathOf(repository)}/checks${refQuery(refs, ref)}">All checks over time</a>`
   return html`<section class="tip ${state ?? 'unreported'}" aria-label="State of ${visibleText(name)}">
   ${factLine({ repository, sha: tip.commit.sha, summary: tip.summary, verdicts, name, note })}
+  ${broken ? html`<p id="broken">${brokenWords(repository, broken)} <span class="faint">· failed on ${failedOn(broken)}</span></p>` : ''}
   ${lastPassedView(view)}
 </section>`
 }

@@ -1,0 +1,243 @@
+import { LRUCache } from 'lru-cache'
+import { type FailingSince, failingSince } from '../domain/failing-since.ts'
+import { BRANCHES } from '../domain/ref-names.ts'
+import { COMBINED, combinedCounts, type StatusState } from '../domain/states.ts'
+import type { GitClient } from '../git/history/cached-reads.ts'
+import { FirstParents } from '../git/history/first-parents.ts'
+import { FormerTips } from '../git/history/former-tips.ts'
+import type { CommitLog } from '../git/history/log.ts'
+import type { Commit } from '../git/history/log-reader.ts'
+import type { RepositoryFiles } from '../git/opened-repository.ts'
+import type { LinkedCell } from '../store/statuses/check-matrix.ts'
+import type { StatusSummary } from '../store/statuses/status-summaries.ts'
+import type { Store } from '../store/store.ts'
+import type { FairQueue } from '../util/fair-queue.ts'
+import { MEGABYTE } from '../util/memory.ts'
+
+/*
+ * Who broke a check of a branch, from the commits that the branch was at (see `FormerTips`):
+ *
+ *   newest ──────────────────────────────────────────────────────▶ oldest
+ *    fail   ?   fail   error   fail   ?   error   ?   pass   fail   pass
+ *                              since  └─ unchecked ─┘  lastPassed
+ *
+ * Whoever broke it wrote a commit that `since` contains and `lastPassed` does not: `since` itself, one
+ * that was not checked, or one that either of them merged. Nothing that a branch merged was its newest
+ * commit, so the results of these commits do not narrow this down: one that failed may contain
+ * a failure that the branch never had.
+ */
+
+/** Since when a check of a branch fails. */
+export interface Breakage {
+  context: string
+  /** The oldest commit of the failures that lead up to now. */
+  since: string
+  /** Its state there: an error only if it is the newest result, and then nobody has broken it. */
+  state: StatusState
+  /** When it failed there, in seconds since the epoch. */
+  failedAt: number
+  /** Its newest failure. */
+  newest: LinkedCell
+  /** Number of commits on which it failed. */
+  length: number
+  /** The newest commit before on which it passed; null if on none of those that were looked at. */
+  lastPassed: string | null
+  /** The commits of the branch between the two, the newest first. */
+  unchecked: readonly string[]
+  /** Where `since` is among the commits of the branch. */
+  position: number
+}
+
+/** What is known of a check of a branch. */
+export interface CheckHistory {
+  context: string
+  /** null if it does not fail now. */
+  breakage: Breakage | null
+  /** Whether it passed on one of the commits that were looked at. */
+  hasPassed: boolean
+}
+
+/** A part of a history: the commits that may have broken a check, the newest first. */
+export interface Suspects {
+  /** The first one is `Breakage.since`. */
+  commits: readonly Commit[]
+  /** Whether there are more than these. */
+  more: boolean
+}
+
+/** Commits of a branch that are looked at; most checks fail since one of the first. */
+const [COMMITS, FIRST] = [300, 30]
+/** Checks that are looked at. */
+const MAX_CHECKS = 20
+/** Milliseconds for which it is remembered what is behind the first commits, and how often. */
+const [MAX_AGE, REMEMBERED] = [60_000, 2_000]
+const CACHE_BYTES = 8 * MEGABYTE
+
+/** What is behind the first commits of a branch. */
+type Older = ReadonlyMap<string, FailingSince & { cell: LinkedCell | undefined }>
+
+type BreakageStore = Pick<Store, 'listTips' | 'matrix'> & {
+  summaries: Pick<Store['summaries'], 'listStates'>
+}
+
+/** Finds out since when checks of branches fail, and who may have broken them. */
+export class Breakages {
+  readonly #formerTips: FormerTips
+  readonly #commitLog: Pick<CommitLog, 'between'>
+  readonly #store: BreakageStore
+  readonly #older = new LRUCache<string, Older>({ max: REMEMBERED, ttl: MAX_AGE })
+
+  constructor(queue: FairQueue, commitLog: Pick<CommitLog, 'between'>, store: BreakageStore) {
+    const limits = { maxBytes: CACHE_BYTES }
+    this.#formerTips = new FormerTips(queue, new FirstParents(queue, limits), limits)
+    this.#commitLog = commitLog
+    this.#store = store
+  }
+
+  /**
+   * Lists the commits that a branch was at. Throws as `runInSlot`.
+   *
+   * @param branch null for the first parents of a commit
+   * @returns full ids, the newest first
+   */
+  async commitsOf(
+    repository: RepositoryFiles & { id: number },
+    { branch, sha }: { branch: string | null; sha: string },
+    client: GitClient,
+  ): Promise<string[]> {
+    const ref = branch === null ? null : Buffer.from(`${BRANCHES}${branch}`).toString('latin1')
+    const tips = ref === null ? [sha] : await this.#store.listTips(repository.id, ref, sha)
+    const list = await this.#formerTips.list(repository, tips, { after: undefined, count: COMMITS }, client)
+    return list?.ids ?? [sha]
+  }
+
+  /**
+   * Returns since when checks fail, in the order of the contexts.
+   *
+   * @param commits see `commitsOf`
+   * @param contexts at most `MAX_CHECKS` are looked at
+   */
+  async find(
+    repositoryId: number,
+    commits: readonly string[],
+    contexts: readonly string[],
+  ): Promise<CheckHistory[]> {
+    const wanted = contexts.slice(0, MAX_CHECKS)
+    if (wanted.length === 0) return []
+    const newest = commits.slice(0, FIRST)
+    const histories = await this.#store.matrix.listHistories(repositoryId, newest, wanted)
+    const found = wanted.map((context) => {
+      const cells = histories.get(context) ?? []
+      return { context, cells, ...failingSince(cells) }
+    })
+    const open = found.filter(({ length, lastPassed }) => length > 0 && lastPassed === null)
+    const older = await this.#findOlder(
+      repositoryId,
+      commits.slice(FIRST),
+      open.map(({ context }) => context),
+    )
+
+    return found.map(({ context, cells, first, length, lastPassed }) => {
+      const rest = older.get(context)
+      const isOlder = rest !== undefined && rest.length > 0
+      const cell = isOlder ? rest.cell : cells[first]
+      const position = isOlder ? FIRST + rest.first : first
+      const since = commits[position]
+      const restPassed = rest?.lastPassed ?? null
+      const passed = lastPassed ?? (restPassed === null ? null : FIRST + restPassed)
+      const hasPassed = passed !== null
+      const newest = cells.find((cell) => cell && COMBINED[cell.state] === 'failure')
+      if (length === 0 || cell === undefined || newest === undefined || since === undefined)
+        return { context, breakage: null, hasPassed }
+      const breakage = {
+        context,
+        since,
+        state: cell.state,
+        failedAt: cell.updated_at,
+        newest,
+        length: length + (rest?.length ?? 0),
+        lastPassed: passed === null ? null : (commits[passed] ?? null),
+        unchecked: passed === null ? [] : commits.slice(position + 1, passed),
+        position,
+      }
+      return { context, breakage, hasPassed }
+    })
+  }
+
+  /**
+   * Returns the breakage of the newest commit that says since when its branch is broken; undefined if
+   * there is none. Otherwise as `find`.
+   */
+  async findLongest(
+    repositoryId: number,
+    commits: readonly string[],
+    { counts, failed }: StatusSummary,
+  ): Promise<Breakage | undefined> {
+    const [sha] = commits
+    if (sha === undefined) return undefined
+    const isAll = combinedCounts(counts).failure === failed.length
+    const failures = isAll ? failed : await this.#store.summaries.listStates({ repositoryId, sha })
+    const contexts = failures.filter((status) => !('state' in status) || COMBINED[status.state] === 'failure')
+    return longest(
+      await this.find(
+        repositoryId,
+        commits,
+        contexts.map(({ context }) => context),
+      ),
+    )
+  }
+
+  async #findOlder(
+    repositoryId: number,
+    commits: readonly string[],
+    contexts: readonly string[],
+  ): Promise<Older> {
+    if (commits.length === 0 || contexts.length === 0) return new Map()
+    const key = JSON.stringify([repositoryId, commits[0], ...contexts])
+    const known = this.#older.get(key)
+    if (known) return known
+    const histories = await this.#store.matrix.listHistories(repositoryId, commits, contexts)
+    const older = new Map(
+      [...histories].map(([context, cells]) => {
+        const since = failingSince(cells, true)
+        return [context, { ...since, cell: since.length > 0 ? cells[since.first] : undefined }]
+      }),
+    )
+    this.#older.set(key, older)
+    return older
+  }
+
+  /**
+   * Returns the commits that may have broken a check; only `since` if nobody can be named. Throws as
+   * `runInSlot`.
+   */
+  async suspects(
+    repository: RepositoryFiles,
+    breakage: Pick<Breakage, 'since' | 'lastPassed' | 'state'>,
+    client: GitClient,
+  ): Promise<Suspects> {
+    const { since, lastPassed } = breakage
+    return this.#commitLog.between(repository, since, namesSomebody(breakage) ? lastPassed : null, client)
+  }
+}
+
+/** Returns whether it is known between which commits a check was broken. */
+export function namesSomebody({ lastPassed, state }: Pick<Breakage, 'lastPassed' | 'state'>): boolean {
+  return lastPassed !== null && state !== 'error'
+}
+
+/**
+ * Returns the check that says since when a branch is broken: of those that passed before, the one
+ * that fails for the longest time. undefined if there is none.
+ */
+function longest(histories: readonly CheckHistory[]): Breakage | undefined {
+  const place = (breakage: Breakage) => (namesSomebody(breakage) ? 0 : 1)
+  return histories
+    .flatMap(({ breakage }) => breakage ?? [])
+    .sort(
+      (one, other) =>
+        place(one) - place(other) ||
+        other.position - one.position ||
+        one.unchecked.length - other.unchecked.length,
+    )[0]
+}
