@@ -3,9 +3,9 @@ import { type RefRule, refRuleMatcher } from '../../domain/ref-rules.ts'
 import { replaceHidden } from '../../util/replace-characters.ts'
 import { truncate } from '../../util/truncate.ts'
 
-/** What stops an update: reports that are missing, or a rule that holds whatever has been reported. */
+/** What stops an update: reports that are missing or have failed, or a rule that holds whatever has been reported. */
 export type Obstacle =
-  | 'checks'
+  | ('checks' | 'failed checks')
   | ('branch deleted' | 'branch forced')
   | ('tag deleted' | 'tag moved' | 'tag of no commit')
 
@@ -46,6 +46,8 @@ function nextStep(ref: string, name: string, obstacle: Obstacle, rules: readonly
     case 'checks':
       if (ref.startsWith(TAGS)) return 'push the commit to a branch, and the tag when its checks have passed'
       return `push the commit to ${otherBranch(name, rules)}, and here when its checks have passed`
+    case 'failed checks':
+      return 'mend it in a new commit, or have the failed check run again'
     case 'branch forced':
       return 'merge or rebase onto the branch, and push without --force'
     case 'tag moved':

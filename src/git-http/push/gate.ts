@@ -10,7 +10,7 @@ import { adviceOf, type Obstacle, type RuledOut } from './advice.ts'
 import { NO_OBJECT } from './commands.ts'
 import type { PushedRefs } from './proc-receive.ts'
 import { compareTips, type Move, peelToCommits } from './ref-graph.ts'
-import { findUnmetChecks } from './unmet-checks.ts'
+import { findUnmetChecks, type UnmetChecks } from './unmet-checks.ts'
 
 /** What is decided about a push. */
 interface GatedPush {
@@ -154,7 +154,7 @@ async function decideRefs(
     }),
   )
   const undecided = wanted.filter(({ refusal }) => refusal === null)
-  const reasonOf = await findUnmetChecks({ store, turns }, repositoryId, undecided, {
+  const unmetChecksOf = await findUnmetChecks({ store, turns }, repositoryId, undecided, {
     address: `user ${userId}`,
     signal,
   })
@@ -163,9 +163,9 @@ async function decideRefs(
   const ruledOut: RuledOut[] = []
   const bypasses = new Map<string, Set<RefUpdate>>()
   for (const { update, ref, rules, sha, refusal } of wanted) {
-    const reason = refusal?.reason ?? reasonOf({ sha, rules })
-    if (reason === null) continue
-    const obstacle = refusal === null ? 'checks' : refusal.obstacle
+    const unmet = refusal ?? refusalFor(unmetChecksOf({ sha, rules }))
+    if (unmet === null) continue
+    const { reason, obstacle } = unmet
     if (obstacle !== null && isBypassedBy(rules, userId)) {
       bypasses.set(reason, (bypasses.get(reason) ?? new Set()).add(update))
       continue
@@ -181,6 +181,11 @@ async function decideRefs(
     for (const update of bypassed) if (refusals.has(update.ref)) bypassed.delete(update)
   if (bypasses.size > 0) await store.rules.recordBypasses(pusher, bypasses)
   return { refusals, advice }
+}
+
+/** Returns the refusal for checks that are not met. */
+function refusalFor(unmet: UnmetChecks | null): RefRefusal | null {
+  return unmet && { reason: unmet.reason, obstacle: unmet.hasFailed ? 'failed checks' : 'checks' }
 }
 
 /** Compares branches with their tips. */

@@ -11,6 +11,13 @@ interface RuledCommit {
   rules: readonly RefRule[]
 }
 
+/** Why a commit may not be pushed to a ref yet. */
+export interface UnmetChecks {
+  reason: string
+  /** Whether a required check has failed, so that the commit has to be mended or checked again. */
+  hasFailed: boolean
+}
+
 /** Commits that one statement reads: 30 with 1,000 contexts each take 50 ms. */
 const READ_AT_ONCE = 30
 
@@ -26,17 +33,17 @@ export async function findUnmetChecks(
   repositoryId: number,
   commits: readonly RuledCommit[],
   client: GitClient,
-): Promise<(commit: RuledCommit) => string | null> {
+): Promise<(commit: RuledCommit) => UnmetChecks | null> {
   // Many refs have the same rules, and may name the same commit. Each pair is decided once.
   const pairs = new Map(commits.map((commit) => [keyOf(commit), commit]))
   const bySha = Map.groupBy(pairs.values(), ({ sha }) => sha)
   const shas = [...bySha.keys()]
-  const reasons = new Map<string, string | null>()
+  const unmet = new Map<string, UnmetChecks | null>()
   function* decideSome(some: readonly string[], lists: readonly (readonly ReportedContext[])[]): Steps<void> {
     for (const [index, sha] of some.entries())
       for (const commit of bySha.get(sha) ?? []) {
-        const { reason } = yield* explanationSteps(lists[index] ?? [], requiredBy(commit.rules))
-        reasons.set(keyOf(commit), reason)
+        const { reason, verdict } = yield* explanationSteps(lists[index] ?? [], requiredBy(commit.rules))
+        unmet.set(keyOf(commit), reason === null ? null : { reason, hasFailed: verdict === 'failure' })
         yield
       }
   }
@@ -48,7 +55,7 @@ export async function findUnmetChecks(
     await setImmediate()
     client.signal?.throwIfAborted()
   }
-  return (commit) => reasons.get(keyOf(commit)) ?? null
+  return (commit) => unmet.get(keyOf(commit)) ?? null
 }
 
 function keyOf({ sha, rules }: RuledCommit): string {

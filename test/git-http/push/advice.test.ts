@@ -22,6 +22,8 @@ t.test('a branch is proposed only if no rule matches it', async (t) => {
 t.test('each obstacle has a next step, and a page where there is one', async (t) => {
   const commit = `  ${URL}/commits/${SHA}`
   const settings = `  ${URL}/settings/checks`
+  const mend = 'main: mend it in a new commit, or have the failed check run again'
+  t.same(adviceFor('refs/heads/main', 'failed checks'), [mend, commit], 'it is on another branch')
   t.same(adviceFor('refs/heads/main', 'branch forced').slice(1), [commit])
   t.same(adviceFor('refs/heads/main', 'branch deleted').slice(1), [settings])
   t.same(adviceFor('refs/tags/v1', 'tag moved'), ['v1: create a tag with another name', commit])

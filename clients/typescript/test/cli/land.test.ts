@@ -26,6 +26,7 @@ const land = (args: string[], env: Record<string, string> = {}) =>
 const landAlone = (args: string[], options?: CommandLineOptions) =>
   place.land(args, { program: quickLander, ...options })
 const main = () => ref('refs/heads/main')
+const pageOf = (sha: string) => `${server.url}/acme/rocket/commits/${sha}`
 const removeLeftovers = () =>
   gitWith(
     path,
@@ -98,7 +99,7 @@ t.test('a failed check, timeouts, and a landing that is killed and runs again', 
   await report(commit, 'failure')
   t.match(await failed, {
     code: 1,
-    stdout: `ci/test reported failure on ${commit}\nfailure  ci/test  https://ci.example.org/5\n`,
+    stdout: `ci/test reported failure on ${commit}\nfailure  ci/test  https://ci.example.org/5\n${pageOf(commit)}\n`,
   })
   t.strictSame(leftovers(), [])
 
@@ -109,7 +110,10 @@ t.test('a failed check, timeouts, and a landing that is killed and runs again', 
   const [, merge = ''] = /pushed (\w+) to/.exec(first.stderr) ?? []
   t.match(first, {
     code: 4,
-    stdout: `timed out: ci/test has not reported on ${merge}; run it again to go on waiting\n`,
+    stdout: `timed out: ci/test has not reported on ${merge}; run it again to go on waiting\n${pageOf(merge)}\n`,
+    stderr: new RegExp(
+      `to remove it: git push origin --delete refs/heads/land/main/${beside.slice(0, 12)}\n`,
+    ),
   })
   t.strictSame(leftovers(), [`refs/heads/land/main/${beside.slice(0, 12)}`], 'CI may go on')
   await report(merge, 'pending')
@@ -132,6 +136,37 @@ t.test('a failed check, timeouts, and a landing that is killed and runs again', 
     stderr: /rules of main.*\n(.* pushed .*\n)?.*interrupted by SIGTERM\n$/,
   })
   t.strictSame(leftovers(), [])
+})
+
+t.test('a branch that fails the same check is named, since when, and what passed last', async (t) => {
+  const passed = main()
+  const broken = write(passed, { 'broken.txt': 'b\n' })
+  const tip = write(broken, { 'broken.txt': 'c\n' })
+  git(checkout, 'push', '--quiet', path, `${tip}:refs/heads/main`)
+  for (const sha of [broken, tip]) await report(sha, 'failure')
+  await report(passed, 'success')
+  const { body } = await server.read('acme/rocket', broken, place.token)
+  const [{ created_at: time }] = JSON.parse(body).statuses
+  const beside = write(passed, { LICENSE: 'MIT\n' })
+  const landing = land([beside])
+  const merge = await topic(beside)
+  await report(merge, 'failure')
+  t.match(await landing, {
+    code: 1,
+    stdout: [
+      `ci/test reported failure on ${merge}; main fails ci/test too, without this commit, since ${broken} (${time}); ${passed} passed last`,
+      'failure  ci/test  https://ci.example.org/5',
+      `${pageOf(merge)}\n`,
+    ].join('\n'),
+  })
+
+  await report(tip, 'success')
+  const again = await land([beside, '--json'])
+  t.match(JSON.parse(again.stdout), {
+    outcome: 'failure',
+    message: `ci/test reported failure on ${merge}`,
+    page: pageOf(merge),
+  })
 })
 
 t.test('a conflict names the commit and the files', async (t) => {

@@ -80,6 +80,7 @@ export async function land(args: string[], env: NodeJS.ProcessEnv, timesOf = tic
     client,
     owner,
     repo,
+    url,
     commit,
     branch,
     git,
@@ -108,12 +109,13 @@ export async function land(args: string[], env: NodeJS.ProcessEnv, timesOf = tic
     // Not before: another signal would end the removal.
     for (const name of SIGNALS) process.off(name, cancel)
   }
-  const { outcome, message, decisive } = end
-  if (values.json) printJson({ outcome, message, commit, branch, decisive })
+  const { outcome, message, decisive, page } = end
+  if (values.json) printJson({ outcome, message, commit, branch, decisive, page })
   else if (['unanswered', 'noRules', 'interrupted'].includes(outcome)) say(message)
   else {
     print(plain(message))
     for (const row of statusRows(decisive, hasColors(process.stdout, env))) print(row)
+    if (page) print(plain(page))
   }
   return outcome === 'interrupted' ? 128 + constants.signals[interruptedBy ?? 'SIGINT'] : exitCodes[outcome]
 

@@ -9,10 +9,13 @@ export class LandingEnd extends Error {
   readonly outcome: Outcome
   /** The failed statuses. */
   readonly decisive: readonly Status[]
+  /** Address of the page of the commit that was checked. */
+  readonly page: string | undefined
 
-  constructor(outcome: Outcome, sentence: string, decisive: readonly Status[] = []) {
+  constructor(outcome: Outcome, sentence: string, decisive: readonly Status[] = [], page?: string) {
     super(sentence)
     this.outcome = outcome
     this.decisive = decisive
+    this.page = page
   }
 }

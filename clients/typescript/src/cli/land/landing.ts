@@ -7,6 +7,7 @@ import { say } from '../terminal.ts'
 import { UsageError } from '../usage-error.ts'
 import { noRuleMatches } from '../wait-for-branch.ts'
 import { waitForVerdict } from '../wait-for-verdict.ts'
+import { failureOfBranch } from './failure-of-branch.ts'
 import { LandingEnd } from './landing-end.ts'
 import { isAncestor, mergeOf } from './merge.ts'
 import type { Refs } from './remote.ts'
@@ -19,6 +20,8 @@ export interface Landing extends TicketOptions {
   client: Client
   owner: string
   repo: string
+  /** The address of the repository for git. */
+  url: string
   tickets: Tickets
   readTimeout: number | undefined
   onOutage: OutageNotice
@@ -100,7 +103,7 @@ async function passChecks(landing: Landing, merge: string, tip: string, refs: Re
   const watching = watchBranch(landing, tip, over)
   try {
     await build(landing, merge, tip, refs)
-    await waitForChecks(landing, merge, over.signal)
+    await waitForChecks(landing, merge, tip, over.signal)
     return true
   } catch (error) {
     if (error === over.signal.reason) return false
@@ -145,17 +148,21 @@ async function build(landing: Landing, merge: string, tip: string, refs: Refs): 
   say(`pushed ${merge} to ${topic.replace('refs/heads/', '')}`)
 }
 
-async function waitForChecks(landing: Landing, merge: string, over: AbortSignal): Promise<void> {
-  const { client, owner, repo, branch } = landing
+async function waitForChecks(landing: Landing, merge: string, tip: string, over: AbortSignal): Promise<void> {
+  const { client, owner, repo, url, branch } = landing
   const options = { ...pollOptions(landing), signal: AbortSignal.any([landing.signal, over]) }
   const result = await waitForVerdict(client, { owner, repo, sha: merge, branch }, options)
   if (result.outcome === 'unanswered')
     throw new LandingEnd('unanswered', `cannot read the verdict: ${result.answer.body.error}`)
   if (result.outcome === 'noRules') throw new LandingEnd('noRules', noRuleMatches(branch))
   if (result.outcome === 'success') return
-  const unmet = `${unmetChecks(result.verdict.required).join(', ')} on ${merge}`
-  const sentence = result.outcome === 'failure' ? unmet : `timed out: ${unmet}; run it again to go on waiting`
-  throw new LandingEnd(result.outcome, sentence, result.decisive)
+  const { outcome, verdict, decisive } = result
+  const unmet = `${unmetChecks(verdict.required).join(', ')} on ${merge}`
+  const sentence =
+    outcome === 'failure'
+      ? [unmet, await failureOfBranch(landing, tip, decisive)].filter(Boolean).join('; ')
+      : `timed out: ${unmet}; run it again to go on waiting`
+  throw new LandingEnd(outcome, sentence, decisive, `${url.replace(/\.git$/, '')}/commits/${merge}`)
 }
 
 /** Returns the ref that CI builds. It is the same when the landing runs again. */
