@@ -1,5 +1,10 @@
-import { readdirSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { setTimeout } from 'node:timers/promises'
+import { sql } from 'kysely'
 import t, { type Test } from 'tap'
 import { asAdministrator } from '../helpers/changes.ts'
 import { runCli } from '../helpers/cli.ts'
@@ -203,4 +208,32 @@ t.test('a token lives for TOKEN_MAX_LIFETIME at most, and can be rotated', async
     .set({ expires_at: Date.now() - 1 })
     .execute()
   t.match(await rotate(idOf('short')), { code: 1, stderr: /has expired/ })
+})
+
+t.test('a long list is read only as fast as it is taken', { skip: !existsSync('/proc') }, async (t) => {
+  const { store, options, cli } = await setUp(t)
+  await cli(['user', 'create', 'alice'])
+  const events = 20_000
+  // 160 MB, of which a pipe takes some hundred kilobytes.
+  await sql`
+    with recursive numbers(i) as (select 1 union all select i + 1 from numbers where i < ${events})
+    insert into audit_events (time, actor, action, object, details)
+    select i, 'administrator', 'user.locked', 'alice', '{"note":"' || hex(zeroblob(4000)) || '"}' from numbers
+  `.execute(store.engine.kysely)
+  const main = resolve(import.meta.dirname, '../../src/cli/main.ts')
+  const child = spawn(process.execPath, [main, 'audit', 'list', '--json'], {
+    env: { PATH: process.env.PATH, DATA_DIR: options.dataDir },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  t.teardown(() => child.kill('SIGKILL'))
+  await once(child.stdout, 'readable')
+  const statistics = () => readFileSync(`/proc/${child.pid}/stat`, 'utf8').split(' ').slice(13, 15).join()
+  // It waits for its reader once its time of the processor stands still.
+  for (let before = ''; before !== statistics(); ) {
+    before = statistics()
+    await setTimeout(1_000)
+  }
+  const [, memory] = /^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${child.pid}/status`, 'utf8')) ?? []
+  t.ok(Number(memory) < 240_000, `${memory} kB`)
+  t.equal(JSON.parse(await text(child.stdout)).length, events + 1)
 })

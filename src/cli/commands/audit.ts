@@ -6,7 +6,7 @@ import type { AuditFilter } from '../../store/audit/audit-log.ts'
 import type { Store } from '../../store/store.ts'
 import { replaceHidden } from '../../util/replace-characters.ts'
 import { durationOption, splitFullName } from '../parts/arguments.ts'
-import { count, jsonText, print, say } from '../parts/output.ts'
+import { count, drained, jsonText, print, say } from '../parts/output.ts'
 import { asAdministrator, readingStore, type Settings, withStore } from '../parts/with-store.ts'
 
 /** Milliseconds between two polls for new events. */
@@ -59,7 +59,10 @@ function filterOf({ since, user, repo }: ListOptions): AuditFilter {
   }
 }
 
-/** Prints the events batch by batch, so that memory does not grow with the log. */
+/**
+ * Prints the events batch by batch, as fast as they are read, so that memory does not grow with the
+ * log.
+ */
 async function list(store: Store, filter: AuditFilter, { json }: ListOptions): Promise<void> {
   let separator = '['
   for await (const lines of store.auditLog.list(filter)) {
@@ -70,14 +73,17 @@ async function list(store: Store, filter: AuditFilter, { json }: ListOptions): P
         separator = ','
       }
     }
+    await drained()
   }
   if (json) print(separator === '[' ? '[]' : ']')
 }
 
 /** Prints events until the process is interrupted. */
 async function follow(store: Store, filter: AuditFilter, { json }: ListOptions): Promise<void> {
-  for await (const lines of store.auditLog.follow(filter, () => setTimeout(POLL)))
+  for await (const lines of store.auditLog.follow(filter, () => setTimeout(POLL))) {
     for (const line of lines) print(json ? jsonText(line) : formatLine(line))
+    await drained()
+  }
 }
 
 function formatLine(line: AuditLine): string {

@@ -21,7 +21,7 @@ export function addBlockedCommands(program: Command, settings: Settings): void {
           failures: String(failures),
           blocked_until: new Date(endsAt).toISOString(),
         }))
-        printList(rows, options.json, 'No address is blocked.')
+        await printList(rows, options.json, 'No address is blocked.')
       }),
     )
 

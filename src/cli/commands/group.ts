@@ -57,7 +57,7 @@ export function addGroupCommands(program: Command, settings: Settings): void {
             const rows = (await store.members.list(name)).map(({ user, permission, lockedAt }) => {
               return { user, access: permission, locked_at: lockedAt === null ? null : formatTime(lockedAt) }
             })
-            printList(rows, options.json, 'The group has no members.')
+            await printList(rows, options.json, 'The group has no members.')
           })
         if (permission === undefined)
           throw new UsageError(`missing access of "${userName}" (expected ${ACCESS_RULE})`)
@@ -81,7 +81,7 @@ export function addGroupCommands(program: Command, settings: Settings): void {
           members: members ?? 0,
           repositories: repositories ?? 0,
         }))
-        printList(rows, options.json, 'There are no groups.')
+        await printList(rows, options.json, 'There are no groups.')
       }),
     )
 

@@ -36,14 +36,18 @@ export function addAccessCommand(repo: Command, settings: Settings): void {
             const rows = (await store.collaborators.listAll()).map((entry) => {
               return { repository: entry.repository, ...accessRow(entry) }
             })
-            printList(rows, json, 'Nobody has access.')
+            await printList(rows, json, 'Nobody has access.')
           })
         if (user !== undefined || from !== undefined)
           throw new UsageError('pass either a repository or an option')
         const repository = splitFullName(fullName)
         if (userName === undefined)
           return readingStore(settings, async (store) => {
-            printList((await store.collaborators.list(repository)).map(accessRow), json, 'Nobody has access.')
+            await printList(
+              (await store.collaborators.list(repository)).map(accessRow),
+              json,
+              'Nobody has access.',
+            )
           })
         if (permission === undefined)
           throw new UsageError(`missing access of "${userName}" (expected ${ACCESS_RULE})`)
@@ -80,7 +84,7 @@ async function listAccessOf(store: Store, userName: string, json?: boolean): Pro
     return { repository, access: permission, reason }
   })
   if (user.lockedAt !== null) say(`warning: ${user.name} is locked, and has no access until "user unlock"`)
-  printList(rows, json, `${user.name} has access to no repository.`)
+  await printList(rows, json, `${user.name} has access to no repository.`)
 }
 
 function accessRow({ user, permission, reason, lockedAt }: AccessEntry) {

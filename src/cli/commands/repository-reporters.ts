@@ -48,7 +48,7 @@ export function addReportersCommand(repo: Command, settings: Settings): void {
               const names = users.map(({ name }) => name)
               return { pattern, users: json ? names : names.join(' ') || 'nobody' }
             })
-            printList(rows, json, 'Everybody who may write reports any context.')
+            await printList(rows, json, 'Everybody who may write reports any context.')
           })
         }
         if (anyone ? names.length > 0 : names.length === 0)

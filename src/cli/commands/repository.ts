@@ -133,7 +133,7 @@ export function addRepositoryCommands(program: Command, settings: Settings): voi
             path,
           }),
         )
-        printList(rows, options.json, 'There are no repositories.')
+        await printList(rows, options.json, 'There are no repositories.')
       }),
     )
 
@@ -200,7 +200,7 @@ export function addRepositoryCommands(program: Command, settings: Settings): voi
         const rows = (await store.reservedNames.list(owner)).map(({ name, repository, since }) => {
           return { name, repository, since }
         })
-        printList(rows, options.json, 'There are no reserved names.')
+        await printList(rows, options.json, 'There are no reserved names.')
       }),
     )
 

@@ -66,7 +66,7 @@ export function addRuleCommands(program: Command, settings: Settings): void {
             })
         }
         // Rules of tags have patterns too; scripts know the field from before.
-        printList(rows, options.json, 'There are no rules.', { branch: 'pattern' })
+        await printList(rows, options.json, 'There are no rules.', { branch: 'pattern' })
       }),
     )
 

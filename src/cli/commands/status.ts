@@ -30,7 +30,7 @@ export function addStatusCommands(program: Command, settings: Settings): void {
           user: row.reporter_user,
           token: row.reporter_token,
         }))
-        printList(rows, options.json, 'There are no statuses.')
+        await printList(rows, options.json, 'There are no statuses.')
       }),
     )
 

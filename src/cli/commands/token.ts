@@ -82,7 +82,11 @@ export function addTokenCommands(program: Command, settings: Settings): void {
             push: row.push,
             ...(areDue && { works_until: formatMilliseconds(row.signInDue) }),
           }))
-        printList(rows, json, tokens.length > 0 ? 'No token is unused for so long.' : 'There are no tokens.')
+        await printList(
+          rows,
+          json,
+          tokens.length > 0 ? 'No token is unused for so long.' : 'There are no tokens.',
+        )
 
         const soon = Date.now() + EXPIRES_SOON
         for (const name of new Set(tokens.flatMap((row) => ((row.signInDue ?? soon) < soon ? row.user : []))))

@@ -69,7 +69,7 @@ export function addUserCommands(program: Command, settings: Settings): void {
           locked_at: lockedAt === null ? null : formatTime(lockedAt),
           ...(areLinked && { issuer, subject }),
         }))
-        printList(rows, options.json, 'There are no users.')
+        await printList(rows, options.json, 'There are no users.')
       }),
     )
 
@@ -163,7 +163,7 @@ export function addUserCommands(program: Command, settings: Settings): void {
           address: session.address,
           user_agent: session.userAgent,
         }))
-        printList(rows, options.json, 'There are no sessions.')
+        await printList(rows, options.json, 'There are no sessions.')
       }),
     )
 
