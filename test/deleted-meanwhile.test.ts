@@ -17,8 +17,10 @@ import { until } from './helpers/until.ts'
 
 const NONE = '0'.repeat(40)
 
-for (const database of databases)
-  test(`${database.name}: what is under way when its repository is deleted`, async (t) => {
+const cases = databases.flatMap((database) => [false, true].map((isReplaced) => ({ database, isReplaced })))
+
+for (const { database, isReplaced } of cases)
+  test(`${database.name}: what is under way when its repository is deleted${isReplaced ? ' and created again' : ''}`, async (t) => {
     const server = await startServer(t, { database })
     const { store, url } = server
     const token = await server.createToken('owner')
@@ -48,12 +50,16 @@ for (const database of databases)
       name: 'demo',
     })
     t.same([existsSync(path), await store.repositories.listDeleted()], [false, []])
+    const create = () => server.createRepository('owner/demo', { commits: 0 })
+    const replacement = isReplaced ? await create() : null
     writeFileSync(ended, '')
 
     const answers = [(await report).status, (await page).status]
-    t.same(answers, [404, 303], 'a report finds nothing, and whoever is not signed in is asked to')
-    t.notMatch((await push.answer).body.toString(), /ok refs/)
-    const again = await server.createRepository('owner/demo', { commits: 0 })
+    t.equal(answers[0], 404, 'a report finds nothing')
+    if (!isReplaced) t.equal(answers[1], 303, 'whoever is not signed in is asked to')
+    const said = (await push.answer).body.toString()
+    t.match(said, /ng refs\/heads\/new (?!.*unavailable).*/i)
+    const again = replacement ?? (await create())
     await until(async () => !(await store.pushes.hasOpen(id)))
     for (const [table, column] of [
       ['statuses', 'repository_id'],

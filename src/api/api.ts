@@ -5,10 +5,12 @@ import { schemas } from '../../generated/schemas.ts'
 import type { Requirement } from '../auth/access-policy.ts'
 import type { Authorizer } from '../auth/authorizer.ts'
 import { readCredential } from '../auth/credential.ts'
+import { ServiceError } from '../errors.ts'
 import { connectionSignal } from '../http/connection-signal.ts'
 import { headerValues } from '../http/incoming.ts'
 import { asServiceError, sendError } from '../replies/error-replies.ts'
 import { recheckAccess } from '../replies/recheck-access.ts'
+import type { ReadableRepository } from '../store/access/readable-repositories.ts'
 import {
   type BoundOperation,
   bindOperations,
@@ -43,12 +45,17 @@ export async function api(app: FastifyInstance, options: ApiOptions): Promise<vo
     const { address } = request.client
     const { owner, repo } = request.params
     const client = { address, signal: connectionSignal(request.raw.socket) }
-    const check = async (again: boolean): Promise<ApiCaller> => {
+    const check = async (earlier?: ReadableRepository): Promise<ApiCaller> => {
       const checkedAt = performance.now()
+      const again = earlier !== undefined
       const caller = await authorizer.authorize({ credential, address }, owner, repo, requirement, again)
-      return { ...caller, client, checkedAt, checkAgain: () => check(true) }
+      const { token, repository } = caller
+      // Another one may have the name by now.
+      if (earlier && earlier.id !== repository.id)
+        throw new ServiceError(token ? 'repository_unknown' : 'credential_missing')
+      return { ...caller, client, checkedAt, checkAgain: () => check(repository) }
     }
-    const caller = await check(false)
+    const caller = await check()
     request.caller = caller.token
     return caller
   }
@@ -56,9 +63,8 @@ export async function api(app: FastifyInstance, options: ApiOptions): Promise<vo
   const declared: Readonly<Record<string, BoundOperation>> = operations
   app.setErrorHandler<unknown, { Params: PathParameters }>(async (error, request, reply) => {
     reply.header('vary', 'Authorization')
-    const current = await recheckAccess(error, () => authorize(request, { access: 'read', scopes: [] }))
     const operation = declared[request.routeOptions.config.operation ?? '']
-    return sendError(reply, declaredError(operation, asServiceError(current)), CHALLENGE)
+    return sendError(reply, declaredError(operation, asServiceError(error)), CHALLENGE)
   })
   bindOperations<ApiCaller>(app, {
     operations,
@@ -68,6 +74,7 @@ export async function api(app: FastifyInstance, options: ApiOptions): Promise<vo
     calls: createHandlers(options) as Calls,
     schemes: Object.keys(schemes),
     authorize,
+    explain: (error, { checkAgain }) => recheckAccess(error, checkAgain),
     bodyTimeout: options.bodyTimeout,
     verifyReplies: options.verifyReplies,
   })

@@ -40,6 +40,8 @@ export interface Binding<Context> {
   schemes: readonly string[]
   /** Authorizes the caller, before any of the body is read. */
   authorize(request: OperationRequest, operation: BoundOperation): Promise<Context>
+  /** Returns the error to send when a call of an authorized caller failed. */
+  explain(error: unknown, context: Context): Promise<unknown>
   /** How long a body may take to arrive, in milliseconds. */
   bodyTimeout: number
   /**
@@ -69,7 +71,7 @@ const COMMON_ERRORS: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
  * @throws Error when an operation has no handler or uses a security scheme that is not implemented
  */
 export function bindOperations<Context>(app: FastifyInstance, binding: Binding<Context>): void {
-  const { operations, schemas, calls, authorize, bodyTimeout } = binding
+  const { operations, schemas, calls, authorize, explain, bodyTimeout } = binding
   const ajv = ajvFor(schemas)
   const limitUnsent = createUnsentLimit()
   for (const schema of Object.values(schemas)) app.addSchema(schema)
@@ -109,8 +111,12 @@ export function bindOperations<Context>(app: FastifyInstance, binding: Binding<C
         checkParams(params)
         checkBody?.(body)
         const query = readQuery?.(pairs)
-        // Not returned: a reply is a thenable, for which a promise waits.
-        send(request, reply, await call({ params, query, body }, context))
+        try {
+          // Not returned: a reply is a thenable, for which a promise waits.
+          send(request, reply, await call({ params, query, body }, context))
+        } catch (error) {
+          throw await explain(error, context)
+        }
       },
     })
   }

@@ -34,7 +34,7 @@ export interface ApiCaller extends Caller {
   client: GitClient
   /** When the caller was authorized, in milliseconds of a clock that nobody sets. */
   checkedAt: number
-  /** Authorizes the caller once more. @throws ServiceError as before the body */
+  /** Authorizes the caller for the same repository once more. @throws ServiceError as before the body */
   checkAgain(): Promise<ApiCaller>
 }
 
@@ -110,7 +110,7 @@ export function createHandlers({ store, lookup, branches, onReported }: HandlerP
     let current = caller
     for (let attempt = 1; ; attempt++) {
       if (performance.now() - current.checkedAt > RECENT) {
-        current = await checkAgain(current)
+        current = await current.checkAgain()
         const { reservations } = current.repository
         if (reservations) await checkReserved(reservations, current, body)
       }
@@ -179,14 +179,6 @@ export function createHandlers({ store, lookup, branches, onReported }: HandlerP
       return { status: 200, derived: derive(withLeftOut, page), headers: linkTo(query, page.next) }
     },
   }
-}
-
-/** Authorizes a caller again. @throws ServiceError if the caller may not do it any more */
-async function checkAgain(caller: ApiCaller): Promise<ApiCaller> {
-  const current = await caller.checkAgain()
-  // Another repository may have the name by now.
-  if (current.repository.id !== caller.repository.id) throw new ServiceError('repository_unknown')
-  return current
 }
 
 /** Returns a commit as an answer about what passed shows it: its verdict goes without saying. */

@@ -128,6 +128,12 @@ export async function gitHttp(app: FastifyInstance, options: GitHttpOptions): Pr
   ): Promise<FastifyReply> {
     const kind = call.step === 'refs' ? 'advertisement' : 'result'
     reply.header('cache-control', 'no-store').type(`application/x-${call.service}-${kind}`)
+    const authorizeAgain = async () => {
+      const again = await authorize(request, target, accessTo(call.service), true)
+      // Another repository may have the name by now.
+      if (again.repository.id !== repository.id)
+        throw new ServiceError(token ? 'repository_unknown' : 'credential_missing')
+    }
     try {
       if (request.method === 'HEAD') {
         await openServable(repository)
@@ -135,16 +141,11 @@ export async function gitHttp(app: FastifyInstance, options: GitHttpOptions): Pr
       }
       const protocol = protocolOf(request.raw)
       const client = token ? `user ${token.userId}` : request.client.address
-      const authorizeAgain = async () => {
-        const again = await authorize(request, target, accessTo(call.service), true)
-        // Another repository may have the name by now.
-        if (again.repository.id !== repository.id) throw new ServiceError('repository_unknown')
-      }
       return reply.send(
         await runGit({ ...call, request, reply, repository, protocol, client, authorizeAgain }),
       )
     } catch (cause) {
-      const error = await recheckAccess(cause, () => authorize(request, target, 'read', true))
+      const error = await recheckAccess(cause, authorizeAgain)
       if (call.step === 'rpc' && call.service === 'git-upload-pack')
         return reply.send(refuseFetch(tellInProtocol({ request, reply }, error)))
       throw error

@@ -168,7 +168,7 @@ export function createGitServer(options: GitServerOptions) {
       await inTurn(() => setImmediate())
       signal.throwIfAborted()
       const reportFailure = (error: unknown) =>
-        pushRequest && !whileWanted.aborted ? reportRefusal(pushRequest, tellInProtocol(call, error)) : null
+        pushRequest && !whileWanted.aborted ? reportError(call, pushRequest, error) : null
       const options = { body: content, push, answer, signal, timeout, reportFailure, onEnd }
       begun = startService(opened, call, options)
     } catch (error) {
@@ -198,9 +198,7 @@ export function createGitServer(options: GitServerOptions) {
       const reason = await runInPlace(run, body.sideband ? limits.timeout : limits.maxWait)
       return reason === null ? null : reportRefusal(await requestOf(run), reason)
     } catch (cause) {
-      const pushRequest = await requestOf(run).finally(() => body.close())
-      const error = await recheckAccess(cause, call.authorizeAgain)
-      return reportRefusal(pushRequest, tellInProtocol(call, error))
+      return reportError(call, await requestOf(run).finally(() => body.close()), cause)
     }
   }
 
@@ -242,6 +240,12 @@ export function createGitServer(options: GitServerOptions) {
     }
     return body && call.pusher ? runPush(call, body) : runFetch(call, body)
   }
+}
+
+/** Returns the report of a push that failed. @throws the error if HTTP must tell it */
+async function reportError(call: GitRequest, request: PushRequest, cause: unknown): Promise<Buffer> {
+  const error = await recheckAccess(cause, call.authorizeAgain)
+  return reportRefusal(request, tellInProtocol(call, error))
 }
 
 /** Returns what a push asks for. @throws Error unless it is a push */

@@ -39,7 +39,7 @@ export interface ServiceOptions {
    * Returns the report of a push that git has not reported, since it failed or was stopped. null: the
    * answer is cut off.
    */
-  reportFailure(error: unknown): Buffer | null
+  reportFailure(error: unknown): Promise<Buffer> | null
   /** Called once, when all processes have ended. The end of the answer waits for it. */
   onEnd(end: GitEnd): Promise<void>
 }
@@ -116,7 +116,7 @@ export function startService(
   )
   const { pid, stdin, stdout, stdio } = child
   const tail = new AnswerTail()
-  let failure: Buffer | null = null
+  let failure: Promise<Buffer> | null = null
   const output = outputTo(answer, repository, call.service, push, () => failure)
   let preface = prefaceOf(call)
   let forget = () => {}
@@ -125,6 +125,8 @@ export function startService(
   const fail = (error: unknown) => {
     // A client that does not read what git says would not read the report either.
     if (push && !push.report.isBegun && !output.writableNeedDrain) failure ??= reportFailure(error)
+    // The answer may end without it.
+    failure?.catch(() => {})
     if (failure === null) answer.destroy(error instanceof Error ? error : new Error(String(error)))
   }
 
@@ -243,7 +245,7 @@ function outputTo(
   repository: OpenedRepository,
   service: GitService,
   push: Push | null,
-  failure: () => Buffer | null,
+  failure: () => Promise<Buffer> | null,
 ): Writable {
   if (service === 'git-upload-pack') return answer
   const sync = push

@@ -42,12 +42,14 @@ export function answerUnknownPaths(app: FastifyInstance): void {
 }
 
 /**
- * Refuses a path that the router has matched with the route of a page although no page has it.
+ * Refuses a path that the router has matched with the route of a page although no page has it: the
+ * router also matches empty segments.
  *
  * @param url of the route @throws ServiceError `path_unknown`
  */
 export function checkPagePath(url: string, request: FastifyRequest): void {
-  if (isOfNoOwner(url, segmentsOf(request))) throw new ServiceError('path_unknown')
+  const segments = segmentsOf(request)
+  if (isOfNoOwner(url, segments) || !pathMatcher(url)(segments)) throw new ServiceError('path_unknown')
 }
 
 /** Whether a path has a reserved name, which is not an owner, where the route of a page has the owner. */

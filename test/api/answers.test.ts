@@ -143,6 +143,8 @@ t.test('an unknown path is 404 with every method', async (t) => {
     '/login/x/settings/checks',
     '/acme/',
     '/acme//checks',
+    '/acme//settings',
+    '/acme//settings/checks',
     '/api/v1/repos//rocket/statuses/1',
   ])
     for (const method of ['GET', 'POST', 'DELETE', 'OPTIONS'])

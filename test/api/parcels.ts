@@ -78,6 +78,7 @@ export async function bindParcels(t: Test, { handlers, ...change }: Change = {})
       if (!anonymous && headers.authorization === undefined) throw new ServiceError('credential_missing')
       return [access, ...schemes].join(' ')
     },
+    explain: async (error) => error,
     bodyTimeout: 1_000,
     verifyReplies: true,
     ...change,

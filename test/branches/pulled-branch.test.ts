@@ -1,6 +1,8 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { CommitLookup } from '../../src/git/objects/commit-lookup.ts'
+import { checkAll } from '../../src/maintenance/check.ts'
 import { basic, createCheckout, git } from '../git-http/client.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import { databases } from '../helpers/databases.ts'
@@ -51,5 +53,21 @@ for (const database of databases)
       await asAdministrator(server.store).repositories.rename(repository, { owner: 'acme', name: 'renamed' })
       const renamed = await server.call('GET', '/api/v1/repos/acme/renamed/last-passed?branch=main')
       t.match(renamed.json, { commit: { sha: fixes } }, 'after a rename')
+
+      await asAdministrator(server.store).repositories.rename({ owner: 'acme', name: 'renamed' }, repository)
+      await asAdministrator(server.store).rules.remove(repository, 'main')
+      await git(checkout, ['push', '--quiet', '--force', 'origin', `${fixes}:main`], { authorization })
+      await report(fixes, 'failure')
+      await report(base)
+      await git(repository.path, ['gc', '--quiet', '--prune=now'])
+      const lookup = new CommitLookup()
+      t.teardown(() => lookup.close())
+      const choice = { full: false, commits: true, prune: true }
+      t.equal((await checkAll(server.store, lookup, choice, () => {})).pruned.length, 2, 'topic and merge')
+      t.match(await lastPassed(), { commit: { sha: base }, looked_at: 2 }, 'the moves are kept')
+      t.match(await lastPassed(`&after=${merge}`), { error: /is not known to have been at/ }, 'collected')
+      await git(checkout, ['push', '--quiet', 'origin', `${merge}:refs/heads/kept`], { authorization })
+      t.match(await lastPassed(`&after=${merge}`), { commit: { sha: base } }, 'the branch was at it')
+      t.match(await lastPassed(`&after=${fixes}`), { commit: { sha: base }, looked_at: 1 })
     },
   )

@@ -75,6 +75,7 @@ for (const database of databases)
       [2, /either users or --anyone/, 'lint'],
       [2, /either users or --anyone/, 'lint', 'writer', '--anyone'],
       [2, /missing pattern/, '--anyone'],
+      [2, /--json prints the list/, 'lint', 'writer', '--json'],
     ] as const)
       t.match(await cli(...args), { code, stderr: problem })
     t.match(await cli('ci/*', '--anyone'), { code: 0, stdout: '', stderr: '' })

@@ -51,6 +51,7 @@ export function addReportersCommand(repo: Command, settings: Settings): void {
             await printList(rows, json, 'Everybody who may write reports any context.')
           })
         }
+        if (json) throw new UsageError('--json prints the list; it takes no pattern')
         if (anyone ? names.length > 0 : names.length === 0)
           throw new UsageError('pass either users or --anyone')
         return withStore(settings, async (store) => {

@@ -85,7 +85,7 @@ export function syncBeforeReport(
   report: PushReport,
   sync: () => Promise<void>,
   advice: () => Buffer,
-  failure: () => Buffer | null,
+  failure: () => Promise<Buffer> | null,
 ): Transform {
   let passed = 0
   let isReporting = false
@@ -107,7 +107,8 @@ export function syncBeforeReport(
       if (isReporting) sync().then(() => done(null, Buffer.concat([advice(), rest])), done)
       else done()
     },
-    flush: (done) => void sync().then(() => done(null, failure() ?? part), done),
+    // A report of a failure acknowledges nothing.
+    flush: (done) => void (failure() ?? sync().then(() => part)).then((report) => done(null, report), done),
   })
 }
 

@@ -1,7 +1,10 @@
 import { LRUCache } from 'lru-cache'
+import { insteadOf } from '../../errors.ts'
 import type { FairQueue } from '../../util/fair-queue.ts'
 import { SharedRuns } from '../../util/shared-runs.ts'
+import { GitFailed } from '../errors.ts'
 import type { RepositoryFiles } from '../opened-repository.ts'
+import { readGit } from '../run-git.ts'
 import { type GitClient, runInSlot } from './cached-reads.ts'
 import { CommitGraph } from './commit-graph.ts'
 import type { FirstParentList, FirstParents, Wanted } from './first-parents.ts'
@@ -127,9 +130,18 @@ export class FormerTips {
       const list = await this.#firstParents.list(repository, tip, { after, count }, client)
       if (list) return list
     }
-    // A forced push may have removed it.
+    // A forced push may have removed it, and git may have collected it since.
     const index = tips.indexOf(after)
-    return index === -1 ? null : this.#listFrom(reading, index, after, count)
+    if (index === -1 || !(await this.#isInGit(reading, after))) return null
+    return this.#listFrom(reading, index, after, count)
+  }
+
+  #isInGit({ repository, client }: Reading, id: string): Promise<boolean> {
+    return runInSlot(this.#queue, repository, client, (opened) =>
+      readGit(opened, ['cat-file', '-e', id], { signal: client.signal })
+        .then(() => true)
+        .catch(insteadOf(GitFailed, false)),
+    )
   }
 
   /** Lists commits from a tip on. @param after a commit of its stretch */

@@ -192,7 +192,19 @@ for (const database of databases)
       await recorder.settleBefore(repository.id)
       t.equal(await store.pushes.hasOpen(repository.id), false)
 
-      const push = await beginPush(t, store, recorder, repository, commands, presence)
+      const stored: Store = {
+        ...store,
+        pushes: {
+          ...store.pushes,
+          async open(...push) {
+            const id = await store.pushes.open(...push)
+            await recorder.settleBefore(repository.id)
+            return id
+          },
+        },
+      }
+      const push = await beginPush(t, stored, recorder, repository, commands, presence)
+      t.equal(await store.pushes.hasOpen(repository.id), true, 'one whose answer is on its way is left')
       await recorder.settleBefore(repository.id)
       t.equal(await store.pushes.hasOpen(repository.id), true, 'one that is under way is left')
       git(repository.path, 'update-ref', 'refs/heads/new', commit)
