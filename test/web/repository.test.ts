@@ -87,6 +87,14 @@ for (const database of [sqlite, postgres]) {
     t.match(rows[5], /^no status alice \/ silent Subject 0 of silent/)
     t.equal(rows[6], 'empty alice / empty Nothing has been pushed yet.')
     t.notMatch(body, /hidden|secret/)
+    t.match(body, /<title>✗ 2 failing · Repositories<\/title>.*icon-failure\.svg/s)
+    t.same(body.match(/href="\/\?state=\w+">[^<]*/g), [
+      'href="/?state=failing">2 failing',
+      'href="/?state=running">0 running',
+      'href="/?state=passing">1 passing',
+    ])
+    for (const path of ['/?state=passing', '/alice?state=passing'])
+      t.match(items((await anonymous.get(path)).body, 'commit').join(), /^success alice \/ green [^,]*$/)
     const own = items((await client.get('/')).body, 'commit')
     t.ok(own.slice(0, 3).some((row) => /^failure alice \/ hidden private secret/.test(row)))
     t.equal((await fetch(`${server.url}/alice/gone`)).status, 503)
@@ -126,6 +134,9 @@ for (const database of [sqlite, postgres]) {
         /^failure alice \/ zz-broken ci Failing for less than a minute: Subject 0 of zz-broken 1 commit, no pass before$/,
       )
       t.notMatch(rows.join(), visitor === client ? 'nothing' : 'hidden')
+      const { body } = await visitor.get('/?state=failing')
+      t.match(body, '?state=failing" aria-current="true">1 failing')
+      t.equal(items(body, 'commit').length, 1, 'one of those that the page does not show')
     }
   })
 
@@ -168,7 +179,7 @@ for (const database of [sqlite, postgres]) {
     t.equal(page.status, 200)
     t.match(textOf(page.body), 'failure main · 1 failed: ci/mac · 1 pending · 1 passed · All checks')
     const branches = items(page.body, 'ref').map((text) => text.replace(/\d+ years? ago/, 'AGE'))
-    t.same(branches, ['failure main default · AGE', 'pending feature/x AGE', 'failure old AGE'])
+    t.same(branches, ['failure main default · AGE', 'failure old AGE', 'pending feature/x AGE'])
     const rows = items(page.body, 'commit')
     t.equal(rows.length, 5)
     t.match(rows[0], `failure Subject 4 of rocket ${fifth?.slice(0, 7)} `)
@@ -277,7 +288,15 @@ t.test('what was pushed and reported cannot disguise itself or make the page lar
   }
   const { body } = await anonymous.get('/alice/hostile')
   t.equal(items(body, 'ref').length, 30)
-  t.match(body, '272 older branches are not listed', 'the rest can be found')
+  t.match(body, '272 of these are not listed', 'the rest can be found')
+  t.match(textOf(body), '11 of 302 branches failed')
+  t.match(body, '<summary>296 more branches</summary>')
+  const first = items(body, 'ref').slice(0, 12)
+  t.same(
+    first.map((text) => text.split(' ')[0]),
+    [...Array(11).fill('failure'), 'no'],
+    'the default branch, then those that failed',
+  )
   t.match(body, 'id="find"')
   t.equal((await anonymous.get('/alice/hostile?ref=branch-299')).status, 200)
 })

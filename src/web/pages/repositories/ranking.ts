@@ -6,13 +6,13 @@ import type { CommitLog } from '../../../git/history/log.ts'
 import type { RepositoryFiles } from '../../../git/opened-repository.ts'
 import { readHeadId } from '../../../git/refs/head.ts'
 import type { ListedRepository } from '../../../store/access/repository-listing.ts'
-import { NO_STATUSES } from '../../../store/statuses/status-summaries.ts'
+import { NO_STATUSES, type StatusSummary } from '../../../store/statuses/status-summaries.ts'
 import { chunksOf } from '../../../util/lists.ts'
 import type { PageStore } from '../../parts/page-store.ts'
 import { stateOfSummary } from '../../statuses/commit-row.ts'
 
 /** What of a repository decides about its place in a list. */
-export type Condition = 'broken' | 'empty' | 'other'
+export type Condition = 'broken' | 'running' | 'passing' | 'empty' | 'other'
 
 /** A repository that may be listed. */
 export type Candidate = ListedRepository & {
@@ -115,9 +115,19 @@ export class Ranking {
     for (const [index, { id }] of unknown.entries()) {
       const sha = ids[index]
       if (sha === undefined) continue
-      const state = sha ? stateOfSummary(summaries.next().value ?? NO_STATUSES) : null
-      this.#conditions.set(id, sha === null ? 'empty' : state === 'failure' ? 'broken' : 'other')
+      const summary = sha ? (summaries.next().value ?? NO_STATUSES) : null
+      this.#conditions.set(id, summary ? conditionOfSummary(summary) : 'empty')
     }
+  }
+
+  /** Returns how many candidates are in which condition, as far as it is known. */
+  count(candidates: readonly Candidate[]): Partial<Record<Condition, number>> {
+    return countConditions(candidates.map(({ id }) => this.#conditions.get(id) ?? 'other'))
+  }
+
+  /** Returns the candidates that are in a condition. */
+  having(candidates: readonly Candidate[], condition: Condition): Candidate[] {
+    return candidates.filter(({ id }) => this.#conditions.get(id) === condition)
   }
 
   /** Returns the candidates in the order of `placeOf`, and in their own where that is the same. */
@@ -125,6 +135,21 @@ export class Ranking {
     const place = ({ id, isOwn }: Candidate) => placeOf(isOwn, this.#conditions.get(id))
     return candidates.toSorted((one, other) => place(one) - place(other))
   }
+}
+
+/** Returns the condition of a repository with commits. */
+export function conditionOfSummary(summary: StatusSummary): Condition {
+  const state = stateOfSummary(summary)
+  return state === null ? 'other' : CONDITIONS[state]
+}
+
+const CONDITIONS = { failure: 'broken', pending: 'running', success: 'passing' } as const
+
+/** Returns how many there are of each condition. */
+export function countConditions(conditions: readonly Condition[]): Partial<Record<Condition, number>> {
+  const counts: Partial<Record<Condition, number>> = {}
+  for (const condition of conditions) counts[condition] = (counts[condition] ?? 0) + 1
+  return counts
 }
 
 /** Returns the place in a list: broken repositories first, then own ones, and empty ones last. */

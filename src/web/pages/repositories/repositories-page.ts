@@ -15,12 +15,13 @@ import type { Pages } from '../../parts/pages.ts'
 import { firstOf, formOf, type Query } from '../../parts/query.ts'
 import { sessionOf, signInPath, userOf } from '../../session/session-auth.ts'
 import { membersView, ownerFormPath } from './members.ts'
-import { type Candidate, placeOf, Ranking } from './ranking.ts'
+import { type Candidate, type Condition, countConditions, placeOf, Ranking } from './ranking.ts'
 import { type RepositoriesView, type RepositoryRow, repositoriesView } from './repositories-view.ts'
-import { conditionOf, createRowReader, type Head, timeLimit } from './repository-rows.ts'
+import { conditionOf, createRowReader, type Head, rankOf, timeLimit } from './repository-rows.ts'
+import { STATES, stateCounts, tabOfStates } from './repository-states.ts'
 
 interface Route {
-  Querystring: Query<'after' | 'q'>
+  Querystring: Query<'after' | 'q' | 'state'>
 }
 
 interface OwnerRoute extends Route {
@@ -34,8 +35,10 @@ const SHOWN = 30
  */
 const LISTED = 200
 /** What a page lists: everything of the view that does not depend on git. */
-type List = Omit<RepositoriesView, 'rows' | 'isSignedIn'> & {
+type List = Omit<RepositoriesView, 'rows' | 'isSignedIn' | 'states'> & {
   repositories: readonly Candidate[]
+  /** How many repositories are in which condition; undefined: as the rows are. */
+  counts?: Partial<Record<Condition, number>>
   /** Whether rows are in the order of `placeOf`. */
   isRanked: boolean
   /** What follows the list. */
@@ -52,7 +55,12 @@ export async function repositoriesPage(pages: Pages, options: PageContext): Prom
     const late = timeLimit()
     const q = firstOf(request.query.q).trim()
     const { after } = request.query
-    const list = q ? search(request, q) : after === undefined ? first(request, reply, late) : named(request)
+    const wanted = wantedState(request)
+    const list = q
+      ? search(request, q)
+      : after === undefined
+        ? first(request, reply, late, wanted)
+        : named(request)
     return send(request, reply, await list, late)
   })
 
@@ -131,7 +139,12 @@ export async function repositoriesPage(pages: Pages, options: PageContext): Prom
   }
 
   /** Lists the first repositories in the order of `placeOf`, of as many as a page lists. */
-  async function first(request: FastifyRequest, reply: FastifyReply, late: Promise<'slow'>): Promise<List> {
+  async function first(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    late: Promise<'slow'>,
+    wanted: Condition | undefined,
+  ): Promise<List> {
     const userId = viewerOf(request)
     const own = userId === null ? [] : await store.listing.writable(userId, LISTED)
     const others = await store.listing.list(userId, LISTED)
@@ -148,7 +161,9 @@ export async function repositoriesPage(pages: Pages, options: PageContext): Prom
     if (candidates.length <= SHOWN) return { repositories: candidates, isRanked: true, canCreate }
     await Promise.race([ranking.refresh(candidates, gitClient(request)), late])
     const next = { path: '/?after=', text: 'All repositories' }
-    return { repositories: ranking.sort(candidates).slice(0, SHOWN), isRanked: true, canCreate, next }
+    const counts = ranking.count(candidates)
+    const listed = wanted ? ranking.having(candidates, wanted) : ranking.sort(candidates).slice(0, SHOWN)
+    return { repositories: listed, counts, isRanked: true, canCreate, next }
   }
 
   /** Lists repositories by name, of an owner or of all owners. */
@@ -206,7 +221,7 @@ export async function repositoriesPage(pages: Pages, options: PageContext): Prom
   async function send(
     request: FastifyRequest,
     reply: FastifyReply,
-    { repositories, isRanked, rest, ...list }: List,
+    { repositories, counts, isRanked, rest, ...list }: List,
     late: Promise<'slow'>,
   ): Promise<FastifyReply> {
     const heads = await Promise.all(
@@ -217,22 +232,25 @@ export async function repositoriesPage(pages: Pages, options: PageContext): Prom
     const rows = summarized.map((row) => ({ ...row, broken: broken.get(row) }))
     return pageQueue.render(request, async () => {
       const isSignedIn = viewerOf(request) !== null
-      const failing = rows.filter((row) => conditionOf(row) === 'broken')
-      const live = {
-        summary: `Checks failed in ${failing.length} of ${rows.length} repositories.`,
-        pending: false,
-      }
-      const place = (row: RepositoryRow & Head) => placeOf(row.repository.isOwn, conditionOf(row))
+      const states = stateCounts(counts ?? countConditions(rows.map(conditionOf)))
+      const place = (row: RepositoryRow & Head) => placeOf(row.repository.isOwn, rankOf(row))
       const sorted = isRanked
         ? rows.toSorted((one, other) => place(one) - place(other) || timeOf(other) - timeOf(one))
         : rows
-      return sendPage(
-        reply,
-        { title: list.owner === undefined ? 'Repositories' : `Repositories of ${list.owner}`, live, rest },
-        repositoriesView({ ...list, rows: sorted, isSignedIn }),
-      )
+      const title = list.owner === undefined ? 'Repositories' : `Repositories of ${list.owner}`
+      const wanted = wantedState(request)
+      const shown = wanted ? sorted.filter((row) => conditionOf(row) === wanted) : sorted
+      const content = repositoriesView({ ...list, rows: shown, states, wanted, isSignedIn })
+      return sendPage(reply, { title, ...tabOfStates(title, states), rest }, content)
     })
   }
+}
+
+/** Returns the condition by which a list is filtered. */
+function wantedState(request: FastifyRequest): Condition | undefined {
+  // A URL may repeat a parameter.
+  const { state } = request.query as Route['Querystring']
+  return STATES.find(({ word }) => word === firstOf(state))?.condition
 }
 
 function viewerOf(request: FastifyRequest): number | null {

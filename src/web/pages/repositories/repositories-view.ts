@@ -7,6 +7,8 @@ import { type Broken, brokenWords, failedOn } from '../../statuses/broken.ts'
 import { pill, type SummarizedCommit, subjectOf } from '../../statuses/commit-row.ts'
 import { failedNames } from '../../statuses/facts.ts'
 import type { BranchVerdict } from '../../statuses/verdicts.ts'
+import type { Condition } from './ranking.ts'
+import { type StateCounts, stateLinks } from './repository-states.ts'
 
 /** Characters of OWNER/NAME. */
 const MAX_TEXT = 2 * schemas.Name.maxLength + 1
@@ -24,6 +26,10 @@ export type RepositoryRow = { repository: ReadableRepository } & (
 /** A page of the repositories that a user may see. */
 export interface RepositoriesView {
   rows: readonly RepositoryRow[]
+  /** How many repositories are in which state, of those that come first or of an owner. */
+  states: StateCounts
+  /** The condition by which they are filtered. */
+  wanted?: Condition | undefined
   isSignedIn: boolean
   /** Whether the user can create repositories here. */
   canCreate: boolean
@@ -41,6 +47,7 @@ export function repositoriesView(view: RepositoriesView): Html {
   const title = html`<h1>${owner === undefined ? 'Repositories' : `Repositories of ${owner}`}</h1>`
   return html`${view.canCreate ? html`<div class="titled">${title}<a class="button" href="${NEW}${owner === undefined ? '' : `?owner=${owner}`}">New repository</a></div>` : title}
 ${owner === undefined && (rows.length > 0 || q !== undefined) ? searchForm(q) : ''}
+${stateLinks(view)}
 ${rows.length === 0 ? html`<p class="empty">${emptyView(view)}</p>` : html`<ul class="list rows">${rows.map(repositoryItem)}</ul>`}
 ${next ? html`<p><a href="${next.path}">${next.text}</a></p>` : ''}`
 }
@@ -54,7 +61,8 @@ function searchForm(q = ''): Html {
 </form>`
 }
 
-function emptyView({ isSignedIn, canCreate, owner, q = '' }: RepositoriesView): Html {
+function emptyView({ isSignedIn, canCreate, owner, wanted, q = '' }: RepositoriesView): Html {
+  if (wanted) return html`None of these repositories is in this state.`
   if (q !== '')
     return html`No repository that you may see has an owner or a name that begins with “${shownText(q)}”. <a href="/?after=">All repositories</a>`
   if (owner !== undefined) return html`There are no repositories of ${owner} yet.`

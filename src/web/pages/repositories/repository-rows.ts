@@ -10,9 +10,8 @@ import { gitClient } from '../../parts/find-repository.ts'
 import type { PageContext } from '../../parts/page-context.ts'
 import type { Pages } from '../../parts/pages.ts'
 import type { Broken } from '../../statuses/broken.ts'
-import { stateOfSummary } from '../../statuses/commit-row.ts'
 import { type BranchVerdict, verdictsOn } from '../../statuses/verdicts.ts'
-import type { Candidate, Condition } from './ranking.ts'
+import { type Candidate, type Condition, conditionOfSummary } from './ranking.ts'
 import type { Problem, RepositoryRow } from './repositories-view.ts'
 
 /** Milliseconds that the page waits for git. The rest is ready when the page is reloaded. */
@@ -126,8 +125,13 @@ export function timeLimit(): Promise<'slow'> {
   return new Promise((resolve) => setTimeout(resolve, TIME_LIMIT, 'slow').unref())
 }
 
-/** Returns what decides the place of a row. */
+/** Returns the condition of what a row shows. */
 export function conditionOf(row: RepositoryRow): Condition {
-  if ('problem' in row) return row.problem === 'empty' ? 'empty' : row.problem === 'slow' ? 'other' : 'broken'
-  return stateOfSummary(row.summary) === 'failure' ? 'broken' : 'other'
+  if ('problem' in row) return row.problem === 'empty' ? 'empty' : 'other'
+  return conditionOfSummary(row.summary)
+}
+
+/** Returns what decides the place of a row: one that cannot be opened is as urgent as one that fails. */
+export function rankOf(row: RepositoryRow): Condition {
+  return 'problem' in row && row.problem === 'unavailable' ? 'broken' : conditionOf(row)
 }

@@ -19,9 +19,11 @@ import { firstOf, type Query } from '../../parts/query.ts'
 import { branchOf, headOf } from '../../parts/ref-chooser.ts'
 import { visibleText } from '../../parts/text.ts'
 import { type Broken, UNKNOWN } from '../../statuses/broken.ts'
+import { stateOfSummary } from '../../statuses/commit-row.ts'
 import { tabOf } from '../../statuses/state-summary.ts'
 import { requiredContexts, tipVerdicts } from '../../statuses/verdicts.ts'
-import { type LastPassedCommit, repositoryView } from './repository-view.ts'
+import { createRedBranches } from './red-branches.ts'
+import { type LastPassedCommit, type RepositoryView, repositoryView } from './repository-view.ts'
 
 interface Route extends RepositoryRoute {
   Querystring: Query<'find' | 'ref' | 'after' | 'go-get'>
@@ -29,6 +31,7 @@ interface Route extends RepositoryRoute {
 
 /** Branches whose state is shown. */
 const BRANCHES = 30
+const NO_NAMES: ReadonlySet<string> = new Set()
 const EMPTY: History = { commits: [], after: null }
 
 /**
@@ -38,6 +41,7 @@ const EMPTY: History = { commits: [], after: null }
 export async function repositoryPage(pages: Pages, options: PageContext): Promise<void> {
   const { store, lookup, commitLog, pageQueue, revisions, breakages } = options
   const findRepository = createRepositoryFinder(pages, options)
+  const findRedBranches = createRedBranches(store)
 
   // A final slash, and a query that finds no commit, lead to the page of the repository.
   for (const path of ['/:owner/:repo/', '/:owner/:repo/commits'])
@@ -68,7 +72,9 @@ export async function repositoryPage(pages: Pages, options: PageContext): Promis
     const from = after ? { after } : ref && { first: ref.sha }
     const history = from ? await commitLog.history(repository, from, client) : EMPTY
     const lastPassed = ref?.kind === 'branch' && !after ? await findLastPassed(repository, ref, client) : null
-    const branches = shownBranches(refs, ref)
+    const isCut = refs.branches.length > BRANCHES
+    const redBranches = isCut ? await findRedBranches(repository.id, refs) : NO_NAMES
+    const branches = shownBranches(refs, ref, redBranches)
     const shas = [...branches, ...(ref ? [ref] : []), ...history.commits].map(({ sha }) => sha)
 
     const summaries = await pageQueue.render(request, () => summarize(repository, shas))
@@ -91,7 +97,7 @@ export async function repositoryPage(pages: Pages, options: PageContext): Promis
         ref,
         tip: tip && { commit: tip, summary: summaryOf(tip.sha) },
         broken,
-        branches: branches.map((branch) => ({ ...branch, summary: summaryOf(branch.sha) })),
+        ...orderBranches(branches, refs, isCut ? redBranches : null, summaryOf),
         commits: history.commits.map((commit) => ({ commit, summary: summaryOf(commit.sha) })),
         older: history.after,
         isFirstPage: after === null,
@@ -175,11 +181,40 @@ export async function repositoryPage(pages: Pages, options: PageContext): Promis
   }
 }
 
-/** Returns the default branch, the branch that is shown, and the newest other ones. */
-function shownBranches({ branches, defaultBranch }: Refs, shown: Ref | null): Ref[] {
+/** Returns the default branch, the branch that is shown, those that failed, and the newest other ones. */
+function shownBranches(
+  { branches, defaultBranch }: Refs,
+  shown: Ref | null,
+  red: ReadonlySet<string>,
+): Ref[] {
   const isFirst = ({ name }: Ref) => name === defaultBranch
   const isShown = (ref: Ref) => shown?.kind === 'branch' && ref.name === shown.name && !isFirst(ref)
   const first = [...branches.filter(isFirst), ...branches.filter(isShown)]
-  const others = branches.filter((ref) => !first.includes(ref)).slice(0, BRANCHES - first.length)
-  return [...first, ...others]
+  const others = branches.filter((ref) => !first.includes(ref))
+  const ordered = [
+    ...others.filter(({ name }) => red.has(name)),
+    ...others.filter(({ name }) => !red.has(name)),
+  ]
+  return [...first, ...ordered.slice(0, BRANCHES - first.length)]
+}
+
+/**
+ * Orders the branches that are shown: the default branch, those that failed, then the others.
+ *
+ * @param red names of all branches that failed; null if these are all branches
+ */
+function orderBranches(
+  branches: readonly Ref[],
+  { defaultBranch }: Refs,
+  red: ReadonlySet<string> | null,
+  summaryOf: (sha: string) => StatusSummary,
+): Pick<RepositoryView, 'branches' | 'redBranches'> {
+  const summarized = branches.map((branch) => ({ ...branch, summary: summaryOf(branch.sha) }))
+  const isRed = ({ summary }: (typeof summarized)[number]) => stateOfSummary(summary) === 'failure'
+  const place = (branch: (typeof summarized)[number]) =>
+    branch.name === defaultBranch ? 0 : isRed(branch) ? 1 : 2
+  return {
+    branches: summarized.toSorted((one, other) => place(one) - place(other)),
+    redBranches: red?.size ?? summarized.filter(isRed).length,
+  }
 }

@@ -36,6 +36,8 @@ export interface RepositoryView {
   /** Who broke the ref, if its newest commit failed. */
   broken: Broken | undefined
   branches: (Ref & Pick<SummarizedCommit, 'summary'>)[]
+  /** Number of branches that failed, of all. */
+  redBranches: number
   commits: SummarizedCommit[]
   /** What the next page comes after; null on the last page. */
   older: readonly string[] | null
@@ -118,7 +120,7 @@ function lastPassedView({ repository, lastPassed }: RepositoryView): Html | stri
 
 /** Renders the choice of a branch or tag, and the newest branches with their states. */
 function refsView(view: RepositoryView): Html {
-  const { repository, refs, branches, ref } = view
+  const { repository, refs, branches, redBranches, ref } = view
   const item = (branch: RepositoryView['branches'][number]) => {
     const current = ref?.kind === 'branch' && ref.name === branch.name
     return html`<li class="ref">${pill(branch.summary)}
@@ -127,13 +129,16 @@ function refsView(view: RepositoryView): Html {
   }
   const [shown, folded] = [branches.slice(0, UNFOLDED), branches.slice(UNFOLDED)]
   const hidden = refs.branches.length - branches.length
+  const over = refs.more ? 'over ' : ''
+  const number = (count: number) => count.toLocaleString('en')
   return html`<nav class="refs" aria-label="Branches and tags">
+    ${redBranches > 0 && refs.branches.length > 1 ? html`<p class="hint"><span class="failed">${number(redBranches)}</span> of ${over}${number(refs.branches.length)} branches failed</p>` : ''}
     <ul class="list">${shown.map(item)}</ul>
     ${
       folded.length > 0
-        ? html`<details><summary>${folded.length} more branches</summary>
+        ? html`<details><summary>${over}${number(folded.length + hidden)} more branches</summary>
       <ul class="list">${folded.map(item)}</ul>
-      ${hidden > 0 ? html`<p class="hint">${refs.more ? 'Over ' : ''}${hidden.toLocaleString('en')} older branches are not listed. Find them by name.</p>` : ''}
+      ${hidden > 0 ? html`<p class="hint">${number(hidden)} of these are not listed. Find them by name.</p>` : ''}
     </details>`
         : ''
     }

@@ -1,0 +1,41 @@
+import { type Html, html } from '../../parts/html.ts'
+import type { PageOptions } from '../../parts/layout.ts'
+import type { Condition } from './ranking.ts'
+import type { RepositoriesView } from './repositories-view.ts'
+
+/** What a list of repositories counts and can be filtered by, the most urgent first. */
+export const STATES = [
+  { condition: 'broken', word: 'failing', icon: 'failure', symbol: '✗' },
+  { condition: 'running', word: 'running', icon: 'pending', symbol: '●' },
+  { condition: 'passing', word: 'passing', icon: 'success', symbol: '✓' },
+] as const
+
+export type StateCounts = readonly ((typeof STATES)[number] & { count: number })[]
+
+/** Returns how many repositories are in each of the states. */
+export function stateCounts(counts: Partial<Record<Condition, number>>): StateCounts {
+  return STATES.map((state) => ({ ...state, count: counts[state.condition] ?? 0 }))
+}
+
+/** Returns the tab of a list of repositories: what is most urgent among them. */
+export function tabOfStates(
+  title: string,
+  states: StateCounts,
+): Pick<PageOptions, 'live'> & Partial<Pick<PageOptions, 'tab' | 'icon'>> {
+  const live = { summary: states.map(({ count, word }) => `${count} ${word}`).join(', '), pending: false }
+  const first = states.find(({ count }) => count > 0)
+  if (!first) return { live }
+  const { symbol, count, word, icon } = first
+  return { live, tab: `${symbol} ${count} ${word} · ${title}`, icon: `/assets/icon-${icon}.svg` }
+}
+
+/** Renders how many repositories are in which state, as links that filter the list. */
+export function stateLinks({ owner, q, next, rows, states, wanted }: RepositoriesView): Html | string {
+  // Pages of all repositories have one part of them each.
+  const isPart = q !== undefined || (owner === undefined && next?.path.startsWith('/?after=%'))
+  if (isPart || (rows.length === 0 && wanted === undefined)) return ''
+  const path = `/${owner ?? ''}`
+  const link = ({ condition, word, icon, count }: StateCounts[number]) =>
+    html`<li><a class="badge ${count > 0 ? icon : 'unreported'}" href="${path}?state=${word}"${condition === wanted ? html` aria-current="true"` : ''}>${count} ${word}</a></li>`
+  return html`<ul class="states" aria-label="Repositories by state">${states.map(link)}${wanted ? html`<li><a href="${path}">Show all</a></li>` : ''}</ul>`
+}

@@ -1,0 +1,46 @@
+import { setImmediate } from 'node:timers/promises'
+import { LRUCache } from 'lru-cache'
+import type { Refs } from '../../../git/refs/read-refs.ts'
+import { chunksOf } from '../../../util/lists.ts'
+import type { PageStore } from '../../parts/page-store.ts'
+import { stateOfSummary } from '../../statuses/commit-row.ts'
+
+/** Milliseconds for which it is remembered which branches failed, and of how many repositories. */
+const [MAX_AGE, REMEMBERED] = [10_000, 500]
+/** The newest branches, which are looked at, and those of one turn of the event loop. */
+const [BRANCHES, AT_ONCE] = [1_000, 50]
+
+/**
+ * Returns a function that finds the branches of a repository whose newest commits failed, as of a
+ * short time ago: a page that read them all would cost much more than what it shows.
+ */
+export function createRedBranches({ summaries }: Pick<PageStore, 'summaries'>) {
+  const known = new LRUCache<number, { refs: Refs; names: Promise<ReadonlySet<string>> }>({
+    max: REMEMBERED,
+    ttl: MAX_AGE,
+  })
+
+  async function read(repositoryId: number, { branches }: Refs): Promise<ReadonlySet<string>> {
+    const names = new Set<string>()
+    for (const some of chunksOf(branches.slice(0, BRANCHES), AT_ONCE)) {
+      await setImmediate()
+      const found = await summaries.list(some.map(({ sha }) => ({ repositoryId, sha })))
+      for (const [index, summary] of found.entries())
+        if (stateOfSummary(summary) === 'failure') names.add(some[index]?.name ?? '')
+    }
+    return names
+  }
+
+  return async (repositoryId: number, refs: Refs): Promise<ReadonlySet<string>> => {
+    const entry = known.get(repositoryId)
+    if (entry?.refs === refs) return entry.names
+    const names = read(repositoryId, refs)
+    known.set(repositoryId, { refs, names })
+    try {
+      return await names
+    } catch (error) {
+      known.delete(repositoryId)
+      throw error
+    }
+  }
+}
