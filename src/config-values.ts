@@ -38,6 +38,8 @@ export function bearerToken(text: string, name: string): string {
   throw new ConfigError(`${name}: the value is not printable ASCII without spaces`)
 }
 
+const ENCODE = 'Percent-encode / ? # @ and % in the user and the password'
+
 /**
  * Reads the URL of a PostgreSQL database; null where there is none. The message does not show the
  * password. The driver takes the weaker modes of TLS for `verify-full`, with a warning in every
@@ -45,6 +47,14 @@ export function bearerToken(text: string, name: string): string {
  */
 export function databaseUrl(given: string, name: string): string | null {
   if (given === '') return null
+  const [, authority = '', rest = ''] = /^\w+:\/\/([^/?#]*)(.*)$/s.exec(given) ?? []
+  // The part of a password after a slash is no database, and that before is no host.
+  if (rest.includes('@'))
+    throw new ConfigError(`${name}: the value has an "@" after the host. ${ENCODE}, for example / as %2F`)
+  if (/,/.test(authority.slice(authority.lastIndexOf('@'))) || hostOf(rest).includes(','))
+    throw new ConfigError(
+      `${name}: the value names several hosts. Name one that leads to the primary, such as that of a proxy`,
+    )
   const text = given.includes('uselibpqcompat=')
     ? given
     : given.replace(/([?&]sslmode=)(?:prefer|require|verify-ca)(?=&|$)/, '$1verify-full')
@@ -55,8 +65,13 @@ export function databaseUrl(given: string, name: string): string | null {
     if (isSystemError(error)) throw new ConfigError(`${name}: ${error.message}`)
   }
   throw new ConfigError(
-    `${name}: the value is not the URL of a PostgreSQL database (expected for example postgres://user:password@host:5432/database)`,
+    `${name}: the value is not the URL of a PostgreSQL database (expected for example postgres://user:password@host:5432/database). ${ENCODE}`,
   )
+}
+
+/** Returns the host that the query of a URL names instead of the one before its path. */
+function hostOf(rest: string): string {
+  return new URLSearchParams(rest.replace(/^[^?]*/, '')).get('host') ?? ''
 }
 
 /** Reads a duration of at least a second and at most ten years. Returns milliseconds. */

@@ -285,11 +285,17 @@ function secretOf(name: string, environment: NodeJS.ProcessEnv): string | undefi
   const file = environment[`${name}_FILE`]
   if (!file) return environment[name]
   if (environment[name]) throw new ConfigError(`${name}: ${name}_FILE is set too; remove one`)
+  const secret = readSecret(file, `${name}_FILE`)
+  if (secret === '') throw new ConfigError(`${name}_FILE: ${file} is empty`)
+  if (secret.startsWith('\ufeff'))
+    throw new ConfigError(`${name}_FILE: ${file} begins with a byte order mark. Save it without one`)
+  return secret
+}
+
+function readSecret(file: string, variable: string): string {
   try {
-    const secret = readFileSync(file, 'utf8').trimEnd()
-    if (secret) return secret
+    return readFileSync(file, 'utf8').trimEnd()
   } catch (error) {
-    throw new ConfigError(`${name}_FILE: ${error instanceof Error ? error.message : error}`)
+    throw new ConfigError(`${variable}: ${error instanceof Error ? error.message : error}`)
   }
-  throw new ConfigError(`${name}_FILE: ${file} is empty`)
 }

@@ -213,7 +213,13 @@ t.test('LOG_LEVEL says what is possible', async (t) => {
 })
 
 t.test('a secret can be in a file', async (t) => {
-  const file = join(t.testdir({ token: 'from a file\n', empty: '\n', good: 'secret-token\n' }), 'good')
+  const files = {
+    token: 'from a file\n',
+    empty: '\n',
+    good: 'secret-token\n',
+    marked: '\ufeffsecret-token\n',
+  }
+  const file = join(t.testdir(files), 'good')
   t.equal(readConfig({ METRICS_TOKEN_FILE: file }).metricsToken, 'secret-token')
   t.equal(readConfig({ METRICS_TOKEN_FILE: '', METRICS_TOKEN: 'x' }).metricsToken, 'x')
   const refused = (more: NodeJS.ProcessEnv, message: RegExp) => {
@@ -221,6 +227,10 @@ t.test('a secret can be in a file', async (t) => {
   }
   refused({ METRICS_TOKEN_FILE: file, METRICS_TOKEN: 'x' }, /^METRICS_TOKEN: METRICS_TOKEN_FILE is set too/)
   refused({ METRICS_TOKEN_FILE: join(file, '../empty') }, /^METRICS_TOKEN_FILE: .*\/empty is empty$/)
+  refused(
+    { METRICS_TOKEN_FILE: join(file, '../marked') },
+    /^METRICS_TOKEN_FILE: .*\/marked begins with a byte order mark/,
+  )
   refused({ METRICS_TOKEN_FILE: '/nowhere/x' }, /^METRICS_TOKEN_FILE: ENOENT.*\/nowhere\/x/)
   refused({ METRICS_TOKEN_FILE: join(file, '../token') }, /^METRICS_TOKEN: the value is not printable/)
   refused({ DATABASE_URL_FILE: file }, /^DATABASE_URL: the value is not the URL/)

@@ -45,6 +45,11 @@ export interface Engine extends Reading {
   probe(): Promise<void>
   /** Runs `work` while no other process migrates, in one transaction. */
   exclusively(work: (db: Transaction<Tables>) => Promise<void>): Promise<void>
+  /**
+   * Returns the right that the role of its URL lacks, with the statement that grants it; null if none.
+   * Missing if the database has no roles.
+   */
+  findMissingRight?(): Promise<string | null>
   /** Returns the highest id that the table ever assigned; 0 if none. */
   lastId(db: Kysely<Tables>, table: string): Promise<number>
   /** Makes sure that the table only assigns ids above this one. */
@@ -162,8 +167,8 @@ export class UniqueViolation extends Error {
   override readonly name = 'UniqueViolation'
 }
 
-/** The database does not let the role of its URL run the statement. */
-export class PermissionDenied extends Error {
+/** The database does not let the role of its URL run the statement, which it may at any time. */
+export class PermissionDenied extends Unavailable {
   override readonly name = 'PermissionDenied'
 }
 

@@ -283,7 +283,7 @@ const migrations: Record<string, (dialect: DialectSql) => string[]> = {
   '020-reservations': ({ text }) => [`alter table repositories add column reporters ${text}`],
 }
 
-/** The database has a schema that this version cannot use. The message says why, and what to do. */
+/** The database has a schema that this version or the role cannot use. The message says why, and what to do. */
 export class UnknownSchema extends ExpectedError {
   override readonly name = 'UnknownSchema'
 }
@@ -318,7 +318,8 @@ export async function migrate(engine: Engine, apply = true): Promise<boolean> {
       for (const { sql: statement } of functions) await sql.raw(statement).execute(db)
     } catch (error) {
       if (!(error instanceof PermissionDenied)) throw error
-      const todo = 'and only its owner can change it. Run "migrate" with the credentials of the owner'
+      const todo =
+        'and only its owner can change it. Run "migrate" with the credentials of the owner, who needs CREATE on the schema'
       throw new UnknownSchema(`${problem}, ${todo}`, { cause: error })
     }
   })

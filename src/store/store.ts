@@ -119,6 +119,8 @@ async function openAndMigrate(options: StoreOptions, place: string): Promise<Sto
   }
   const engine = await openEngine(options)
   try {
+    const missing = await engine.findMissingRight?.()
+    if (missing) throw new UnknownSchema(missing)
     if (!create && (await appliedMigrations(engine.kysely)).size === 0)
       throw new NoDatabase(`${place} is empty: it is not a database of the server`)
     if (await migrate(engine, mayMigrate)) options.onNotice?.(UPGRADED)

@@ -77,11 +77,13 @@ export function temporaryFolder(t: Test): string {
 /**
  * Creates an empty database without a schema on the tests' PostgreSQL server. The teardown drops
  * it.
+ *
+ * @param options of `create database`
  */
-export async function createPostgresDatabase(t: Test): Promise<string> {
+export async function createPostgresDatabase(t: Test, options = ''): Promise<string> {
   const server = environment('TEST_DATABASE_URL')
   const name = `test_${randomBytes(8).toString('hex')}`
-  await execute(server, `create database ${name} template template0 strategy file_copy`)
+  await execute(server, `create database ${name} template template0 strategy file_copy ${options}`)
   t.teardown(() => execute(server, `drop database ${name} with (force)`))
   return databaseUrl(server, name)
 }

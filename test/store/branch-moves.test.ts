@@ -1,8 +1,11 @@
+import { randomBytes } from 'node:crypto'
+import { sql } from 'kysely'
 import t from 'tap'
 import type { Pusher, RefUpdate } from '../../src/store/audit/audit.ts'
 import { MAX_MOVES } from '../../src/store/repositories/branch-moves.ts'
 import { asAdministrator } from '../helpers/changes.ts'
-import { databases, openTestStore, type TestDatabase } from '../helpers/databases.ts'
+import { databases, openTestStore, postgres, type TestDatabase } from '../helpers/databases.ts'
+import { listEvents } from '../helpers/events.ts'
 import { addRepository } from '../helpers/records.ts'
 
 const NONE = '0'.repeat(40)
@@ -59,6 +62,19 @@ for (const database of databases) {
     t.same(await tips(d), [d], 'created again')
     await push(d, c)
     t.same(await tips(c), [c, d])
+  })
+
+  t.test(`${database.name}: a push of a name that no index can hold gets its event`, async (t) => {
+    const { push, tips, rows, store } = await setUp(t, database)
+    // Not compressible.
+    const part = () => randomBytes(100).toString('hex')
+    const long = `refs/heads/${Array.from({ length: 15 }, part).join('/')}`
+    await push(NONE, a, long)
+    t.same(await tips(a, long), [a])
+    t.same(await rows(), [], 'its moves are not recorded')
+    t.equal((await listEvents(store)).filter(({ action }) => action === 'push').length, 1)
+    await push(a, b, long.slice(0, 1_900))
+    t.equal((await rows()).length, 1)
   })
 
   t.test(`${database.name}: pushes count in the order in which they began`, async (t) => {
@@ -147,3 +163,24 @@ for (const database of databases) {
     t.equal((await rows()).length, 1_000, 'two of each second one')
   })
 }
+
+t.test('PostgreSQL: a push whose event could not be stored is refused before git starts', async (t) => {
+  const { open, settle, store, updateOf, tips } = await setUp(t, postgres)
+  const { kysely } = store.engine
+  const tables = [
+    ['push_intents', 'pusher'],
+    ['audit_events', 'details'],
+  ] as const
+  for (const [table, column] of tables) {
+    await sql`alter table ${sql.table(table)} add constraint latin check
+      (convert_to(${sql.ref(column)}, 'LATIN1') is not null)`.execute(kysely)
+    t.teardown(() => sql`alter table ${sql.table(table)} drop constraint latin`.execute(kysely))
+  }
+  const encoded = (name: string) => updateOf(NONE, a, `refs/heads/${Buffer.from(name).toString('latin1')}`)
+  await t.rejects(open(encoded('功能')))
+  const possible = encoded('grün')
+  await settle(await open(possible), possible)
+  t.same(await tips(a, possible.ref), [a])
+  const pushes = (await listEvents(store)).filter(({ action }) => action === 'push')
+  t.match(pushes, [{ details: { updates: [{ ref: 'refs/heads/grün' }] } }])
+})

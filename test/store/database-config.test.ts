@@ -32,6 +32,22 @@ test('an error names the variable and hides the value', async (t) => {
     )
     t.notMatch(error instanceof Error ? error.stack : '', /zanzibar/)
   }
+  for (const [url, message] of [
+    ['postgres://user:12/zanzibar@host/database', /"@" after the host\. Percent-encode \/ \? # @ and %/],
+    ['postgres://user:12?zanzibar@host/database', /"@" after the host\. Percent-encode/],
+    ['postgres://user:12#zanzibar@host/database', /"@" after the host\. Percent-encode/],
+    ['postgres://user:zan@zibar/1@host/database', /"@" after the host\. Percent-encode/],
+    ['postgres://user:zanzibar@one,two/database', /several hosts/],
+    ['postgres://user:zanzibar@one:5432,two:5432/database', /several hosts/],
+    ['postgres://user:zanzibar@/database?host=one,two', /several hosts/],
+  ] as const) {
+    const error = t.throws(() => readConfig({ DATABASE_URL: url }), { name: 'ConfigError', message }, url)
+    t.notMatch(error instanceof Error ? error.stack : '', /zan|zibar|one:|,two/)
+  }
+  t.equal(
+    readConfig({ DATABASE_URL: 'postgres://user:a,b@c@host/x' }).databaseUrl,
+    'postgres://user:a,b@c@host/x',
+  )
   t.throws(
     () => readConfig({ DATABASE_URL: 'postgres://user:zanzibar@host/database?sslcert=/nonexistent/x' }),
     {

@@ -274,13 +274,15 @@ export class Session implements PostgresPoolClient {
 }
 
 /**
- * Rejects a server that does not accept writes, such as a standby or a former primary. Makes
+ * Rejects a server that does not accept writes, such as a standby or a former primary, and a
+ * database that cannot store every character: a ref that git has moved would be without its event.
+ * `SQL_ASCII` counts bytes, and so sorts and bounds texts in another way. Makes
  * commits durable before they are acknowledged, and lets each statement see what was committed
  * before it, whatever the defaults of the server, the database and the role are.
  */
 async function checkSession(client: ClientBase): Promise<void> {
-  const { rows } = await client.query<{ read_only: string; synchronous_commit: string }>(
-    `select current_setting('transaction_read_only') as read_only,
+  const { rows } = await client.query<{ read_only: string; encoding: string; synchronous_commit: string }>(
+    `select current_setting('transaction_read_only') as read_only, current_setting('server_encoding') as encoding,
       set_config('synchronous_commit',
         case current_setting('synchronous_commit') when 'off' then 'on' else current_setting('synchronous_commit') end,
         false) as synchronous_commit,
@@ -289,6 +291,11 @@ async function checkSession(client: ClientBase): Promise<void> {
   const [session] = rows
   if (session?.read_only !== 'off')
     throw new StoreUnavailable('PostgreSQL: the server does not accept writes')
+  if (session.encoding !== 'UTF8')
+    throw new StoreUnavailable(
+      `PostgreSQL: the encoding of the database is ${session.encoding}, which cannot store every name and text. ` +
+        `Use a database with the encoding UTF8: create database NAME template template0 encoding 'UTF8'`,
+    )
   if (session.synchronous_commit === 'off')
     throw new StoreUnavailable('PostgreSQL: synchronous_commit is off, so commits would not be durable')
 }

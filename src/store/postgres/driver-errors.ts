@@ -42,6 +42,8 @@ const PERMISSION = '42501'
 /** How codes of Node begin that are about the system, sockets, TLS or certificates. */
 const NODE_CODE =
   /^(E(?!RR_)|ERR_(SSL|TLS|STREAM|SOCKET_CLOSED)|UNABLE_TO|CERT|DEPTH|SELF_SIGNED|HOSTNAME|INVALID_(CA|PURPOSE)|PATH_LENGTH)/
+/** Codes of a certificate of the server that is not accepted. */
+const CERTIFICATE = /^(UNABLE_TO|CERT|DEPTH|SELF_SIGNED|HOSTNAME|ERR_TLS_CERT|INVALID_|PATH_LENGTH)/
 /** How messages of `pg` begin that are about the connection and have no code. */
 export const CONNECTION_MESSAGES = [
   'Connection terminated',
@@ -141,10 +143,13 @@ function isConnectionError(error: unknown): boolean {
 }
 
 /**
- * Returns the message of an error. An AggregateError of several addresses of a host has only a
+ * Returns the message of an error, with what to do about a certificate. An AggregateError of several addresses of a host has only a
  * code.
  */
 function describe(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
-  return error.message || ('code' in error ? String(error.code) : error.name)
+  const code = 'code' in error ? String(error.code) : ''
+  return CERTIFICATE.test(code)
+    ? `${error.message} (the certificate is checked, also with sslmode=require: its CA can be named with sslrootcert=FILE)`
+    : error.message || code || error.name
 }

@@ -7,6 +7,7 @@ import { checkOutsideTransaction, runInTransaction } from '../transaction-contex
 import { type CallOptions, StatementCalls } from './calls.ts'
 import { Connections } from './connections.ts'
 import { isDiskError, retry } from './driver-errors.ts'
+import { findMissingRight } from './rights.ts'
 import { elements, isOneOf, ofCommits, reportFunctions, reporting } from './statuses.ts'
 
 const runSql: RunSql = {
@@ -128,6 +129,7 @@ export function openPostgres(url: string, size: number, isLimited: boolean): Eng
         await alone.destroy()
       }
     },
+    findMissingRight: () => findMissingRight(kysely),
     lastId,
     async setLastId(db, table, id) {
       if (id <= (await lastId(db, table))) return

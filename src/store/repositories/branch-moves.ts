@@ -10,6 +10,11 @@ import type { Queries } from '../tables.ts'
 
 /** Moves of a branch that are kept: the newest ones. */
 export const MAX_MOVES = 1_000
+/**
+ * Bytes of the longest name whose moves are recorded: PostgreSQL's indexes hold at most 2,704 of a
+ * row.
+ */
+const MAX_NAME = 2_000
 /** Branches of one statement. */
 const AT_ONCE = 300
 const NO_COMMIT = /^0+$/
@@ -127,7 +132,7 @@ export async function recordMoves(
   pushId: number,
   updates: readonly RefUpdate[],
 ): Promise<void> {
-  const moves = updates.filter(({ ref }) => ref.startsWith(BRANCHES))
+  const moves = updates.filter(({ ref }) => ref.startsWith(BRANCHES) && Buffer.byteLength(ref) <= MAX_NAME)
   // A deleted repository has no branches.
   if (moves.length === 0 || !(await exists(db, repositoryId))) return
   for (const some of chunksOf(moves, AT_ONCE)) {

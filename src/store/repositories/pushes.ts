@@ -187,7 +187,7 @@ export function createPushStore(engine: Engine, repositories: string, audit: Aud
     ): Promise<number> {
       const row = {
         repositoryId: pusher.repositoryId,
-        pusher: JSON.stringify(pusher),
+        pusher: JSON.stringify({ ...pusher, ...namesOf(commands) }),
         commands: JSON.stringify(commands),
         server,
         head,
@@ -248,6 +248,16 @@ export async function settleAsUnknown(db: Transaction<Tables>): Promise<void> {
     const outcome: PushOutcome = { updates: [], unknown: commands, interrupted: true }
     await recordEvents(db, pusher.by, [eventOf(await pushedRepository(db, pusher), outcome)])
   }
+}
+
+/**
+ * Returns the names by which the event will call refs, where they are others. Nobody reads them: a
+ * database that cannot store them refuses the push before git moves a ref.
+ */
+function namesOf(commands: readonly RefUpdate[]): { names?: string[] } {
+  const others = commands.map((command) => [command.ref, decodeName(command).ref] as const)
+  const names = others.filter(([ref, name]) => ref !== name).map(([, name]) => name)
+  return names.length > 0 ? { names } : {}
 }
 
 /** Only `open` writes these columns. */

@@ -71,6 +71,10 @@ t.test('PostgreSQL is reached over TLS, as its URL says', async (t) => {
   t.same(await connect({}), { ssl: false, client_dn: null })
   t.same(await connect({ sslmode: 'verify-full', sslrootcert: CA }), { ssl: true, client_dn: null })
   const untrusted = { sslmode: 'verify-full' }
+  await t.rejects(connect({ sslmode: 'require' }), {
+    name: 'StoreUnavailable',
+    message: /certificate.*also with sslmode=require: its CA can be named with sslrootcert=FILE/,
+  })
   await t.rejects(connect(untrusted), StoreUnavailable, 'a CA that the system does not know')
   await t.rejects(
     connect({ ...untrusted, sslrootcert: CA }, { hostname: 'localhost' }),

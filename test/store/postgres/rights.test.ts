@@ -1,0 +1,109 @@
+import { randomBytes } from 'node:crypto'
+import { type Test, test } from 'tap'
+import { openStore, type StoreOptions } from '../../../src/store/store.ts'
+import { asAdministrator } from '../../helpers/changes.ts'
+import {
+  createPostgresDatabase,
+  execute,
+  openTestStore,
+  postgres,
+  temporaryFolder,
+} from '../../helpers/databases.ts'
+import { addReport, addRepository } from '../../helpers/records.ts'
+
+const DATA_RIGHTS = 'select, insert, update, delete'
+
+/** Creates a role without rights of its own. Returns its name, and the options of a store of it. */
+async function createRole(t: Test, options: StoreOptions) {
+  const url = options.databaseUrl ?? ''
+  const role = `server_${randomBytes(6).toString('hex')}`
+  await execute(url, `create role ${role} login password 'secret'`)
+  t.teardown(() => execute(url, `drop owned by ${role}`, `drop role ${role}`))
+  const address = Object.assign(new URL(url), { username: role, password: 'secret' })
+  const run = (...statements: string[]) => execute(url, ...statements)
+  return { role, run, limited: { ...options, databaseUrl: address.href } }
+}
+
+/** Opens a store. The teardown closes it. */
+async function open(t: Test, options: StoreOptions) {
+  const store = await openStore(options)
+  t.teardown(() => store.close())
+  return store
+}
+
+test('a role with rights on rows alone serves the current schema, and says which right it lacks', async (t) => {
+  const { options } = await openTestStore(t, postgres)
+  const { role, run, limited } = await createRole(t, options)
+  const refused = (message: RegExp) => t.rejects(openStore(limited), { name: 'UnknownSchema', message })
+  const grant = `Run as their owner: grant ${DATA_RIGHTS} on all tables in schema public to ${role}$`
+  await refused(
+    new RegExp(`: the role ${role} may not read and write all rows of audit_events, .*, users\\. ${grant}`),
+  )
+  await run(`grant ${DATA_RIGHTS} on all tables in schema public to ${role}`)
+  const store = await open(t, limited)
+  const { id: repositoryId } = await addRepository(store, 'acme/rocket', { commits: 0 })
+  t.match(await addReport({ store, repositoryId, sha: 'a'.repeat(40) }, 'ci/build'), { context: 'ci/build' })
+
+  // As after a migration by the owner, which adds a table.
+  await run(`revoke all on branch_moves from ${role}`)
+  await refused(new RegExp(`all rows of branch_moves\\. ${grant}`))
+  await t.rejects(store.engine.kysely.selectFrom('branch_moves').selectAll().execute(), {
+    name: 'PermissionDenied',
+    message: 'PostgreSQL: permission denied for table branch_moves',
+  })
+  await run(
+    `grant ${DATA_RIGHTS} on branch_moves to ${role}`,
+    `revoke update, delete on audit_events from ${role}`,
+  )
+  await (await openStore(limited)).close()
+
+  await run('revoke usage on schema public from public')
+  t.teardown(() => run('grant usage on schema public to public'))
+  await refused(
+    new RegExp(
+      `no schema has been selected: the role ${role} .*\\("\\$user", public\\).* grant usage on schema NAME to ${role}$`,
+    ),
+  )
+})
+
+test('a role that cannot change the schema', async (t) => {
+  const { options } = await openTestStore(t, postgres)
+  const { role, run, limited } = await createRole(t, options)
+  await run(`grant ${DATA_RIGHTS} on all tables in schema public to ${role}`)
+  const [found] = await run(`select proname as name from pg_proc where proname like 'report_status\\_%'`)
+  const name = String(found?.name)
+  const other = 'report_status_0123456789abcdef'
+  await run(`alter function ${name} rename to ${other}`)
+  t.teardown(() => run(`alter function ${other} rename to ${name}`))
+  await t.rejects(openStore(limited), {
+    name: 'UnknownSchema',
+    message: `the schema is that of an older version (${name} is missing), and only its owner can change it. Run "migrate" with the credentials of the owner, who needs CREATE on the schema`,
+  })
+
+  const empty = { dataDir: temporaryFolder(t), databaseUrl: await createPostgresDatabase(t) }
+  const fresh = await createRole(t, empty)
+  await t.rejects(openStore(fresh.limited), {
+    name: 'UnknownSchema',
+    message: new RegExp(
+      `: the role ${fresh.role} may not create tables\\. Run: grant create on schema public to ${fresh.role}$`,
+    ),
+  })
+  await fresh.run(`grant create on schema public to ${fresh.role}`)
+  const store = await open(t, fresh.limited)
+  await asAdministrator(store).users.create('alice')
+})
+
+test('a database that cannot store every character is refused', async (t) => {
+  for (const encoding of ['LATIN1', 'SQL_ASCII']) {
+    const databaseUrl = await createPostgresDatabase(
+      t,
+      `encoding '${encoding}' locale_provider libc locale 'C'`,
+    )
+    await t.rejects(openStore({ dataDir: temporaryFolder(t), databaseUrl }), {
+      name: 'StoreUnavailable',
+      message: new RegExp(
+        `: the encoding of the database is ${encoding}, .* create database NAME template template0 encoding 'UTF8'$`,
+      ),
+    })
+  }
+})
