@@ -89,7 +89,7 @@ t.test('the first screen answers the questions of a user', async (t) => {
       const since = page.locator('#failing li').first()
       t.match(await since.textContent(), /ci\/mac\s+Broken for .* by .*5 commits/s)
       await isOnFirstScreen('ci/mac')
-      t.equal(await facts(), `${verdict}: launch/approvallaunch/approval · 1 pending · 118 passed`)
+      t.equal(await facts(), `${verdict}: launch/approval · 1 pending · 118 passed`)
       t.equal(await page.locator('.matrix tbody tr').count(), 182, 'all checks are shown')
       t.equal(await page.locator('.matrix thead [scope=col]').count(), 13)
       const [row = []] = await page

@@ -81,7 +81,7 @@ for (const database of [sqlite, postgres]) {
     )
     t.match(
       broken[1],
-      /^failure alice \/ red a, b, c and 1 more Broken for less than a minute by Test: Subject 1 of red 2 commits$/,
+      /^failure alice \/ red 4 failed: a, b, c Broken for less than a minute by Test: Subject 1 of red 2 commits$/,
     )
     t.match(rows[4], /^success alice \/ green Subject 1 of green Test \d+ years? ago$/)
     t.match(rows[5], /^no status alice \/ silent Subject 0 of silent/)
@@ -184,7 +184,7 @@ for (const database of [sqlite, postgres]) {
     t.equal(rows.length, 5)
     t.match(rows[0], `failure Subject 4 of rocket ${fifth?.slice(0, 7)} `)
     t.match(rows[1], /^no status Subject 3/)
-    t.match(rows[4], 'failure Subject 0 of rocket a, b, c and 4 more ')
+    t.match(rows[4], 'failure Subject 0 of rocket 7 failed: a, b, c ')
 
     const shown = async (query: string) => {
       const { status, body } = await anonymous.get(`/alice/rocket?${query}`)

@@ -7,24 +7,55 @@ import { type Html, html } from './html.ts'
 export const visibleText = characterReplacer(HIDDEN, symbolOf)
 const visibleLines = characterReplacer(HIDDEN, inLines(symbolOf))
 
-/** Renders text from outside. No character is invisible or affects the direction of other text. */
+/**
+ * Renders text from outside. No character is invisible or affects the direction of other text, and
+ * text of nothing but spaces is shown in quotes.
+ */
 export function shownText(text: string): Html {
-  return html`<bdi>${visibleText(text)}</bdi>`
+  const visible = visibleText(text)
+  return visible !== '' && visible.trim() === ''
+    ? html`<bdi class="blank">${visible}</bdi>`
+    : html`<bdi>${visible}</bdi>`
 }
 
-/** Code points of a name that fits everywhere, and of its end that stays visible where it does not. */
+/**
+ * Width of a name that fits everywhere, and of its end that stays visible where it does not, in small
+ * letters. The stylesheet has room for both, and for the first three characters.
+ */
 const SHORT_NAME = 12
-const NAME_END = 8
+const NAME_END = 6
+/** Characters of the end, also where they are wide. */
+const LEAST_END = 3
+/** Code units of a name whose last characters are looked for. A character has a bounded number. */
+const END_UNITS = 80
+const CHARACTERS = new Intl.Segmenter('en', { granularity: 'grapheme' })
 
-/** Renders a name from outside in one line. Where it is too long, its middle is left out. */
+/**
+ * Renders a name from outside in one line. Where it does not fit, the stylesheet leaves out its
+ * middle: the text is the whole name.
+ */
 export function shownName(name: string): Html {
-  const points = Array.from(visibleText(name))
-  if (points.length <= SHORT_NAME) return shownText(name)
-  let end = points.length - NAME_END
-  while (end > 0 && /\p{M}/u.test(points[end] ?? '')) end--
-  const [start, rest] = [points.slice(0, end).join(''), points.slice(end).join('')]
-  // Screen readers would put a space between the two parts.
-  return html`<bdi class="cut" title="${visibleText(name)}"><span class="sr">${visibleText(name)}</span><span aria-hidden="true">${start}</span><span aria-hidden="true">${rest}</span></bdi>`
+  if (name.length <= 2 * SHORT_NAME && widthOf(name) <= SHORT_NAME) return shownText(name)
+  const text = visibleText(name)
+  return html`<bdi class="cut" title="${text}"><span data-end="${endOf(text)}">${text}</span></bdi>`
+}
+
+/** Returns the last characters of a name. */
+function endOf(text: string): string {
+  const characters = [...CHARACTERS.segment(text.slice(-END_UNITS))].map(({ segment }) => segment)
+  let [start, width] = [characters.length, 0]
+  for (; start > 0; start--) {
+    width += widthOf(characters[start - 1] ?? '')
+    if (width > NAME_END && characters.length - start >= LEAST_END) break
+  }
+  return characters.slice(start).join('')
+}
+
+/** Returns about how wide text is, in small letters. */
+function widthOf(text: string): number {
+  let width = 0
+  for (const character of text) width += character > '\u10ff' ? 2 : /[A-Zmw@%]/.test(character) ? 1.5 : 1
+  return width
 }
 
 /** Renders a list in a sentence: `a, b and 4 more`. @param total with those that are left out */

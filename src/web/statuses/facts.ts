@@ -77,19 +77,35 @@ function namesOf(names: readonly string[], total: number, path: string): Html {
 }
 
 /** Renders the contexts that failed, the required ones first, with links to their logs. */
-export function failedNames(
-  { counts, failed }: StatusSummary,
+function failedNames(summary: StatusSummary, verdicts: readonly BranchVerdict[], commit: string): Html {
+  const names = failedLinks(summary, verdicts, commit)
+  return html`<span class="failed">${withRest(names, combinedCounts(summary.counts).failure, commit)}</span>`
+}
+
+/**
+ * Renders the contexts that failed in the row of a commit. Names that do not fit beside the first are
+ * left out, so their number comes first.
+ */
+export function failedInRow(
+  summary: StatusSummary,
   verdicts: readonly BranchVerdict[],
   commit: string,
 ): Html {
+  const { failure } = combinedCounts(summary.counts)
+  const names = failedLinks(summary, verdicts, commit)
+  const before = (index: number) =>
+    index > 0 ? ', ' : failure > 1 ? html`<a href="${commit}">${failure} failed</a>: ` : ''
+  return html`<span class="failed">${names.map((name, index) => html`<span>${before(index)}${name}</span>`)}</span>`
+}
+
+function failedLinks({ failed }: StatusSummary, verdicts: readonly BranchVerdict[], commit: string): Html[] {
   const urls = new Map(failed.map(({ context, targetUrl }) => [context, targetUrl]))
   const contexts = new Set([...unmetNames(verdicts, 'failure'), ...urls.keys()])
-  const names = [...contexts].slice(0, NAMES).map((context) => {
+  return [...contexts].slice(0, NAMES).map((context) => {
     const url = urls.get(context)
     const name = shownName(context)
     return url === undefined ? html`<a href="${commit}">${name}</a>` : targetLink(url, name)
   })
-  return html`<span class="failed">${withRest(names, combinedCounts(counts).failure, commit)}</span>`
 }
 
 function withRest(names: readonly Html[], total: number, path: string): Html {

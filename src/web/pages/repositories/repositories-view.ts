@@ -5,7 +5,7 @@ import { type Html, html } from '../../parts/html.ts'
 import { formatAge, shownText } from '../../parts/text.ts'
 import { type Broken, brokenWords, failedOn } from '../../statuses/broken.ts'
 import { pill, type SummarizedCommit, subjectOf } from '../../statuses/commit-row.ts'
-import { failedNames } from '../../statuses/facts.ts'
+import { failedInRow } from '../../statuses/facts.ts'
 import type { BranchVerdict } from '../../statuses/verdicts.ts'
 import type { Condition } from './ranking.ts'
 import { type StateCounts, stateLinks } from './repository-states.ts'
@@ -101,6 +101,6 @@ function commitOf({ repository, commit, summary, verdict, broken }: CommitRow): 
     return html`<span class="faint note">${verdict?.reason && shownText(verdict.reason)} ${newest}</span>
 <span class="faint">${commit.date ? formatAge(commit.date) : ''}</span>`
   const failedAt = Math.min(...summary.failed.map(({ failedAt }) => failedAt))
-  return html`<span class="faint note">${failedNames(summary, verdict ? [verdict] : [], path)}${verdict?.unmet.length === 0 ? ' · meets the rules' : ''} ${broken ? brokenWords(repository, broken) : newest}</span>
+  return html`<span class="faint note">${failedInRow(summary, verdict ? [verdict] : [], path)}${verdict?.unmet.length === 0 ? ' · meets the rules' : ''} ${broken ? brokenWords(repository, broken) : newest}</span>
 <span class="faint">${broken ? failedOn(broken) : formatAge(formatTime(failedAt))}</span>`
 }

@@ -11,7 +11,7 @@ import { refChooser, refQuery } from '../../parts/ref-chooser.ts'
 import { copyButton, enumerate, formatAge, shownText, visibleText } from '../../parts/text.ts'
 import { type Broken, brokenWords, failedOn } from '../../statuses/broken.ts'
 import { pill, type SummarizedCommit, stateOfSummary, subjectOf } from '../../statuses/commit-row.ts'
-import { factLine, failedNames } from '../../statuses/facts.ts'
+import { factLine, failedInRow } from '../../statuses/facts.ts'
 import { ruleMarks } from '../../statuses/rule-marks.ts'
 import type { BranchVerdict } from '../../statuses/verdicts.ts'
 
@@ -152,7 +152,7 @@ function commitItem({ repository, tip }: RepositoryView, { commit, summary }: Su
   return html`<li id="c-${commit.sha}">
   ${pill(summary)}
   <a class="subject" href="${path}">${subjectOf(commit)}</a>
-  ${hasNames ? html`<span class="faint note">${failedNames(summary, [], path)}</span>` : ''}
+  ${hasNames ? html`<span class="faint note">${failedInRow(summary, [], path)}</span>` : ''}
   <span class="faint"><code>${shortId(commit.sha)}</code> ${commit.date ? formatAge(commit.date) : ''}</span>
 </li>`
 }
