@@ -102,7 +102,7 @@ export function blockGit(t: Test, service: GitService | '' = ''): () => void {
   writeFileSync(block, '')
   replaceGit(
     t,
-    `case "git-$1 $2" in "${service || 'git-'}"*" --stateless-rpc") while [ -e ${block} ]; do sleep 0.02; done;; esac
+    `case "git-$1 $2" in "${service || 'git-'}"*" --stateless-rpc") while [ -e ${block} ]; do sleep 0.1; done;; esac
 exec "$git" "$@"`,
   )
   return () => rmSync(block, { force: true })

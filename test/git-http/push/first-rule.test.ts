@@ -121,7 +121,7 @@ t.test('the command that sets the first rule names a push that git works on', as
   await commit(checkout)
   const block = join(checkout, 'block')
   writeFileSync(block, '')
-  const wait = `while [ -e '${block}' ]; do sleep 0.02; done`
+  const wait = `while [ -e '${block}' ]; do sleep 0.1; done`
   replaceGit(t, `case "$*" in *info-refs*) ;; *receive-pack*) ${wait};; esac; exec "$git" "$@"`)
   const pushed = tryGit(checkout, ['push', '--quiet', 'origin', 'HEAD:main'], { authorization })
   await until(async () => (await server.store.pushes.listOpenRefs()).length > 0)

@@ -129,7 +129,7 @@ t.test('objects of a push are not found before the push is accepted', async (t) 
   const folder = temporaryFolder(t)
   const [started, go] = [join(folder, 'started'), join(folder, 'go')]
   mkdirSync(join(sample.path, 'hooks'))
-  const hook = `#!/bin/sh\n: > '${started}'\nwhile [ ! -e '${go}' ]; do sleep 0.02; done\n`
+  const hook = `#!/bin/sh\n: > '${started}'\nwhile [ ! -e '${go}' ]; do sleep 0.1; done\n`
   writeFileSync(join(sample.path, 'hooks', 'pre-receive'), hook, { mode: 0o755 })
   const commit = source.commit()
   const push = spawn('git', ['-C', source.path, 'push', '--quiet', sample.path, `${commit}:refs/heads/main`])
