@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { deflateSync } from 'node:zlib'
+import { constants, deflateSync } from 'node:zlib'
 
 /**
  * Returns a pack of a large blob of zeros and deltas that each make another one from it
@@ -10,7 +10,7 @@ export function packOfDeltas(size: number, count: number): Buffer {
   const id = createHash('sha1').update(`blob ${size}\0`).update(base).digest()
   const head = Buffer.from('PACK\0\0\0\x02\0\0\0\0')
   head.writeUInt32BE(count + 1, 8)
-  const parts = [head, entry(3, size), deflateSync(base)]
+  const parts = [head, entry(3, size), deflateSync(base, { strategy: constants.Z_RLE })]
   // Copies 65,536 bytes, again and again.
   const copies = Buffer.alloc(Math.ceil(size / 65_536), 0x80)
   for (let index = 0; index < count; index++) {
