@@ -2,7 +2,8 @@ import { setTimeout } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { test } from 'tap'
 import type { Permission } from '../../src/domain/permissions.ts'
-import type { SignedIn } from '../../src/store/audit/audit.ts'
+import { ServiceError } from '../../src/errors.ts'
+import { ADMINISTRATOR, type SignedIn } from '../../src/store/audit/audit.ts'
 import type { Change } from '../../src/store/audit/change.ts'
 import { ruleState } from '../../src/store/repositories/rules.ts'
 import { asAdministrator } from '../helpers/changes.ts'
@@ -296,6 +297,32 @@ for (const database of databases) {
         }
         if (right !== 'grant') await write.members.set('acme', id, null)
       }
+
+      await gives.membership()
+      const two = { owner: 'acme', name: 'two' }
+      await write.repositories.rename(one, two)
+      const session = fixture.name()
+      await insertSession(store, session, id)
+      const by: SignedIn = { kind: 'user', user, address: '192.0.2.1', session }
+      const release = () =>
+        fixture.stores[1].audit.transaction(by, (change) =>
+          fixture.stores[1].reservedNames.release(change, one),
+        )
+      const [taken, end] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+      const taking = store.audit.transaction(ADMINISTRATOR, async (change) => {
+        await store.members.set(change, 'acme', id, null)
+        taken.resolve()
+        await end.promise
+      })
+      await taken.promise
+      const released = release()
+      released.catch(() => {})
+      // Enough for a release that does not wait.
+      await setTimeout(500)
+      end.resolve()
+      await taking
+      await t.rejects(released, ServiceError, 'a name is released by who may at the end of the change')
+      t.equal((await store.reservedNames.list('acme')).length, 1)
     })
 
     t.test('two give each other access', async (t) => {
