@@ -88,7 +88,7 @@ ${[...shown].map(row)}</tbody></table></div>`
 function failingView({ repository, broken, moreBroken }: ChecksView): Html {
   const item = (check: Broken) => html`<li><span>${stateBadge(check.newest.state)}</span>
 <span class="name">${targetLink(check.newest.target_url, shownName(check.context))}</span>
-<span class="faint note">${brokenWords(repository, check)}</span>
+${brokenWords(repository, check)}
 <span class="faint">${failedOn(check)}</span></li>`
   return html`<ul class="list rows" id="failing" aria-label="Failing checks">${broken.map(item)}</ul>
 ${moreBroken > 0 ? html`<p class="hint">and ${moreBroken} more in the first rows</p>` : ''}`

@@ -101,6 +101,7 @@ function commitOf({ repository, commit, summary, verdict, broken }: CommitRow): 
     return html`<span class="faint note">${verdict?.reason && shownText(verdict.reason)} ${newest}</span>
 <span class="faint">${commit.date ? formatAge(commit.date) : ''}</span>`
   const failedAt = Math.min(...summary.failed.map(({ failedAt }) => failedAt))
-  return html`<span class="faint note">${failedInRow(summary, verdict ? [verdict] : [], path)}${verdict?.unmet.length === 0 ? ' · meets the rules' : ''} ${broken ? brokenWords(repository, broken) : newest}</span>
+  return html`<span class="faint note">${failedInRow(summary, verdict ? [verdict] : [], path)}${verdict?.unmet.length === 0 ? ' · meets the rules' : ''} ${broken ? '' : newest}</span>
+${broken ? brokenWords(repository, broken) : ''}
 <span class="faint">${broken ? failedOn(broken) : formatAge(formatTime(failedAt))}</span>`
 }
