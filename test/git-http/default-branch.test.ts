@@ -46,6 +46,12 @@ t.test('HEAD follows the first branch that is pushed, and only that', async (t) 
   t.equal(cloned.stderr, '', 'a clone warns of nothing')
   t.equal(await git(join(folder, 'clone'), ['branch', '--show-current']), 'release/1')
   t.match((await openPageClient(server.url).get('/owner/first')).body, /Commits of <bdi>release\/1</)
+  const events = (await listEvents(server.store)).filter(({ object }) => object === 'owner/first')
+  t.match(
+    events.slice(1).map(({ action, details }) => (action === 'push' ? action : details)),
+    ['push', 'push', { from: 'main', to: 'release/1' }, 'push', 'push'],
+    'an event says so, once',
+  )
 })
 
 t.test('of several branches, main and master come first', async (t) => {

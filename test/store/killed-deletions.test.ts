@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs'
-import { resolve } from 'node:path'
+import { join, resolve } from 'node:path'
 import { sql } from 'kysely'
 import { type Test, test } from 'tap'
 import { hashToken } from '../../src/auth/token.ts'
@@ -77,6 +77,19 @@ for (const database of databases) {
       await removeDeletedRepositories(store)
     }
     t.ok(step > 3 && step < MOST, `${step - 1} kills`)
+
+    const half = await addRepository(store, 'acme/rocket')
+    const other = await addRepository(store, 'acme/other')
+    await addReport({ store, repositoryId: other.id, sha: SHA }, 'ci')
+    t.ok(await killIn(t, options, 'files', MOST), 'killed while files are removed')
+    const isThere = (path: string) => [path, join(path, 'refs'), join(path, 'objects')].map(existsSync)
+    t.same(isThere(half.path), [true, false, true])
+    t.equal(await store.repositories.find('acme', 'rocket'), undefined)
+    const again = await addRepository(store, 'acme/rocket')
+    await removeDeletedRepositories(store)
+    t.same([existsSync(half.path), await count(store, 'repositories', 'id', half.id)], [false, 0])
+    for (const { path } of [other, again]) t.same(isThere(path), [true, true, true], 'others stay')
+    t.equal((await store.statuses.list(other.id, SHA)).length, 1)
   })
 
   test(`${database.name}: a deletion of a user is killed at each step, and goes on`, async (t) => {

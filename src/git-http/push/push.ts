@@ -191,7 +191,7 @@ export class Push {
         this.#rules !== null && rulesOfRef(this.#rules, `${BRANCHES}${branch}`).length === 0
       this.#headMove = await followPush(this.opened, this.request.commands, this.#head.leaves)
       // HEAD of an imported repository belongs to its owner.
-      if (this.repository.managed) await followFirstBranch(this.opened, mayMove)
+      if (this.repository.managed) this.#headMove ??= await followFirstBranch(this.opened, mayMove)
       await syncFolders(this.opened.path)
     })()
     return this.#synced

@@ -39,30 +39,37 @@ class HeadLocked extends Unavailable {
  *
  * @param repository one that the server created
  * @param mayMove returns whether HEAD may leave the branch that it names
+ * @returns the branches before and after; null if HEAD stays
  */
 export async function followFirstBranch(
   repository: OpenedRepository,
   mayMove: (from: string) => boolean,
-): Promise<void> {
+): Promise<{ from: string; to: string } | null> {
   // Usually HEAD names a branch with a file of its own: two small files are read, and no process starts.
-  if (await isLooseRef(repository.path)) return
+  if (await isLooseRef(repository.path)) return null
 
+  let move: { from: string; to: string } | null = null
   const wantedBranch = async () => {
+    move = null
     const { defaultBranch, head, branches } = await readRefs(repository, LIMITS)
     if (head !== null || defaultBranch === null) return undefined
     const names = branches.map(({ name }) => name)
     const first = ['main', 'master'].find((name) => names.includes(name)) ?? names[0]
     if (first === undefined || !mayMove(defaultBranch)) return undefined
-    return (await chosenBranch(repository)) === defaultBranch ? undefined : first
+    if ((await chosenBranch(repository)) === defaultBranch) return undefined
+    move = { from: defaultBranch, to: first }
+    return first
   }
 
   try {
-    if ((await wantedBranch()) === undefined) return
+    if ((await wantedBranch()) === undefined) return null
     // Asked again under the lock: another push may have moved HEAD meanwhile.
     await changeHead(repository, wantedBranch)
+    return move
   } catch (error) {
     // The other push takes care of it.
-    if (!(error instanceof HeadLocked)) throw unavailable(repository.path, error)
+    if (error instanceof HeadLocked) return null
+    throw unavailable(repository.path, error)
   }
 }
 
