@@ -332,18 +332,73 @@ t.test('a page is brought up to date while checks are pending', async (t) => {
   })
 })
 
-t.test('the matrix can be read with the keyboard', async (t) => {
+t.test('the matrix is one stop of the keyboard, and is shown in forced colors and on paper', async (t) => {
   const { commits, report, url } = await createRepository('keys', 2)
-  for (let index = 0; index < 40; index++) await report(commits[0] ?? '', `ci/job-${index}`, 'success')
+  const [tip = '', older = ''] = commits
+  for (let index = 0; index < 40; index++) await report(tip, `ci/job-${index}`, 'success')
+  await report(older, 'ci/job-1', 'failure')
+  await report(older, `ci/${'long-'.repeat(30)}end`, 'failure')
   const page = await openPage(t, DESKTOP)
   await page.goto(`${url}/checks`)
-  await tabTo(t, page, '.matrix')
-  const offset = () => page.evaluate<number>('document.querySelector(".matrix").scrollTop')
-  t.equal(await offset(), 0)
-  await page.keyboard.press('ArrowDown')
-  await until(async () => (await offset()) > 0)
-  for (let presses = 0; presses < 3; presses++) await page.keyboard.press('Tab')
-  t.equal(await page.evaluate('document.activeElement.href'), 'https://ci.example.org/ci%2Fjob-0')
+  const focused = () =>
+    page.evaluate<string>(`(() => {
+      const cell = document.activeElement.closest('.matrix :is(td, th)')
+      return cell && cell.parentElement.cells[0].textContent + ' ' + cell.cellIndex
+    })()`)
+  await tabTo(t, page, '.matrix a')
+  const read: string[] = []
+  for (const key of ['ArrowUp', 'ArrowDown', 'ArrowDown', 'ArrowDown', 'ArrowDown']) {
+    read.push(await focused())
+    await page.keyboard.press(key)
+  }
+  t.match(read[1], /^Check 1$/)
+  t.equal(new Set(read.slice(1)).size, 4, read.join())
+  const reached = await focused()
+  await page.keyboard.press('Tab')
+  t.equal(await focused(), null, 'the next stop is after the matrix')
+  await page.keyboard.press('Shift+Tab')
+  t.equal(await focused(), reached, 'and it is left and entered at the same place')
+
+  await page.emulateMedia({ forcedColors: 'active' })
+  const colors = await page.evaluate<string[]>(`(() => {
+    const icon = document.querySelector('.matrix .success [title]')
+    return [getComputedStyle(icon, '::before').backgroundColor, getComputedStyle(document.body).backgroundColor]
+  })()`)
+  t.not(colors[0], colors[1], 'icons are visible in forced colors')
+  await page.emulateMedia({ forcedColors: null, media: 'print' })
+  const sheet = { width: 740, height: 1000 }
+  await page.setViewportSize(sheet)
+  const { clientHeight, scrollHeight } = await page.evaluate<Record<string, number>>(
+    "(({ clientHeight, scrollHeight }) => ({ clientHeight, scrollHeight }))(document.querySelector('.matrix'))",
+  )
+  t.equal(clientHeight, scrollHeight, 'nothing of the matrix is cut on paper')
+  t.equal(
+    await page.locator('form:visible, button:visible, select:visible').count(),
+    0,
+    'nor are there forms',
+  )
+  await page.goto(`${url}/commits/${older}`)
+  t.equal(await page.locator('form:visible, button:visible').count(), 0)
+  await checkWidth(t, page, 'on paper')
+})
+
+t.test('the first failing log is a few keys away, and a copied id says so for a moment', async (t) => {
+  const { commits, report, url } = await createRepository('few-keys', 2)
+  await report(commits[0] ?? '', 'ci/mac', 'failure')
+  const page = await openPage(t, DESKTOP)
+  await page.clock.install()
+  await page.goto(`${url}/commits/${commits[0]}`)
+  for (const key of ['Tab', 'Enter', 'Tab', 'Enter', 'Tab']) await page.keyboard.press(key)
+  t.equal(await page.evaluate('document.activeElement.href'), 'https://ci.example.org/ci%2Fmac')
+  const button = page.locator('[data-copy=sha]')
+  await button.click()
+  await until(async () => (await button.textContent()) === 'Copied')
+  await page.clock.fastForward(5_000)
+  t.equal(await button.textContent(), 'Copy')
+  t.equal(await button.getAttribute('aria-label'), 'Copy the commit id')
+  await page.goto(url)
+  await page.locator('.history code').first().click()
+  await page.waitForURL(`**/commits/${commits[0]}`)
 })
 
 t.test('screen readers read the state first, then the verdict and what failed', async (t) => {

@@ -143,7 +143,7 @@ t.test('repositories that a user may not see look missing', async (t) => {
     sha + sha.slice(16),
     sha.slice(1),
   ]) {
-    t.equal((await client.get(`/alice/rocket/commits/${wrong}`)).status, 422, wrong)
+    t.equal((await client.get(`/alice/rocket/commits/${wrong}`)).status, 404, wrong)
   }
   t.equal((await anonymous.get(`/ALICE/Rocket/commits/${commits[0]?.toUpperCase()}`)).status, 200)
 })
@@ -376,7 +376,7 @@ t.test('text that PostgreSQL cannot store is no server error', async (t) => {
   t.equal((await client.get('/settings/tokens/%00/revoke')).status, 404)
   t.equal((await client.get('/?after=a%00/b')).status, 200)
   t.equal((await client.get('/a%00/b')).status, 404)
-  t.equal((await client.get('/alice/rocket/commits/%00')).status, 422)
+  t.equal((await client.get('/alice/rocket/commits/%00')).status, 404)
 })
 
 t.test('a limited token by the form, and who reported on the page of a commit', async (t) => {

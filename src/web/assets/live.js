@@ -167,8 +167,8 @@ function isAlike(node, other) {
 }
 
 function copyAttributes(element, fresh) {
-  // The user folds and unfolds parts, and scripts show what works only with them.
-  const isKept = (name) => name === 'open' || name === 'hidden'
+  // The user folds and unfolds parts, and scripts show what works only with them, and move its stops.
+  const isKept = (name) => name === 'open' || name === 'hidden' || name === 'tabindex'
   for (const { name } of [...element.attributes]) {
     if (!isKept(name) && !fresh.hasAttribute(name)) element.removeAttribute(name)
   }

@@ -1,13 +1,23 @@
 import { ageInWords, timeInWords } from './ages.js'
 
+/** Milliseconds for which a button says what it did. */
+const SAID = 3_000
+
 // Pages work without this script; it adds convenience.
 for (const button of document.querySelectorAll('[data-copy]')) {
   const source = document.getElementById(button.dataset.copy)
+  const [text, label] = [button.textContent, button.getAttribute('aria-label')]
+  let timer
   button.hidden = false
   button.addEventListener('click', async () => {
     button.textContent = (await copy(source)) ? 'Copied' : 'Press Ctrl+C'
     // The label would hide the result from screen readers.
     button.removeAttribute('aria-label')
+    clearTimeout(timer)
+    timer = setTimeout(() => {
+      button.textContent = text
+      button.setAttribute('aria-label', label)
+    }, SAID)
   })
 }
 
@@ -32,6 +42,41 @@ for (const part of document.querySelectorAll('[data-shown-for]')) {
   choice.addEventListener('change', update)
   update()
 }
+
+const STEPS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }
+
+/** Makes the matrix of checks one stop of the Tab key: of its links, the one that was focused last. */
+function makeOneStop() {
+  const matrix = document.querySelector('.matrix')
+  const stop =
+    matrix?.querySelector('a[tabindex="0"]') ?? matrix?.querySelector('tbody a') ?? matrix?.querySelector('a')
+  if (!stop) return
+  for (const link of matrix.querySelectorAll('a')) link.tabIndex = link === stop ? 0 : -1
+  matrix.tabIndex = -1
+}
+
+document.addEventListener('keydown', (event) => {
+  const step = STEPS[event.key]
+  const cell = event.target.closest('.matrix :is(th, td)')
+  if (!step || !cell) return
+  event.preventDefault()
+  const { rows } = cell.closest('table')
+  const [right, down] = step
+  let [x, y] = [cell.cellIndex, cell.parentElement.rowIndex]
+  let link
+  do {
+    x += right
+    y += down
+    link = rows[y]?.cells[x]?.querySelector('a')
+  } while (!link && rows[y]?.cells[x])
+  if (!link) return
+  event.target.tabIndex = -1
+  link.tabIndex = 0
+  link.focus()
+})
+
+makeOneStop()
+document.addEventListener('ages', makeOneStop)
 
 /** Brings the ages of the page up to date. */
 function updateAges() {

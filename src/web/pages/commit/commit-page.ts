@@ -55,7 +55,7 @@ export async function commitPage(pages: Pages, options: PageContext): Promise<vo
     const client = gitClient(request)
     const sha = await resolveCommit(options, repository, name, client)
     if (sha === null) {
-      sendUnknownName(reply.code(422), repository, await refs.list(repository, client), name)
+      sendUnknownName(reply.code(404), repository, await refs.list(repository, client), name)
       return null
     }
     const leadTo = (commit: string) => {

@@ -49,8 +49,8 @@ const FILTERED_FROM = 10
 export function commitView(view: CommitView): Html {
   const { repository, sha, details, places, statuses, problem } = view
   const { counts, filter, verdicts } = statuses
-  const { total } = combinedCounts(counts)
-  return html`${repositoryHead(repository, places ? refQuery(places.all, places.branches[0] ?? null) : '')}
+  const { failure, total } = combinedCounts(counts)
+  return html`${failure > 0 ? html`<a class="skip" href="#failed">Skip to failed checks</a>` : ''}${repositoryHead(repository, places ? refQuery(places.all, places.branches[0] ?? null) : '')}
 <h1>${details ? subject(details) : html`Commit <code>${shortId(sha)}</code>`}</h1>
 <div class="byline">
   <span class="nowrap"><code id="sha" class="sha">${sha}</code> ${copyButton('sha', 'the commit id')}</span>

@@ -153,7 +153,7 @@ function commitItem({ repository, tip }: RepositoryView, { commit, summary }: Su
   ${pill(summary)}
   <a class="subject" href="${path}">${subjectOf(commit)}</a>
   ${hasNames ? html`<span class="faint note">${failedInRow(summary, [], path)}</span>` : ''}
-  <span class="faint"><code>${shortId(commit.sha)}</code> ${commit.date ? formatAge(commit.date) : ''}</span>
+  <span class="faint"><a href="${path}"><code>${shortId(commit.sha)}</code></a> ${commit.date ? formatAge(commit.date) : ''}</span>
 </li>`
 }
 
