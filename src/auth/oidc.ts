@@ -17,6 +17,8 @@ export interface OidcOptions {
 /** Who has signed in at the provider. */
 export interface Person {
   subject: string
+  /** As the provider signed it. */
+  idToken: string
   /** Empty if the claim is missing. */
   name: string
   /** Whether the required claim is met. */
@@ -57,11 +59,10 @@ export function createOidc(options: OidcOptions, redirectUri: string) {
   const extensions = server.protocol === 'http:' ? [client.allowInsecureRequests] : []
   const needed = [nameClaim, ...(requiredClaim ? [requiredClaim.name] : [])]
 
-  const personOf = (subject: string, claims: Record<string, unknown>): Person => {
+  const readClaims = (claims: Record<string, unknown>) => {
     const name = claims[nameClaim]
     const required = requiredClaim && [claims[requiredClaim.name]].flat()
     return {
-      subject,
       name: typeof name === 'string' ? name : '',
       permitted: required?.some((value) => String(value) === requiredClaim?.value) ?? true,
       missing: needed.filter((name) => claims[name] === undefined || claims[name] === null),
@@ -171,18 +172,24 @@ export function createOidc(options: OidcOptions, redirectUri: string) {
           !isComplete && configuration.serverMetadata().userinfo_endpoint
             ? await client.fetchUserInfo(configuration, tokens.access_token, signed.sub)
             : {}
-        return personOf(signed.sub, { ...userInfo, ...signed })
+        const claims = readClaims({ ...userInfo, ...signed })
+        return { subject: signed.sub, idToken: tokens.id_token ?? '', ...claims }
       }),
 
     /**
      * Returns where the browser goes to sign out at the provider; null if it has no such page.
      *
      * @param returnTo registered URL
+     * @param idToken of the sign-in. Without it, some providers ask the person to confirm, or refuse.
      */
-    endSession: (returnTo: string) =>
+    endSession: (returnTo: string, idToken?: string) =>
       ask((configuration) => {
         if (!configuration.serverMetadata().end_session_endpoint) return null
-        return client.buildEndSessionUrl(configuration, { post_logout_redirect_uri: returnTo }).href
+        const parameters = {
+          post_logout_redirect_uri: returnTo,
+          ...(idToken !== undefined && { id_token_hint: idToken }),
+        }
+        return client.buildEndSessionUrl(configuration, parameters).href
       }),
   }
 }

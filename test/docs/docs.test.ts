@@ -551,6 +551,7 @@ test("operator's guide: variables and commands are those of the programs", async
     'NODE_ENV',
     'NODE_OPTIONS',
     'NODE_EXTRA_CA_CERTS',
+    ...['NODE_USE_ENV_PROXY', 'HTTPS_PROXY', 'NO_PROXY'],
     'BASE_URL',
     // Of the client and of the commands that a worker runs.
     ...['COMMIT_STATUS_URL', 'COMMIT_STATUS_TOKEN', 'COMMIT_STATUS_RUN'],
@@ -573,7 +574,7 @@ test("operator's guide: variables and commands are those of the programs", async
 
 test("operator's guide: the settings for each provider are complete", async (t) => {
   const [, ...sections] = readDocument(GUIDE).split(/^####? /m)
-  for (const name of ['Keycloak', 'GitLab', 'Google']) {
+  for (const name of ['Keycloak', 'authentik', 'Entra ID', 'Okta', 'GitLab', 'Google', 'Dex']) {
     const section = sections.find((text) => text.startsWith(`${name}\n`)) ?? ''
     const settings = [...section.matchAll(/`(OIDC_\w+)=([^`]+)`/g)].map(([, key, value]) => [key, value])
     const PUBLIC_URL = 'https://status.example.org'

@@ -1,10 +1,11 @@
+import { createServer } from 'node:http'
 import { join } from 'node:path'
 import { sql } from 'kysely'
 import t from 'tap'
 import { asAdministrator } from '../helpers/changes.ts'
 import { databases, openTestStore, sqlite } from '../helpers/databases.ts'
 import { listEvents } from '../helpers/events.ts'
-import { freePort } from '../helpers/free-port.ts'
+import { freePort, listenLocally } from '../helpers/free-port.ts'
 import { startInstance } from '../helpers/instance.ts'
 import { PUBLIC_URL, signInWith, startBeside, startWithProvider } from '../helpers/oidc-sign-in.ts'
 import { createAccount, openPageClient, PASSWORD } from '../helpers/page-client.ts'
@@ -234,12 +235,15 @@ for (const database of databases) {
       const out = await client.submit('/settings/tokens', '/logout')
       t.same([out.status, out.headers.get('location')], [303, '/login/signed-out'])
       t.equal((await client.get('/settings/tokens')).status, 303)
+      const idToken = client.cookies.get('id-token') ?? ''
       const page = await client.get('/login/signed-out')
+      t.match(page.headers.getSetCookie(), [/^id-token=; Max-Age=0; Path=\/login\/signed-out;/])
       const [, target = ''] = /content="0; url=([^"]+)"/.exec(page.body) ?? []
       const url = new URL(target.replaceAll('&amp;', '&'))
       t.equal(url.origin, new URL(issuer).origin)
       t.same(Object.fromEntries(url.searchParams), {
         client_id: 'commit-status',
+        id_token_hint: idToken,
         post_logout_redirect_uri: 'http://status.test/',
       })
       t.equal((await fetch(url)).status, 200)
@@ -288,6 +292,111 @@ t.test('claims come from the ID token or from the userinfo endpoint', async (t) 
       'openid profile groups',
       'a scope of the name of a claim',
     )
+  }
+})
+
+t.test('providers answer as the guide says', async (t) => {
+  const names = ['preferred_username', 'name', 'user_name', 'hd', 'roles', 'realm_access', 'hasgroups']
+  const { provider } = await startWithProvider(
+    t,
+    {},
+    { conformIdTokenClaims: false, claims: { openid: ['sub'], profile: names, groups: ['groups'] } },
+  )
+  const [address, display] = ['alice@example.org', 'Alice Example']
+  const overflow = { groups: undefined, hasgroups: true }
+  const byGroup = 'groups=ci-users'
+  const many = Array.from({ length: 200 }, (_, index) => `group ${index} of the company`)
+  const rows: [
+    who: string,
+    claims: object,
+    required: string,
+    nameClaim: string | null,
+    page: RegExp | null,
+  ][] = [
+    ['Keycloak', { groups: ['ci-users'] }, byGroup, null, null],
+    ['Keycloak with full paths', { groups: ['/ci-users'] }, byGroup, null, /Ask for it where/],
+    ['Keycloak with full paths', { groups: ['/ci-users'] }, 'groups=/ci-users', null, null],
+    ['Keycloak: nested', { realm_access: { roles: ['ci'] } }, 'realm_access.roles=ci', null, /did not send/],
+    ['Keycloak: a mapper', { roles: ['ci', 'offline_access'] }, 'roles=ci', null, null],
+    [
+      'Keycloak: addresses',
+      { preferred_username: address, groups: ['ci-users'] },
+      byGroup,
+      null,
+      /user link/,
+    ],
+    ['authentik', { name: display, groups: ['authentik Admins', 'ci-users'] }, byGroup, null, null],
+    [
+      'Entra ID',
+      { preferred_username: address, roles: ['ci-user'] },
+      'roles=ci-user',
+      null,
+      /not a valid user/,
+    ],
+    [
+      'Entra ID',
+      { preferred_username: address, user_name: 'al', roles: ['ci-user'] },
+      'roles=ci-user',
+      'user_name',
+      null,
+    ],
+    [
+      'Entra ID: no role',
+      { preferred_username: address },
+      'roles=ci-user',
+      null,
+      /did not send the claim "roles"\./,
+    ],
+    ['Entra ID: many groups', overflow, byGroup, null, /because your account is in too many groups/],
+    ['Okta', { preferred_username: address, groups: ['ci-users'] }, byGroup, null, /not a valid user name/],
+    [
+      'Okta',
+      { preferred_username: address, user_name: 'al', groups: ['ci-users'] },
+      byGroup,
+      'user_name',
+      null,
+    ],
+    [
+      'Google',
+      { preferred_username: undefined, hd: 'example.org' },
+      'hd=example.org',
+      null,
+      /does not tell your name.*user link/s,
+    ],
+    [
+      'Google: private',
+      { preferred_username: undefined },
+      'hd=example.org',
+      null,
+      /did not send the claim "hd"/,
+    ],
+    ['Dex', { name: 'alice', groups: ['acme:ci', 'ci-users'] }, byGroup, null, null],
+    [
+      'Dex without a name',
+      { preferred_username: undefined, groups: ['ci-users'] },
+      byGroup,
+      null,
+      /does not tell/,
+    ],
+    ['many groups', { groups: ['ci-users', ...many] }, byGroup, null, null],
+  ]
+  for (const [who, claims, required, nameClaim, page] of rows) {
+    const [name = '', value = ''] = required.split('=')
+    const requiredClaim = { name, value }
+    const oidc = { ...provider.options, requiredClaim, ...(nameClaim && { nameClaim }) }
+    const server = await startBeside(t, oidc)
+    provider.accounts.set('alice', { ...claims })
+    const client = openPageClient(server.url)
+    const answer = await signInWith(client, provider, 'alice')
+    t.equal(answer.status, page ? 403 : 303, `${who} ${required}`)
+    if (page) t.match(answer.body.replaceAll('&quot;', '"'), page, who)
+    else
+      t.same(
+        (await server.store.users.list()).map((user) => user.name),
+        [nameClaim ? 'al' : 'alice'],
+        who,
+      )
+    t.equal(client.cookies.has('id-token'), page === null && who !== 'many groups', 'what fits into a cookie')
   }
 })
 
@@ -361,6 +470,19 @@ t.test('the process of a server', async (t) => {
     const answer = await client.get('/login/oidc?next=/x')
     t.match([answer.status, answer.body], [503, /does not answer as it should/])
     t.notMatch(log.join('\n'), /from a file|next=/)
+  })
+
+  t.test('asks the provider through a proxy', async (t) => {
+    const asked: (string | undefined)[] = []
+    const proxy = createServer().on('connect', (request, socket) => {
+      asked.push(request.url)
+      socket.end('HTTP/1.1 502 Bad Gateway\r\n\r\n')
+    })
+    const HTTP_PROXY = `http://127.0.0.1:${await listenLocally(proxy)}`
+    t.teardown(() => proxy.close())
+    const { url } = await start({ ...settings, NODE_USE_ENV_PROXY: '1', HTTP_PROXY })
+    t.equal((await openPageClient(url).get('/login/oidc')).status, 503)
+    t.same(asked, [new URL(settings.OIDC_ISSUER).host])
   })
 
   t.test('does not start without the secret', async (t) => {

@@ -34,16 +34,19 @@ const MAX_RETURN_PATH = 2_000
 export function createSessionAuth({ audit, sessions, users }: SessionStore) {
   const isSecure = (request: FastifyRequest) => request.client.origin().startsWith('https:')
   // With this prefix, browsers reject cookies that other subdomains or plain http set.
-  const prefixFor = (request: FastifyRequest) => (isSecure(request) ? '__Host-' : '')
-  const createCookie = (ownName: string) => {
-    const nameFor = (request: FastifyRequest) => prefixFor(request) + ownName
+  const prefixFor = (request: FastifyRequest, path = '/') => {
+    if (!isSecure(request)) return ''
+    return path === '/' ? '__Host-' : '__Secure-'
+  }
+  const createCookie = (ownName: string, path = '/') => {
+    const nameFor = (request: FastifyRequest) => prefixFor(request, path) + ownName
     return {
       read: (request: FastifyRequest) => parseCookie(request.headers.cookie ?? '')[nameFor(request)],
       set(request: FastifyRequest, reply: FastifyReply, value: string, maxAge?: number): void {
         const cookie = stringifySetCookie({
           name: nameFor(request),
           value,
-          path: '/',
+          path,
           httpOnly: true,
           sameSite: 'lax',
           secure: isSecure(request),
@@ -74,7 +77,10 @@ export function createSessionAuth({ audit, sessions, users }: SessionStore) {
   return {
     transact,
 
-    /** Returns functions that read and set another cookie. `maxAge`: in seconds; 0 deletes it. */
+    /**
+     * Returns functions that read and set another cookie, which is sent to `path` and below. `maxAge`:
+     * in seconds; 0 deletes it; none: until the browser is closed.
+     */
     createCookie,
 
     /** Returns the names of the cookies that the browser has sent, in their order. */

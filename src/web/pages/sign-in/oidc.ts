@@ -18,6 +18,9 @@ import { refusedView, signedOutView } from './sign-in-view.ts'
 
 /** Code points of a reason, which contains the name that the provider gives. */
 const MAX_MESSAGE = 300
+/** Bytes of the largest ID token in a cookie, of which browsers keep 4,096 bytes. */
+const MAX_ID_TOKEN = 3_500
+const SIGNED_OUT = '/login/signed-out'
 
 type Options = PageContext & { oidc: Oidc }
 
@@ -25,6 +28,8 @@ type Options = PageContext & { oidc: Oidc }
 export async function oidcPages(pages: Pages, options: Options): Promise<void> {
   const { sessionAuth, oidc } = options
   const attempts = createAttempts(sessionAuth, oidc)
+  // Needed once, at the end of the session: so the browser alone keeps it, and sends it nowhere else.
+  const idTokenCookie = sessionAuth.createCookie('id-token', SIGNED_OUT)
 
   pages.get<{ Querystring: Query<'next'> }>('/login/oidc', async (request, reply) => {
     const next = localPath(firstOf(request.query.next))
@@ -48,8 +53,12 @@ export async function oidcPages(pages: Pages, options: Options): Promise<void> {
     // Nor is this, for which the provider is not asked.
     if (firstOf(error)) return fail(refusedAnswer(oidc.name, firstOf(error)))
     const outcome = await signIn(request, reply, options, attempt.secret)
-    if (outcome === 'signed in') return reply.redirect(attempt.next, 303)
     if (outcome instanceof ServiceError) return fail(outcome)
+    if ('idToken' in outcome) {
+      const kept = outcome.idToken.length > MAX_ID_TOKEN ? '' : outcome.idToken
+      idTokenCookie.set(request, reply, kept, kept === '' ? 0 : undefined)
+      return reply.redirect(attempt.next, 303)
+    }
     const { reason, message, subject, missing } = outcome
     if (missing) pages.logError(request, refused(message, missing))
     await sessionAuth.recordRefusal(request, oidc.issuer, reason)
@@ -58,11 +67,12 @@ export async function oidcPages(pages: Pages, options: Options): Promise<void> {
   })
 
   // A page, because the policy for forms would stop a redirect of the form that signs out.
-  pages.get('/login/signed-out', async (request, reply) => {
-    const { client } = request
-    const url = sessionOf(request).user
-      ? null
-      : await oidc.endSession(`${client.origin()}/`).catch(insteadOf(ServiceError, null))
+  pages.get(SIGNED_OUT, async (request, reply) => {
+    if (sessionOf(request).user) return reply.redirect('/', 303)
+    const idToken = /^[\w-]+\.[\w-]+\.[\w-]+$/.exec(idTokenCookie.read(request) ?? '')?.[0]
+    if (idToken !== undefined) idTokenCookie.set(request, reply, '', 0)
+    const returnTo = `${request.client.origin()}/`
+    const url = await oidc.endSession(returnTo, idToken).catch(insteadOf(ServiceError, null))
     if (url === null) return reply.redirect('/', 303)
     const head = html`<meta http-equiv="refresh" content="0; url=${url}">`
     const content = signedOutView(oidc.name, url)
@@ -80,8 +90,8 @@ interface RefusedPerson {
   missing?: string | undefined
 }
 
-/** Why nobody is signed in: an error for the sign-in page, or what is wrong with the person. */
-type Outcome = 'signed in' | ServiceError | RefusedPerson
+/** Somebody is signed in; else an error for the sign-in page, or what is wrong with the person. */
+type Outcome = { idToken: string } | ServiceError | RefusedPerson
 
 /** Asks the provider within the budget of the address, which bounds that and the events. */
 async function signIn(
@@ -95,7 +105,7 @@ async function signIn(
   const work = async () => {
     const outcome = await finish(request, reply, options, secret)
     outcomes.push(outcome)
-    return outcome === 'signed in' || null
+    return 'idToken' in outcome || null
   }
   const signal = connectionSignal(request.raw.socket)
   await options.providerBudget.attempt(address, work, () => ({ at: 'sign-in' }), signal)
@@ -123,7 +133,7 @@ async function finish(
       name,
       request.client.address,
     )
-    if (await sessionAuth.signIn(request, reply, user, true)) return 'signed in'
+    if (await sessionAuth.signIn(request, reply, user, true)) return { idToken: person.idToken }
     if (user.lockedAt !== null)
       return { reason: 'locked', message: 'Your user is locked. Ask an administrator to unlock it.' }
     // Something was changed meanwhile, and the next attempt says what.
