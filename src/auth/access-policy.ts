@@ -50,3 +50,12 @@ export function applyAccessPolicy(
   }
   return { token, repository }
 }
+
+/**
+ * Returns the error for a name that a repository had, of which the caller may know what it is called
+ * now: with the status of a missing one.
+ */
+export function renamedError(anonymous: boolean, { owner, name }: ReadableRepository): ServiceError {
+  const code = anonymous ? 'credential_missing' : 'repository_unknown'
+  return new ServiceError(code, `The repository is called ${owner}/${name} now. Use that name.`)
+}

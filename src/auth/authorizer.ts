@@ -1,6 +1,6 @@
 import { ServiceError } from '../errors.ts'
 import type { Store } from '../store/store.ts'
-import { applyAccessPolicy, type Caller, type Requirement } from './access-policy.ts'
+import { applyAccessPolicy, type Caller, type Requirement, renamedError } from './access-policy.ts'
 import type { Budget } from './budget.ts'
 import type { Credential } from './credential.ts'
 import { createTokenUseTracker, type TokenUseLog } from './token-use.ts'
@@ -9,7 +9,11 @@ export type Authorizer = ReturnType<typeof createAuthorizer>
 
 /** Returns what decides whether a caller may perform an operation on a repository. */
 export function createAuthorizer(
-  store: { access: Store['access']; tokens: Pick<Store['tokens'], 'touch'> },
+  store: {
+    access: Store['access']
+    listing: Pick<Store['listing'], 'findRenamed'>
+    tokens: Pick<Store['tokens'], 'touch'>
+  },
   budget: Budget,
   log: TokenUseLog,
 ) {
@@ -51,9 +55,15 @@ export function createAuthorizer(
         if (access.token) uses.record(access.token, Math.floor(now / 1000))
         return caller
       } catch (error) {
-        const isUnknown = error instanceof ServiceError && error.code === 'credential_unknown'
-        if (isUnknown) await budget.count(address)
-        throw error
+        const code = error instanceof ServiceError ? error.code : null
+        if (code === 'credential_unknown') await budget.count(address)
+        const isMissing = code === 'repository_unknown' || (anonymous && code === 'credential_missing')
+        if (!isMissing || access.repository) throw error
+        const renamed = await store.listing.findRenamed(access.token?.userId ?? null, owner, name)
+        const isExcluded = renamed && access.token?.limits.repositories?.includes(renamed.id) === false
+        throw renamed && (!isExcluded || renamed.visibility === 'public')
+          ? renamedError(anonymous, renamed)
+          : error
       }
     },
     /** Writes pending last-use times. */

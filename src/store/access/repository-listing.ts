@@ -51,8 +51,15 @@ export function createRepositoryListing(engine: Reading, folder: string) {
       return row ? repositoryOf(row, folder) : null
     },
 
-    /** Returns the repository that had a name before it was renamed, if the user may read it. */
-    async findRenamed(userId: number, owner: string, name: string): Promise<ReadableRepository | null> {
+    /**
+     * Returns the repository that had a name before it was renamed, if the user may read it; see
+     * `find`.
+     */
+    async findRenamed(
+      userId: number | null,
+      owner: string,
+      name: string,
+    ): Promise<ReadableRepository | null> {
       const keys = repositoryKeys(owner, name)
       const row = await repositoriesFor(kysely, userId)
         .innerJoin('reserved_names', 'reserved_names.repository_id', 'repositories.id')

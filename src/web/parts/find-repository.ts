@@ -1,4 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { renamedError } from '../../auth/access-policy.ts'
 import { isReserved } from '../../domain/names.ts'
 import { ServiceError } from '../../errors.ts'
 import type { GitClient } from '../../git/history/cached-reads.ts'
@@ -21,7 +22,7 @@ export function gitClient({ client, raw }: FastifyRequest): GitClient {
 /**
  * Returns a function that finds the repository of a page. For a private or missing one it redirects
  * an anonymous user to the sign-in page and returns null: the request is answered. A signed-in user
- * gets 404.
+ * gets 404. Who may read a repository that had the name is told what it is called now.
  *
  * @param pages get an error handler that checks access again when a repository cannot be opened, or
  * is gone
@@ -37,6 +38,8 @@ export function createRepositoryFinder(pages: Pages, { store, sendErrorPage }: P
     const { user } = sessionOf(request)
     const repository = await store.listing.find(user?.id ?? null, owner, repo)
     if (repository) return repository
+    const renamed = await store.listing.findRenamed(user?.id ?? null, owner, repo)
+    if (renamed) throw renamedError(user === null, renamed)
     if (user) throw new ServiceError('repository_unknown')
     reply.redirect(signInPath(request.url), 303)
     return null

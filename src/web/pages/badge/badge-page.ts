@@ -58,7 +58,10 @@ export async function badgePage(pages: Pages, { store, refs }: PageContext): Pro
   /** Returns the state to show; null if anonymous users may not see it or it does not exist. */
   async function find(request: FastifyRequest<Route>, context: string): Promise<Message | null> {
     const { owner, repo } = request.params
-    const repository = await store.listing.find(null, owner, repo)
+    const { listing } = store
+    // It goes on working in documents that were written before a repository was renamed.
+    const repository =
+      (await listing.find(null, owner, repo)) ?? (await listing.findRenamed(null, owner, repo))
     if (!repository) return null
     const client = gitClient(request)
     const list = await refs.list(repository, client)

@@ -138,5 +138,7 @@ function describeFailure(url: string, result: GitResult): string {
   if (/Authentication failed|could not read Username|error: 401/.test(result.stderr))
     return `${url} does not accept the token in COMMIT_STATUS_TOKEN`
   if (/error: 403/.test(result.stderr)) return `the token in COMMIT_STATUS_TOKEN may not push to ${url}`
-  return `git failed with ${url}: ${reasonOf(result)}`
+  // Of a repository that was renamed, the server says what it is called.
+  const [, renamed] = /^remote: (The repository is called .*)$/m.exec(result.stderr) ?? []
+  return renamed ? `${url}: ${renamed.trim()}` : `git failed with ${url}: ${reasonOf(result)}`
 }
