@@ -209,7 +209,7 @@ t.test('exits with an error on start', async (t) => {
   const unusable = [
     ['below a file', `${file}/data`, /\/file is not a folder$/],
     ['cannot be created', '/proc/x', /\/proc\/x cannot be created: no such/],
-    ['no place for files', '/proc', /^\/proc(\/commit-status\.db: .*CANTOPEN| belongs to the account root)/],
+    ['no place for files', '/proc', /^\/proc(\/commit-status\.db: .*CANTOPEN| belongs to root)/],
     ['another file', other, /\/commit-status\.db: .*NOTADB: the file is not a database/],
   ] as const
   const open = async (dataDir: string) => {

@@ -4,7 +4,8 @@ import { isSystemError } from '../errors.ts'
 import { accountName } from '../util/accounts.ts'
 import { shellQuote } from '../util/shell-quote.ts'
 
-const ANY_ACCESS = 0o077
+const GROUP_AND_OTHERS = 0o077
+const OTHERS = 0o007
 
 /**
  * Makes sure that the server can use what this process writes in the data directory. Root must not
@@ -19,6 +20,14 @@ export function checkAccount(dataDir: string, command: string, self = process.ge
   const stats = statSync(dataDir, { throwIfNoEntry: false })
   if (!stats || stats.uid === self) return
   if (self !== 0 && canWrite(dataDir)) return
+  if (stats.uid === 0) {
+    const account = self === undefined ? 'ACCOUNT' : (accountName(self) ?? String(self))
+    throw new Refusal(
+      `${dataDir} belongs to root, and this account cannot write there. ` +
+        `Give it to the account of the service, as root: chown -R -- ${shellQuote(account)} ${shellQuote(dataDir)} ` +
+        '(in Kubernetes, set fsGroup in the securityContext of the pod)',
+    )
+  }
   const name = accountName(stats.uid)
   const problem =
     self === 0
@@ -32,12 +41,17 @@ export function checkAccount(dataDir: string, command: string, self = process.ge
 
 /**
  * Returns the shell command that keeps other accounts out of the data directory; null if it is
- * closed or missing.
+ * closed or missing. One that belongs to another account, such as a volume with an fsGroup, is open
+ * to this one through its group, which keeps its access.
+ *
+ * @param self id of the account that this process runs as
  */
-export function commandToClose(dataDir: string): string | null {
+export function commandToClose(dataDir: string, self = process.geteuid?.()): string | null {
   const stats = statSync(dataDir, { throwIfNoEntry: false })
-  if (!stats || (stats.mode & ANY_ACCESS) === 0) return null
-  return `chmod go-rwx -- ${shellQuote(realpathSync(dataDir))}`
+  if (!stats) return null
+  const isOwn = stats.uid === self
+  if ((stats.mode & (isOwn ? GROUP_AND_OTHERS : OTHERS)) === 0) return null
+  return `chmod ${isOwn ? 'go-rwx' : 'o-rwx'} -- ${shellQuote(realpathSync(dataDir))}`
 }
 
 function canWrite(folder: string): boolean {

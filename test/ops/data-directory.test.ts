@@ -1,8 +1,8 @@
 import { execFileSync } from 'node:child_process'
-import { chmodSync, mkdirSync, realpathSync, symlinkSync } from 'node:fs'
+import { chmodSync, mkdirSync, realpathSync, statSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { commandToClose } from '../../src/ops/data-directory.ts'
+import { checkAccount, commandToClose } from '../../src/ops/data-directory.ts'
 import { temporaryFolder } from '../helpers/databases.ts'
 
 t.test(
@@ -27,4 +27,27 @@ t.test(
 
 t.test('accepts a missing folder', async (t) => {
   t.equal(commandToClose(join(temporaryFolder(t), 'none')), null)
+})
+
+t.test('the group of a folder that belongs to another account keeps its access', async (t) => {
+  const folder = join(realpathSync(temporaryFolder(t)), 'data')
+  mkdirSync(folder)
+  const service = statSync(folder).uid + 1
+  // As Kubernetes leaves a volume with an fsGroup.
+  chmodSync(folder, 0o2770)
+  t.equal(commandToClose(folder, service), null)
+  chmodSync(folder, 0o2777)
+  const command = commandToClose(folder, service)
+  t.match(command, 'chmod o-rwx -- ')
+  execFileSync('sh', ['-c', command ?? 'false'])
+  t.equal(statSync(folder).mode & 0o777, 0o770)
+})
+
+t.test('a folder of root is given to the service, which does not run as root for it', async (t) => {
+  // It can write anywhere.
+  if (process.geteuid?.() === 0) return
+  t.throws(() => checkAccount('/proc', 'it', 65_533), {
+    name: 'Refusal',
+    message: /^\/proc belongs to root, .*: chown -R -- '\S+' '\/proc' \(in Kubernetes, set fsGroup/,
+  })
 })

@@ -53,31 +53,51 @@ async function readFile(file: string): Promise<{ name: string; hasFailed: boolea
   parser.on('doctype', () => {
     throw new Error('it has a DOCTYPE')
   })
-  parser.on('opentag', ({ name, attributes }) => {
+  parser.on('opentag', ({ name: fullName, attributes }) => {
+    const name = localName(fullName)
     if (name === 'testcase') {
       open = readTestCase(attributes)
       tests.push(open)
-    } else if (open && (name === 'failure' || name === 'error')) open.hasFailed = true
-    else if (open && (name === 'skipped' || name === 'disabled')) open.isSkipped = true
+    } else if (open && (name === 'failure' || name === 'error')) {
+      open.hasFailed = true
+      open.isTeardown ||= TEARDOWN.test(attributes.message ?? '')
+    } else if (open && (name === 'skipped' || name === 'disabled')) open.isSkipped = true
   })
   parser.on('closetag', ({ name }) => {
-    if (name === 'testcase') open = undefined
+    if (localName(name) === 'testcase') open = undefined
   })
   for await (const text of readXml(file)) parser.write(text)
   parser.close()
-  return tests.filter(({ isSkipped }) => !isSkipped)
+  const failed = new Set(tests.filter((test) => test.hasFailed && !test.isTeardown).map(({ key }) => key))
+  return tests.filter(({ key, isSkipped, isTeardown }) => !isSkipped && !(isTeardown && failed.has(key)))
 }
 
 interface TestCase {
   name: string
+  /** The same for all test cases of a test. */
+  key: string
   hasFailed: boolean
   isSkipped: boolean
+  /** Whether the teardown failed: of a test that failed too, pytest writes a second test case. */
+  isTeardown: boolean
+}
+
+const TEARDOWN = /^failed on teardown\b/
+
+/** Returns the name of an element without the prefix of its namespace. */
+function localName(name: string): string {
+  return name.slice(name.indexOf(':') + 1)
 }
 
 /** What could not begin a test, such as the setup of its class, has no name of its own. */
-function readTestCase({ name, classname, status }: Record<string, string>): TestCase {
-  const isSkipped = status === 'notrun' || status === 'disabled'
-  return { name: plain(name || classname || '').trim(), hasFailed: false, isSkipped }
+function readTestCase({ name = '', classname = '', status }: Record<string, string>): TestCase {
+  return {
+    name: plain(name || classname).trim(),
+    key: JSON.stringify([classname, name]),
+    hasFailed: false,
+    isSkipped: status === 'notrun' || status === 'disabled',
+    isTeardown: false,
+  }
 }
 
 /** Names as many tests as fit, whole names only. */

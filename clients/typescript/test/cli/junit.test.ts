@@ -25,6 +25,15 @@ t.test('counts the tests of all files, and names as many as fit', async (t) => {
   t.equal(await describe(write('a.xml', passed.repeat(3) + skipped)), '3 passed')
   const errors = write('b.xml', `${failed('x &amp; y')}<testcase name="z"><error/></testcase>${passed}`)
   t.equal(await describe(join(folder, 'a.xml'), errors), '2 of 6 failed: x & y, z')
+  const teardown = (name: string) =>
+    `<testcase name="${name}"><error message="failed on teardown with &quot;no&quot;">e</error></testcase>`
+  const torn = write('torn.xml', failed('one') + passed + teardown('one') + teardown('two') + failed('one'))
+  t.equal(await describe(torn), '3 of 4 failed: one, two, one', 'a test that fails twice is one')
+  const prefixed = write(
+    'prefixed.xml',
+    '<j:testcase name="one"><j:failure/></j:testcase><j:testcase name="two"><j:skipped/></j:testcase>',
+  )
+  t.equal(await describe(prefixed), '1 of 1 failed: one')
   const many = Array.from({ length: 53 }, (_, index) => failed(`${'n'.repeat(40)}${index}`))
   const text = (await describe(write('c.xml', many.join('') + passed.repeat(361)))) ?? ''
   t.match(text, /^53 of 414 failed: (n{40}\d+, )+and (\d+) more$/)
