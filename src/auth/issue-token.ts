@@ -1,6 +1,6 @@
 import { Refusal } from '../domain/refusal.ts'
 import type { NewToken, TokenInfo } from '../store/accounts/tokens.ts'
-import type { Administrator } from '../store/audit/audit.ts'
+import type { Person } from '../store/audit/audit.ts'
 import type { Change } from '../store/audit/change.ts'
 import type { Store } from '../store/store.ts'
 import type { Milliseconds } from '../store/time.ts'
@@ -46,7 +46,7 @@ export function boundExpiry(
  * @throws Refusal if there is no such token, or it has expired
  */
 export async function rotateToken(
-  change: Change<Administrator>,
+  change: Change<Person>,
   tokens: Pick<Store['tokens'], 'rotate'>,
   id: string,
   overlap: Milliseconds,

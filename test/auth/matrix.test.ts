@@ -165,6 +165,10 @@ const ROUTES: Record<string, Sample[]> = {
   ),
   'GET /settings/tokens': [{ path: '/settings/tokens', expected: signedIn(200) }],
   'POST /settings/tokens': [{ path: '/settings/tokens', ...FORM, expected: signedIn(403) }],
+  'GET /settings/tokens/:id/rotate': [{ path: '/settings/tokens/0/rotate', expected: signedIn(404) }],
+  'POST /settings/tokens/:id/rotate': [
+    { path: '/settings/tokens/0/rotate', ...FORM, expected: signedIn(403) },
+  ],
   'GET /settings/tokens/:id/revoke': [{ path: '/settings/tokens/0/revoke', expected: signedIn(404) }],
   'POST /settings/tokens/:id/revoke': [
     { path: '/settings/tokens/0/revoke', ...FORM, expected: signedIn(403) },

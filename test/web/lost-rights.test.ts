@@ -43,6 +43,7 @@ const FORMS: Record<'session' | 'group' | 'repository' | 'writer', Record<string
     },
     'end others': () => ({ path: '/settings/account/sessions/end-others', fields: {} }),
     token: () => ({ path: '/settings/tokens', fields: { name: 'ci', scope: 'repo', expiry: '30' } }),
+    'rotated token': ({ tokenId }) => ({ path: `/settings/tokens/${tokenId}/rotate`, fields: {} }),
     'no token': ({ tokenId }) => ({ path: `/settings/tokens/${tokenId}/revoke`, fields: {} }),
   },
   group: {

@@ -4,6 +4,7 @@ import { asAdministrator } from '../helpers/changes.ts'
 import { postgres } from '../helpers/databases.ts'
 import { git } from '../helpers/git.ts'
 import { createAccount, csrfOf, openPageClient } from '../helpers/page-client.ts'
+import { addToken } from '../helpers/records.ts'
 import { startServer } from '../helpers/server.ts'
 
 const HTML = 'text/html; charset=utf-8'
@@ -62,6 +63,7 @@ t.test('a wrong method is 405 with Allow', async (t) => {
     '/logout': 'POST',
     '/settings/tokens': 'GET, HEAD, POST',
     '/settings/tokens/1/revoke': 'GET, HEAD, POST',
+    '/settings/tokens/1/rotate': 'GET, HEAD, POST',
     '/docs': 'GET, HEAD',
     '/alice': 'GET, HEAD',
     '/nobody': 'GET, HEAD',
@@ -305,7 +307,7 @@ t.test('the list of repositories is paged', async (t) => {
   const home = (await client.get('/')).body
   t.match(
     home,
-    new RegExp(`class="failed"><a href="${log}"[^>]*>.*ci/test`),
+    new RegExp(`class="failed"><span><a href="${log}"[^>]*>.*ci/test`),
     'none: what failed; one: its log',
   )
   t.match(home, '<span class="badge failure">failure</span>', 'none: whether it is safe to merge')
@@ -358,10 +360,45 @@ t.test('tokens of other users look missing', async (t) => {
   await server.createToken('bob')
   const [{ id } = { id: '' }] = await server.store.tokens.list(await server.createUser('bob'))
   for (const wrong of [id, 'x', '%00']) {
-    t.equal((await client.get(`/settings/tokens/${wrong}/revoke`)).status, 404, wrong)
-    t.equal((await client.submit('/', `/settings/tokens/${wrong}/revoke`)).status, 404, wrong)
+    for (const what of ['revoke', 'rotate']) {
+      t.equal((await client.get(`/settings/tokens/${wrong}/${what}`)).status, 404, wrong)
+      t.equal((await client.submit('/', `/settings/tokens/${wrong}/${what}`)).status, 404, wrong)
+    }
   }
   t.equal((await server.store.tokens.list(await server.createUser('bob'))).length, 1)
+})
+
+t.test('a token gets another secret in the browser, with its limits', async (t) => {
+  const { server, client, commits } = await setUp(t)
+  const userId = await server.createUser('alice')
+  const { id: repositoryId } = await server.store.repositories.get('alice', 'rocket')
+  const limits = { repositories: [repositoryId], contexts: ['ci/*'], push: false }
+  const { id, secret } = await addToken(server.store, userId, { name: 'CI', limits })
+  const page = `/settings/tokens/${id}/rotate`
+  t.match((await client.get('/settings/tokens')).body, `href="${page}"`)
+  const { status, body } = await client.submit(page, page)
+  t.equal(status, 200)
+  const [, fresh = ''] = /id="secret"[^>]*>(cst_\w+)</.exec(body) ?? []
+  t.match(body, '“<bdi>CI</bdi> (replaced)”')
+  for (const [token, context, expected] of [
+    [fresh, 'ci/test', 201],
+    [fresh, 'deploy', 403],
+    [secret, 'ci/test', 201],
+    [secret, 'deploy', 403],
+  ] as const)
+    t.equal(
+      (await server.report('alice/rocket', commits[0] ?? '', { context, state: 'success' }, token)).status,
+      expected,
+      context,
+    )
+  t.match(await server.store.tokens.list(userId), [{ id, name: 'CI' }, { name: 'CI (replaced)' }])
+  const revoke = `/settings/tokens/${id}/revoke`
+  t.equal((await client.submit(revoke, revoke)).status, 303)
+  t.match((await client.get('/settings/tokens')).body, 'The token “CI” was revoked.')
+  const { id: expired } = await addToken(server.store, userId, { name: 'old', expiresAt: Date.now() - 1 })
+  const refused = await client.submit('/settings/tokens', `/settings/tokens/${expired}/rotate`)
+  t.equal(refused.status, 422)
+  t.match(refused.body, 'has expired')
 })
 
 t.test('text that PostgreSQL cannot store is no server error', async (t) => {

@@ -181,18 +181,19 @@ async function createToken(change: Change, userId: number, token: NewToken): Pro
 
 /**
  * Gives a token another secret and a new lifetime. The old secret works until `oldExpiresAt`, unless
- * it expires before, as a token of its own, so that a token can be rotated again at any time.
+ * it expires before, as a token of its own, so that a token can be rotated again at any time. A user
+ * can only rotate own tokens.
  *
  * @returns when the two secrets expire, in milliseconds since the epoch; null: never
  * @throws Refusal if there is no such token, or it has expired
  */
 async function rotateToken(
-  change: Change<Administrator>,
+  change: Change<Person>,
   id: string,
   { prefix, hash, expiresAt, oldExpiresAt }: Rotation,
 ): Promise<{ expiresAt: Milliseconds | null; oldExpiresAt: Milliseconds }> {
-  const { db } = change
-  const { user, ...old } = await lockToken(change, id)
+  const { db, by } = change
+  const { user, ...old } = await lockToken(change, id, by.kind === 'user' ? by.user.id : undefined)
   if (old.expires_at !== null && old.expires_at <= Date.now())
     throw new Refusal(`the token ${id} has expired; create another one`)
 

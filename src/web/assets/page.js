@@ -33,6 +33,20 @@ async function copy(source) {
   }
 }
 
+for (const field of document.querySelectorAll('[data-filters]')) {
+  const choices = document.getElementById(field.dataset.filters).querySelectorAll('label')
+  field.parentElement.hidden = false
+  // The field is no part of the form.
+  field.addEventListener('keydown', (event) => event.key === 'Enter' && event.preventDefault())
+  field.addEventListener('input', () => {
+    const text = field.value.trim().toLowerCase()
+    // What is chosen stays visible.
+    for (const choice of choices)
+      choice.hidden =
+        !choice.querySelector('input').checked && !choice.textContent.toLowerCase().includes(text)
+  })
+}
+
 for (const part of document.querySelectorAll('[data-shown-for]')) {
   const [name, value] = part.dataset.shownFor.split('=')
   const choice = document.getElementById(name)

@@ -30,6 +30,6 @@ export type PageStore = Pick<Store, 'remote' | 'matrix' | 'listing' | 'listTips'
   sessions: Pick<Store['sessions'], 'endOthers' | 'endOwn' | 'list'>
   statuses: Pick<Store['statuses'], 'hasAny' | 'listResults' | 'listWithReporters' | 'requestRun'>
   summaries: Pick<Store['summaries'], 'countByState' | 'findState' | 'list' | 'listStates'>
-  tokens: Pick<Store['tokens'], 'createOwn' | 'list' | 'revoke'>
+  tokens: Pick<Store['tokens'], 'createOwn' | 'list' | 'revoke' | 'rotate'>
   users: Pick<Store['users'], 'any' | 'find' | 'findOrCreate' | 'get'>
 }

@@ -72,7 +72,7 @@ function sessionRow(session: Session, { id, createdAt, seenAt, address, userAgen
       ? html`<span class="faint">this browser</span>`
       : html`<form method="post" action="/settings/account/sessions/${id}/end">
       ${csrfField(session)}
-      <button class="quiet" type="submit">End<span class="sr"> session of ${browser}</span></button>
+      <button class="quiet" type="submit">End<span class="sr"> session of ${browser}${address ? ` at ${address}` : ''}, last seen ${formatTime(seenAt)}</span></button>
     </form>`
   return html`<tr>
   <th scope="row" title="${visibleText(userAgent ?? '')}">${browser}</th>

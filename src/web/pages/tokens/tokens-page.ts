@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { scopes } from '../../../../generated/operations.ts'
-import { issueToken } from '../../../auth/issue-token.ts'
+import { issueToken, rotateToken } from '../../../auth/issue-token.ts'
 import { allows } from '../../../domain/permissions.ts'
 import { insteadOf, ServiceError, Unavailable } from '../../../errors.ts'
 import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
@@ -16,7 +16,8 @@ import type { Pages } from '../../parts/pages.ts'
 import { firstOf, type Query } from '../../parts/query.ts'
 import { sessionOf, userOf } from '../../session/session-auth.ts'
 import { EMPTY_FORM, readTokenForm } from './form.ts'
-import { revokeView, type TokensView, tokensView } from './tokens-view.ts'
+import { type Rotation, revokeView, rotateView } from './token-views.ts'
+import { type TokensView, tokensView } from './tokens-view.ts'
 
 interface Route {
   Querystring: Query<'repository'>
@@ -31,12 +32,15 @@ type View = Pick<TokensView, 'form' | 'created'>
 
 const PATH = '/settings/tokens'
 const REVOKE = `${PATH}/:id/revoke`
+const ROTATE = `${PATH}/:id/rotate`
+/** Milliseconds for which a secret that was replaced still works. */
+const OVERLAP = 24 * 3_600_000
 /** Maximum number of repositories that the form offers. */
 const CHOICES = 500
 /** Number of repositories to search for a commit for the example. */
 const EXAMPLES = 10
 
-/** Registers `/settings/tokens`, where signed-in users list, create and revoke their tokens. */
+/** Registers `/settings/tokens`, where signed-in users list, create, rotate and revoke their tokens. */
 export async function tokenPages(
   pages: Pages,
   { store, commitLog, tokenMaxLifetime }: PageContext,
@@ -114,7 +118,9 @@ export async function tokenPages(
       const example = await exampleFor(request, repositories, limits, secret)
       const [only, ...others] = repositories.filter(({ id }) => limits.repositories?.includes(id))
       const repository = only && others.length === 0 ? `${only.owner}/${only.name}` : ''
-      return { shown: { form: EMPTY_FORM, created: { secret, name: form.name, example, repository } } }
+      // The next token is as narrow as this one, unless the user says otherwise.
+      const next = { ...form, name: '' }
+      return { shown: { form: next, created: { secret, name: form.name, example, repository } } }
     },
   })
 
@@ -124,10 +130,24 @@ export async function tokenPages(
     send: (request: FastifyRequest<TokenRoute>, reply, token) =>
       sendPage(reply, { title: 'Revoke token' }, revokeView(sessionOf(request), token)),
     refused: () => undefined,
-    async submit({ subject: { id }, transact }) {
+    async submit({ subject: { id, name }, transact }) {
       // Another request may have revoked it, which is the desired result.
       await problemOf(() => transact((change) => store.tokens.revoke(change, id)))
-      return { path: PATH }
+      return { path: PATH, text: `The token “${name}” was revoked.` }
+    },
+  })
+
+  pages.form(ROTATE, {
+    find: tokenOf,
+    initial: (): Rotation => ({}),
+    send: (request: FastifyRequest<TokenRoute>, reply, token, rotation: Rotation) =>
+      sendPage(reply, { title: 'Rotate token' }, rotateView(sessionOf(request), token, rotation)),
+    refused: (problem): Rotation => ({ problem }),
+    async submit({ subject: { id }, transact }) {
+      const rotated = await transact((change) =>
+        rotateToken(change, store.tokens, id, OVERLAP, tokenMaxLifetime),
+      )
+      return { shown: { rotated } }
     },
   })
 

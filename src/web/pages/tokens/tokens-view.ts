@@ -12,6 +12,11 @@ import { csrfField, time } from '../../parts/layout.ts'
 import { copyButton, shownText } from '../../parts/text.ts'
 import { expiryDays, type TokenForm } from './form.ts'
 
+/** Repositories from which on the form has a field that filters them. It needs the script of pages. */
+const FILTERED_FROM = 10
+const FILTER = html`<label hidden><span class="sr">Show repositories whose name contains</span>
+      <input type="search" data-filters="repositories" placeholder="Part of a name" autocomplete="off"></label>`
+
 /** The content of `/settings/tokens`. */
 export interface TokensView {
   session: Session
@@ -85,7 +90,7 @@ function tokenRow(token: TokenInfo, now: number): Html {
   <td data-column="Created">${time(formatTime(token.createdAt))}</td>
   <td data-column="Expires">${expiry(token.expiresAt, now)}</td>
   <td data-column="Last used">${token.lastUsedAt === null ? html`<span class="faint">never</span>` : time(formatTime(token.lastUsedAt))}</td>
-  <td class="action"><a class="danger" href="/settings/tokens/${token.id}/revoke">Revoke<span class="sr"> ${token.name}</span></a></td>
+  <td class="action">${isExpired(token.expiresAt, now) ? '' : html`<a href="/settings/tokens/${token.id}/rotate">Rotate<span class="sr"> ${token.name}</span></a> `}<a class="danger" href="/settings/tokens/${token.id}/revoke">Revoke<span class="sr"> ${token.name}</span></a></td>
 </tr>`
 }
 
@@ -160,7 +165,7 @@ function newTokenForm({
     ${
       repositories.length === 0
         ? html`<p class="empty">There is no repository that you can write to.</p>`
-        : html`<div class="choices">${repositories.map((repository) => repositoryChoice(repository, chosen))}</div>`
+        : html`${repositories.length > FILTERED_FROM ? FILTER : ''}<div class="choices" id="repositories">${repositories.map((repository) => repositoryChoice(repository, chosen))}</div>`
     }
     <p class="hint" id="repositories-hint">Select the repositories that the token can use. With none selected, it can use all that you have access to.</p>
     ${fieldError('repositories', errors.repositories)}
@@ -190,16 +195,4 @@ ${[...gone, form.contexts].filter(Boolean).join('\n')}</textarea>`,
 
 function repositoryChoice({ id, owner, name }: ReadableRepository, chosen: ReadonlySet<number>): Html {
   return html`<label class="check"><input type="checkbox" name="repository" value="${id}" ${chosen.has(id) ? 'checked' : ''}> ${owner}/${name}</label>`
-}
-
-/** Renders the confirmation before a token is revoked. */
-export function revokeView(session: Session, token: TokenInfo): Html {
-  return html`<div class="card narrow">
-  <h1>Revoke “${shownText(token.name)}”?</h1>
-  <p>The token <code>${token.prefix}…</code> stops working immediately in every job that uses it. This cannot be undone.</p>
-  <form method="post" action="/settings/tokens/${token.id}/revoke">
-    ${csrfField(session)}
-    <div class="row"><button class="danger" type="submit">Revoke token</button><a href="/settings/tokens">Cancel</a></div>
-  </form>
-</div>`
 }
