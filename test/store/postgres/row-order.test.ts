@@ -19,7 +19,12 @@ t.test('a call is next when those of its row before it have ended or are in the 
   t.same(order.isNext(third, []), false, 'the others still wait for those before it')
   t.equal(order.remove(second), false, 'it is removed once')
   t.equal(order.remove(third), true)
-  t.equal(order.remove(first), false)
+  const [later] = callsOf('a') as [Call]
+  order.add(later)
+  t.equal(order.isNext(later, []), false, 'one that comes after the last has ended waits for the first')
+  t.equal(order.remove(first), true)
+  t.equal(order.isNext(later, []), true)
+  t.equal(order.remove(later), false)
   t.equal(order.remove(other), false)
   t.equal(order.remove(free), false)
 
