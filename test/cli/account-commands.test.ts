@@ -135,6 +135,9 @@ t.test('user link, user unlink, and what the lists say of it', async (t) => {
   ])
 
   const tokens = await cli('token', 'list', 'alice', '--json')
+  t.same(await cli('token', 'list', '--user', 'alice', '--json'), tokens)
+  const weeks = await runCli(['audit', 'list', '--since', '2w'], withProvider)
+  t.match(weeks, { code: 2, stderr: /--since: "2w" is not a duration \(expected 14d\)/ })
   const until = Date.now() + 30 * 86_400_000
   const [listed] = JSON.parse(tokens.stdout)
   t.ok(Math.abs(Date.parse(listed.works_until) - until) < 60_000, 'a link counts as a sign-in')

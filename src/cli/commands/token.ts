@@ -7,6 +7,12 @@ import { durationOption, findRepository, parseExpiry, UsageError } from '../part
 import { count, print, printList, say } from '../parts/output.ts'
 import { asAdministrator, changeStore, readingStore, type Settings, withStore } from '../parts/with-store.ts'
 
+interface ListOptions {
+  user?: string
+  unused?: string
+  json?: boolean
+}
+
 export function addTokenCommands(program: Command, settings: Settings): void {
   const token = program.command('token').description('manage personal access tokens')
 
@@ -52,9 +58,14 @@ export function addTokenCommands(program: Command, settings: Settings): void {
   token
     .command('list [user]')
     .description("list a user's tokens, or those of all users")
+    .option('--user <name>', 'the same as the argument')
     .option('--unused <duration>', 'only those that were not used for so long, for example 90d')
     .option('--json', 'print one JSON array')
-    .action((userName: string | undefined, { unused, json }: { unused?: string; json?: boolean }) => {
+    .action((argument: string | undefined, options: ListOptions) => {
+      const { user, unused, json } = options
+      if (argument !== undefined && user !== undefined)
+        throw new UsageError('give the user as an argument or with --user, not both')
+      const userName = argument ?? user
       const before =
         unused === undefined
           ? Number.POSITIVE_INFINITY

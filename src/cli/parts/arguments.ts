@@ -76,7 +76,9 @@ export function parseExpiry(text: string, now: number): number {
  */
 export function durationOption(text: string, option: string): number {
   const duration = parseDuration(text)
-  if (!duration) throw new UsageError(`${option}: "${text}" is not a duration (expected for example 365d)`)
+  const [, weeks] = /^(\d{1,3})w$/.exec(text) ?? []
+  const example = weeks === undefined ? 'for example 365d' : `${Number(weeks) * 7}d`
+  if (!duration) throw new UsageError(`${option}: "${text}" is not a duration (expected ${example})`)
   return duration
 }
 

@@ -213,6 +213,8 @@ t.test('what cannot be landed is refused with the reason, before anything is pus
   const readOnly = await server.createToken('acme', { limits: { push: false } })
   const cases: [args: string[], code: number, stderr: RegExp, env?: Record<string, string>][] = [
     [[commit, '--onto', 'free'], 7, /no rule matches the branch free/],
+    [[commit, '--branch', 'free'], 7, /no rule matches the branch free/],
+    [[commit, '--branch', 'free', '--onto', 'free'], 2, /are the same; give one of them/],
     [[commit, '--onto', 'mian'], 2, /the server has no branch mian/],
     [[commit, '--onto', 'a..b'], 2, /"a..b" is not a name of a branch/],
     [[commit], 2, /git fetch --unshallow/, cloneOf(server.url, '--depth=1')],

@@ -173,6 +173,7 @@ export const commandHelp = {
     summary: 'merge a commit into a branch of the server once the merge has passed its checks',
     options: {
       onto: ['BRANCH', 'branch of the server, main by default'],
+      branch: ['BRANCH', 'the same as --onto'],
       timeout: ['TIME', 'longest time to wait, 30m by default'],
       json,
       ...target,

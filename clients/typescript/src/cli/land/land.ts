@@ -9,6 +9,7 @@ import { createGit } from '../git.ts'
 import { createOutageNotice } from '../outage.ts'
 import { findReportTarget, targetOptions, totalTimeoutOf } from '../target.ts'
 import { hasColors, plain, print, printJson, say } from '../terminal.ts'
+import { UsageError } from '../usage-error.ts'
 import { checkCheckout } from './checkout.ts'
 import { landCommit } from './landing.ts'
 import { LandingEnd } from './landing-end.ts'
@@ -22,6 +23,7 @@ const CLEANUP = 10_000
 export const landOptions = {
   ...targetOptions,
   onto: { type: 'string' },
+  branch: { type: 'string' },
   timeout: { type: 'string' },
   json: { type: 'boolean' },
 } as const
@@ -41,7 +43,9 @@ function ticketTimes(timeout: number): TicketTimes {
  */
 export async function land(args: string[], env: NodeJS.ProcessEnv, timesOf = ticketTimes): Promise<number> {
   const { values, positionals } = parse({ args, allowPositionals: true, options: landOptions })
-  const branch = values.onto ?? 'main'
+  if (values.onto !== undefined && values.branch !== undefined)
+    throw new UsageError('--onto and --branch are the same; give one of them')
+  const branch = values.onto ?? values.branch ?? 'main'
   const timeout = parseDuration(values.timeout ?? '30m', '--timeout')
   const given = oneCommit(values.sha, positionals) ?? 'HEAD'
   const { client, owner, repo, sha } = await findReportTarget(
