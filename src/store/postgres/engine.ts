@@ -94,6 +94,17 @@ export function openPostgres(url: string, size: number, isLimited: boolean): Eng
     return rows[0]?.id ?? 0
   }
 
+  /** Runs `work` with a connection that is closed afterwards, and without a time limit. */
+  async function onOwnConnection<T>(work: (db: Kysely<Tables>) => Promise<T>): Promise<T> {
+    const connection = new Connections(url, 1, 0)
+    const alone = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: connection.queryPool }) })
+    try {
+      return await work(alone)
+    } finally {
+      await alone.destroy()
+    }
+  }
+
   return {
     dialect,
     remote: true,
@@ -112,24 +123,18 @@ export function openPostgres(url: string, size: number, isLimited: boolean): Eng
       if (diskError && performance.now() < diskError.until) throw diskError.error
       await call('write', touch, {})
     },
-    async exclusively(work) {
-      // Without a time limit: another process may be migrating, or there may be many rows to
-      // migrate.
-      const connection = new Connections(url, 1, 0)
-      const alone = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: connection.queryPool }) })
-      try {
+    // Without a time limit: another process may be migrating, or there may be many rows to migrate.
+    exclusively: (work) =>
+      onOwnConnection((alone) => {
         const transaction = () =>
           alone.transaction().execute(async (db) => {
             await sql`select pg_advisory_xact_lock(${MIGRATION_LOCK})`.execute(db)
             await runInTransaction(() => work(db))
           })
         // Other processes may write to the same tables in another order.
-        await retry(transaction)
-      } finally {
-        await alone.destroy()
-      }
-    },
-    findMissingRight: () => findMissingRight(kysely),
+        return retry(transaction)
+      }),
+    findMissingRight: () => onOwnConnection(findMissingRight),
     lastId,
     async setLastId(db, table, id) {
       if (id <= (await lastId(db, table))) return
