@@ -53,10 +53,10 @@ for (const database of [sqlite, postgres]) {
     const { server, create, client, anonymous } = await setUp(t, database)
     const green = await create('green', 2)
     await green.report(green.commits[1], { 'ci/build': 'success' })
-    const red = await create('red', 4)
+    const red = await create('red', 5)
     await red.report(red.commits[0], { 'ci/build': 'success', a: 'success' })
-    await red.report(red.commits[1], { a: 'failure' })
-    await red.report(red.commits[3], { a: 'failure', b: 'error', c: 'failure', d: 'failure', e: 'pending' })
+    await red.report(red.commits[2], { a: 'failure' })
+    await red.report(red.commits[4], { a: 'failure', b: 'error', c: 'failure', d: 'failure', e: 'pending' })
     const long = await create('long', 2)
     for (const sha of long.commits) await long.report(sha, { 'ci/build': 'failure' })
     await create('silent', 1)
@@ -81,7 +81,7 @@ for (const database of [sqlite, postgres]) {
     )
     t.match(
       broken[1],
-      /^failure alice \/ red 4 failed: a, b, c Broken for less than a minute by Test: Subject 1 of red 2 commits$/,
+      /^failure alice \/ red 4 failed: a, b, c Broken for less than a minute between \w{7} and \w{7}: Test \(2 commits\) 2 commits$/,
     )
     t.match(rows[4], /^success alice \/ green Subject 1 of green Test \d+ years? ago$/)
     t.match(rows[5], /^no status alice \/ silent Subject 0 of silent/)
