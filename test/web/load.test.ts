@@ -46,7 +46,11 @@ t.test(`a commit with ${STATUSES} long statuses`, async (t) => {
     await Promise.all(contexts.slice(at, at + 100).map((context) => report(context, 'success')))
 
   t.test('is rendered completely', async (t) => {
-    const page = `/alice/rocket/commits/${sha}`
+    const start = `/alice/rocket/commits/${sha}`
+    const small = await client.get(start)
+    t.match(small.body, '<a href="?state=success">Passed <span class="count">1000</span></a>')
+    t.ok(small.body.length < 60_000, `a page of ${small.body.length} bytes links what passed`)
+    const page = `${start}?state=success`
     const { status, headers, body } = await client.get(page)
     t.equal(status, 200)
     t.equal(headers.get('content-type'), 'text/html; charset=utf-8')
@@ -68,7 +72,7 @@ t.test(`a commit with ${STATUSES} long statuses`, async (t) => {
   })
 
   t.test('may be aborted', async (t) => {
-    const left = request(`${server.url}/alice/rocket/commits/${sha}`, { agent: false })
+    const left = request(`${server.url}/alice/rocket/commits/${sha}?state=success`, { agent: false })
     left.end()
     const [answer] = await once(left, 'response')
     await once(answer, 'data')
@@ -125,7 +129,7 @@ t.test('large pages that nobody reads take a bounded amount of memory', async (t
   const { id: repositoryId, commits } = await server.createRepository('alice/rocket')
   const [sha = ''] = commits
   await fillCommit(server.options, { repositoryId, sha, kind: 'emoji', contexts: STATUSES })
-  const path = `/alice/rocket/commits/${sha}`
+  const path = `/alice/rocket/commits/${sha}?state=success`
   const open = (client: string) => openAnswer(t, server.url + path, client)
   const other = await open('192.0.2.2')
   const unread: IncomingMessage[] = []

@@ -27,6 +27,8 @@ export interface StatusList {
 
 /** More passed checks than this are folded, even if they are all there is. */
 const FOLDED_ABOVE = 20
+/** More passed checks than this are not part of the page before the user asks for them. */
+const LINKED_ABOVE = 100
 
 type Rows = readonly (() => Html)[]
 
@@ -66,7 +68,16 @@ export function statusSections(list: StatusList): Html {
   const isAll = passed.length === matching.length && missing.length === 0
   const isOpen = isFiltered(filter) || (isAll && passed.length <= FOLDED_ABOVE)
   return html`${isAll ? '' : html`<div class="list rows">${others}</div>`}
-${passed.length > 0 ? html`<details class="section" id="passed" ${isOpen ? 'open' : ''}><summary><h2>Passed <span class="count">${passed.length}</span></h2></summary><div class="list rows">${checks('Passed', 'passed-checks', passed)}</div></details>` : ''}`
+${passedSection(passed, isOpen)}`
+}
+
+/** Renders the passed checks; a link to them if there are many that would be folded. */
+function passedSection(rows: Rows, isOpen: boolean): Html | string {
+  if (rows.length === 0) return ''
+  const title = html`Passed <span class="count">${rows.length}</span>`
+  if (!isOpen && rows.length > LINKED_ABOVE)
+    return html`<div class="section"><h2><a href="?state=success">${title}</a></h2></div>`
+  return html`<details class="section" id="passed" ${isOpen ? 'open' : ''}><summary><h2>${title}</h2></summary><div class="list rows">${checks('Passed', 'passed-checks', rows)}</div></details>`
 }
 
 /** Returns whether a run has claimed a check, and no other one was asked for since. */
