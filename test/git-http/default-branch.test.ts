@@ -116,6 +116,11 @@ t.test('HEAD of an imported repository belongs to its owner', async (t) => {
   t.match(await set('master'), { code: 0 })
   t.equal(await git(path, ['symbolic-ref', 'HEAD']), 'refs/heads/master')
 
+  await git(path, ['config', 'commitstatus.followpushes', 'true'])
+  const renaming = ['HEAD:refs/heads/main', ':refs/heads/master']
+  t.not((await tryGit(checkout, ['push', '--quiet', 'origin', ...renaming], options)).code, 0)
+  t.equal(await git(path, ['symbolic-ref', 'HEAD']), 'refs/heads/master', 'it does not follow pushes')
+
   const [sha = ''] = importCommits(path, 1)
   await git(path, ['update-ref', 'refs/heads/next', sha])
   t.match(await set('next'), { code: 0 })
