@@ -42,7 +42,11 @@ export function shownName(name: string): Html {
 
 /** Returns the last characters of a name. */
 function endOf(text: string): string {
-  const characters = [...CHARACTERS.segment(text.slice(-END_UNITS))].map(({ segment }) => segment)
+  const tail = text.slice(-NAME_END)
+  // Mostly each unit is a character. To look for those takes longer than to render a name.
+  const characters = /^[ -~]*$/.test(tail)
+    ? [...tail]
+    : [...CHARACTERS.segment(text.slice(-END_UNITS))].map(({ segment }) => segment)
   let [start, width] = [characters.length, 0]
   for (; start > 0; start--) {
     width += widthOf(characters[start - 1] ?? '')
