@@ -37,7 +37,7 @@ const [LOAD, PAUSE] = [3_000, 20]
 
 const run = promisify(execFile)
 const folder = realpathSync(temporaryFolder(tap))
-tap.setTimeout(1_800_000)
+tap.setTimeout(3_600_000)
 
 /** Has npm install a package into an empty folder. @returns the folder of its programs */
 async function install(name: string, tarball: string): Promise<string> {
