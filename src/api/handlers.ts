@@ -1,4 +1,4 @@
-import type { Handlers, ReportStatusRequest } from '../../generated/handlers.ts'
+import type { Handlers } from '../../generated/handlers.ts'
 import type { components } from '../../generated/schema.ts'
 import type { Caller } from '../auth/access-policy.ts'
 import type { Branches } from '../branches/branches.ts'
@@ -38,7 +38,8 @@ export interface ApiCaller extends Caller {
   checkAgain(): Promise<ApiCaller>
 }
 
-type ReportBody = ReportStatusRequest['body']
+/** What is reported, with the context that it has without one. */
+type ReportBody = components['schemas']['StatusReport'] & { context: string }
 
 /** What the handlers work with. */
 export interface HandlerParts {

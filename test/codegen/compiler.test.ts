@@ -73,7 +73,7 @@ t.test('the compiler refuses writes without an actor who may', async (t) => {
     ['rule-by-token', /TS2345 .*'Change<TokenHolder>' is not assignable to .* 'Change<Person>'/],
     ['user-by-server', /TS2345 .*'Transact<Server>' is not assignable to .* 'Transact<Administrator>'/],
     ['token-of-another', /TS2353 .*'userId' does not exist in type 'NewToken'/],
-    ['rotation-of-another', /TS2345 .*'Change<SignedIn>' is not assignable to .* 'Change<Administrator>'/],
+    ['rotation-by-token', /TS2345 .*'Change<TokenHolder>' is not assignable to .* 'Change<Person>'/],
     ['seconds-as-expiry', /TS2345 .*'Seconds' is not assignable to parameter of type 'Milliseconds'/],
     ['milliseconds-as-window', /TS2322 .*'Milliseconds' is not assignable to type 'Seconds'/],
     ['push-without-proof', /TS2741 .*'token' is missing .* required in type 'TokenHolder'/],

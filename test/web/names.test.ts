@@ -110,12 +110,13 @@ const LOOK = `(names) => {
   for (const row of document.querySelectorAll('main li')) {
     const parts = [...row.querySelectorAll('.badge, bdi, time, code')]
       .filter((part) => part.checkVisibility() && !part.closest('.sr') && !part.querySelector('.badge, bdi, time, code'))
-      .map((part) => [part, visible(part.parentElement, part.getBoundingClientRect())])
-      .filter(([, box]) => box)
-    for (const [index, [part, a]] of parts.entries())
-      for (const [other, b] of parts.slice(index + 1)) {
-        const [width, height] = [Math.min(a.right, b.right) - Math.max(a.left, b.left), Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top)]
-        if (width > 1.5 && height > 4) seen.overlaps.push(part.textContent.slice(0, 20) + ' | ' + other.textContent)
+      // A part may go on in the next line.
+      .map((part) => [part, [...part.getClientRects()].map((rect) => visible(part.parentElement, rect)).filter(Boolean)])
+    for (const [index, [part, boxes]] of parts.entries())
+      for (const [other, others] of parts.slice(index + 1)) {
+        const lies = boxes.some((a) => others.some((b) =>
+          Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1.5 && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 4))
+        if (lies) seen.overlaps.push(part.textContent.slice(0, 20) + ' | ' + other.textContent)
       }
   }
   return seen
