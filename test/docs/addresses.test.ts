@@ -28,6 +28,7 @@ const KNOWN_HOSTS = new Set([
   'api.github.com',
   'github.com',
   'keepachangelog.com',
+  'login.microsoftonline.com',
   'nodejs.org',
   'semver.org',
 ])

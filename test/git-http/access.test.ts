@@ -149,7 +149,10 @@ t.test('access to a push is checked again when it has arrived', async (t) => {
     /ng refs\/heads\/main The repository does not/,
   )
   const two = { owner: 'owner', name: 'two' }
-  t.match(await push(() => repositories.rename(one, two)), /ng refs\/heads\/main The repository does not/)
+  t.match(
+    await push(() => repositories.rename(one, two)),
+    /ng refs\/heads\/main The repository is called owner\/two now/,
+  )
   t.match(await push(() => tokens.revokeAll(writer), 'two'), /ng refs\/heads\/main The token is unknown/)
 })
 

@@ -116,7 +116,7 @@ export async function openBrowser(t: Pick<Test, 'teardown'>) {
 
 /** Presses Tab until an element has the focus. */
 export async function tabTo(t: Test, page: Page, selector: string): Promise<void> {
-  for (let presses = 0; presses < 60; presses++) {
+  for (let presses = 0; presses < 120; presses++) {
     if ((await page.locator(`${selector}:focus`).count()) > 0) return
     await page.keyboard.press('Tab')
   }

@@ -99,6 +99,12 @@ for (const database of databases) {
         oldExpiresAt: soon - 1,
       })
       await t.rejects(asAdministrator(store).tokens.rotate('none', again), { name: 'Refusal' })
+      const eve = await signIn(store, await asAdministrator(store).users.create('eve'))
+      await t.rejects(
+        store.audit.transaction(eve, (change) => store.tokens.rotate(change, id, again)),
+        { name: 'Refusal' },
+        'a user rotates no token of another',
+      )
     })
 
     t.test('a new secret lives as long as the old one did, and no longer than it may', async (t) => {

@@ -644,7 +644,8 @@ t.test('a form that was open meanwhile says what changed, and keeps what was typ
   t.match(renamed.body, /<dt>Other required checks<\/dt><dd><div[^>]*>ci\/mine/, 'what was typed')
   const stranger = await bob.submit('/settings/tokens', `${page}/checks`, rule)
   t.equal(stranger.status, 404)
-  t.notMatch(stranger.body, 'missile', 'for its admins alone')
+  t.match(stranger.body, 'The repository is called alice/missile now', 'whoever may read it is told')
+  t.notMatch(stranger.body, 'Nothing was changed', 'the rest is for its admins')
   await write.reservedNames.release(rocket)
   const { id: other } = await server.createRepository('alice/rocket', { commits: 0 })
   for (const form of [

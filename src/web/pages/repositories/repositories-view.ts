@@ -8,7 +8,7 @@ import { pill, type SummarizedCommit, subjectOf } from '../../statuses/commit-ro
 import { failedInRow } from '../../statuses/facts.ts'
 import type { BranchVerdict } from '../../statuses/verdicts.ts'
 import type { Condition } from './ranking.ts'
-import { type StateCounts, stateLinks } from './repository-states.ts'
+import type { StateCounts } from './repository-states.ts'
 
 /** Characters of OWNER/NAME. */
 const MAX_TEXT = 2 * schemas.Name.maxLength + 1
@@ -104,4 +104,15 @@ function commitOf({ repository, commit, summary, verdict, broken }: CommitRow): 
   return html`<span class="faint note">${failedInRow(summary, verdict ? [verdict] : [], path)}${verdict?.unmet.length === 0 ? ' · meets the rules' : ''} ${broken ? '' : newest}</span>
 ${broken ? brokenWords(repository, broken) : ''}
 <span class="faint">${broken ? failedOn(broken) : formatAge(formatTime(failedAt))}</span>`
+}
+
+/** Renders how many repositories are in which state, as links that filter the list. */
+function stateLinks({ owner, q, next, rows, states, wanted }: RepositoriesView): Html | string {
+  // Pages of all repositories have one part of them each.
+  const isPart = q !== undefined || (owner === undefined && next?.path.startsWith('/?after=%'))
+  if (isPart || (rows.length === 0 && wanted === undefined)) return ''
+  const path = `/${owner ?? ''}`
+  const link = ({ condition, word, icon, count }: StateCounts[number]) =>
+    html`<li><a class="badge ${count > 0 ? icon : 'unreported'}" href="${path}?state=${word}"${condition === wanted ? html` aria-current="true"` : ''}>${count} ${word}</a></li>`
+  return html`<ul class="states" aria-label="Repositories by state">${states.map(link)}${wanted ? html`<li><a href="${path}">Show all</a></li>` : ''}</ul>`
 }

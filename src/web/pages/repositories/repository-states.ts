@@ -1,7 +1,5 @@
-import { type Html, html } from '../../parts/html.ts'
 import type { PageOptions } from '../../parts/layout.ts'
 import type { Condition } from './ranking.ts'
-import type { RepositoriesView } from './repositories-view.ts'
 
 /** What a list of repositories counts and can be filtered by, the most urgent first. */
 export const STATES = [
@@ -27,15 +25,4 @@ export function tabOfStates(
   if (!first) return { live }
   const { symbol, count, word, icon } = first
   return { live, tab: `${symbol} ${count} ${word} · ${title}`, icon: `/assets/icon-${icon}.svg` }
-}
-
-/** Renders how many repositories are in which state, as links that filter the list. */
-export function stateLinks({ owner, q, next, rows, states, wanted }: RepositoriesView): Html | string {
-  // Pages of all repositories have one part of them each.
-  const isPart = q !== undefined || (owner === undefined && next?.path.startsWith('/?after=%'))
-  if (isPart || (rows.length === 0 && wanted === undefined)) return ''
-  const path = `/${owner ?? ''}`
-  const link = ({ condition, word, icon, count }: StateCounts[number]) =>
-    html`<li><a class="badge ${count > 0 ? icon : 'unreported'}" href="${path}?state=${word}"${condition === wanted ? html` aria-current="true"` : ''}>${count} ${word}</a></li>`
-  return html`<ul class="states" aria-label="Repositories by state">${states.map(link)}${wanted ? html`<li><a href="${path}">Show all</a></li>` : ''}</ul>`
 }
