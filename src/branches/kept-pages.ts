@@ -3,6 +3,9 @@ import type { Tip } from '../git/history/branch-lists.ts'
 import { numberOf } from '../util/memoize.ts'
 import { bytesOfTexts, MEGABYTE } from '../util/memory.ts'
 
+/** Bytes of pages of one kind in memory. The least recently used ones are dropped. */
+const CACHE_BYTES = 8 * MEGABYTE
+
 interface Page {
   readonly branches: readonly Tip[]
 }
@@ -10,12 +13,10 @@ interface Page {
 /**
  * Returns a function that makes pages, and returns the same page as before for the same sources and
  * question, so that an unchanged answer is encoded once.
- *
- * @param maxBytes of pages in memory; the least recently used ones are dropped
  */
-export function createKeptPages<Kept extends Page>(maxBytes = 8 * MEGABYTE) {
+export function createKeptPages<Kept extends Page>() {
   const pages = new LRUCache<string, Kept>({
-    maxSize: maxBytes,
+    maxSize: CACHE_BYTES,
     // Encoded too, it takes its names and ids once more.
     sizeCalculation: ({ branches }, key) =>
       500 + 600 * branches.length + 2 * bytesOfTexts([key, ...branches.map(({ name }) => name)]),

@@ -119,7 +119,7 @@ export type GivenFields = StatusRow & {
   elapsed: number | null
   /** null without a claim. */
   claim_seconds: number | null
-  /** Milliseconds within which it may be stored, by the time at which this is read; null: any time. */
+  /** Milliseconds that are left to store it when this is read; null: no limit. */
   readonly time_left: number | null
 }
 export type DecidedOfRun = Pick<GivenFields, (typeof decidedColumns)[number]> & RunState & ClaimAnswer

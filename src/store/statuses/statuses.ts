@@ -47,7 +47,7 @@ export type Report = ReportedFields & {
   elapsed?: number
   /** Seconds for which that run claims the check. */
   claim?: number
-  /** When it may be stored at the latest, by `performance.now()`; missing: any time. */
+  /** When it may be stored at the latest, by `performance.now()`; no limit if missing. */
   storedBy?: number
 }
 
