@@ -26,8 +26,9 @@ export function createBranches(
     waitingPerClient: 100,
     timeout: 10_000,
   })
-  const lists = new BranchLists(queue, {}, store.remote ? 'shared' : 'own')
-  const formerTips = new FormerTips(queue, new FirstParents(queue))
+  const disk = store.remote ? 'shared' : 'own'
+  const lists = new BranchLists(queue, {}, disk)
+  const formerTips = new FormerTips(queue, new FirstParents(queue, {}, disk))
   const { listTips } = store
   const turns = new Turns(store.remote)
   const decide = createDecisions(store, turns)

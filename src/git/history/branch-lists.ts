@@ -9,7 +9,7 @@ import type { Disk } from '../file-state.ts'
 import { type OpenedRepository, openRepository, type RepositoryFiles } from '../opened-repository.ts'
 import type { ListLimits } from '../record-parser.ts'
 import { BranchFiles } from '../refs/branch-files.ts'
-import { readRefsState } from '../refs/head.ts'
+import { readRefState, readRefsState } from '../refs/head.ts'
 import { listRefs } from '../refs/list-refs.ts'
 import { isRefName } from '../refs/read-refs.ts'
 import { type RefIds, readRefFiles, readRefIds } from '../refs/ref-ids.ts'
@@ -22,7 +22,7 @@ const LIMITS: ListLimits = { count: MAX_LISTED_BRANCHES, timeout: 10_000 }
 const TAKEN_AT_ONCE = 2_000
 /** Bytes of branches in memory. The least recently used lists are dropped. */
 const CACHE_BYTES = 48 * MEGABYTE
-/** Bytes of single branches in memory that only git can find. */
+/** Bytes of single branches in memory. */
 const TIPS_BYTES = 4 * MEGABYTE
 
 /** A branch and the commit that it is at. */
@@ -52,7 +52,7 @@ export class BranchLists {
   readonly #lists: CachedReads<BranchList>
   readonly #disk: Disk
   readonly #files: BranchFiles
-  /** What git was asked about single branches. */
+  /** Where single branches are. */
   readonly #tips: CachedReads<RefIds>
 
   constructor(queue: FairQueue, limits: Partial<ListLimits> = {}, disk: Disk = 'shared') {
@@ -78,7 +78,8 @@ export class BranchLists {
 
   /**
    * Returns the commit that a branch is at; null if it does not exist. A process is started only where
-   * git's files do not tell, and only after a ref has changed.
+   * git's files do not tell, and only after they have changed. Others' disks are not asked whether
+   * their files have changed, but for what is in them: they may answer from memory.
    *
    * @param name anything a client may send, without `refs/heads/`
    * @throws as `CachedReads.get`
@@ -86,17 +87,11 @@ export class BranchLists {
   async tipOf(repository: RepositoryFiles, name: string, client: GitClient): Promise<string | null> {
     if (!isRefName(name)) return null
     const ref = Buffer.from(`${BRANCHES}${name}`).toString('latin1')
-    const { path } = await openRepository(repository)
-    const ids = await readRefFiles(path, new Set([ref]), client.signal).catch((error: unknown) => {
-      throw unavailable(path, error)
-    })
-    const read = (opened: OpenedRepository, signal: AbortSignal) =>
-      readRefIds(opened, [ref], { timeout: this.#limits.timeout, signal })
     const known =
-      ids ??
-      (await this.#tips.get(repository, `${path}\0${ref}`, client, {
-        state: () => readRefsState(path, this.#disk),
-        read,
+      (this.#disk === 'shared' && (await readFiles(repository, ref, client))) ||
+      (await this.#tips.get(repository, `${repository.path}\0${ref}`, client, {
+        state: () => readRefState(repository.path, ref, this.#disk),
+        read: (opened, signal) => readRefIds(opened, [ref], { timeout: this.#limits.timeout, signal }),
       }))
     return known.get(ref) ?? null
   }
@@ -126,6 +121,18 @@ export class BranchLists {
     }
     return { tips, unnamed, more: refs > count }
   }
+}
+
+/** Returns where a ref is; null if only git can tell. */
+async function readFiles(
+  repository: RepositoryFiles,
+  ref: string,
+  { signal }: GitClient,
+): Promise<RefIds | null> {
+  const { path } = await openRepository(repository)
+  return readRefFiles(path, new Set([ref]), signal).catch((error: unknown) => {
+    throw unavailable(path, error)
+  })
 }
 
 /** Returns a name as the contract's text; null if it is none. @param latin1 its bytes */

@@ -4,7 +4,7 @@ import { LRUCache } from 'lru-cache'
 import type { FairQueue } from '../../util/fair-queue.ts'
 import { SharedRuns } from '../../util/shared-runs.ts'
 import { RepositoryUnavailable } from '../errors.ts'
-import { filesState } from '../file-state.ts'
+import { type Disk, filesState } from '../file-state.ts'
 import type { OpenedRepository, RepositoryFiles } from '../opened-repository.ts'
 import { runGit } from '../run-git.ts'
 import { type GitClient, runInSlot } from './cached-reads.ts'
@@ -65,13 +65,15 @@ interface FirstParentLimits {
 export class FirstParents {
   readonly #queue: FairQueue
   readonly #timeout: number
+  readonly #disk: Disk
   readonly #segments: LRUCache<string, Segment>
   readonly #runs = new SharedRuns<FirstParentList | null>()
 
-  constructor(queue: FairQueue, limits: Partial<FirstParentLimits> = {}) {
+  constructor(queue: FairQueue, limits: Partial<FirstParentLimits> = {}, disk: Disk = 'shared') {
     const { maxBytes, timeout } = { ...LIMITS, ...limits }
     this.#queue = queue
     this.#timeout = timeout
+    this.#disk = disk
     this.#segments = new LRUCache({ maxSize: maxBytes, sizeCalculation: ({ ids }) => 200 + ids.length })
   }
 
@@ -111,7 +113,8 @@ export class FirstParents {
   /** Returns a text that is another one when the parents of a repository's commits may be others. */
   async prefixOf({ path }: RepositoryFiles): Promise<string> {
     // Nothing else changes them.
-    const { stamps } = await filesState(['shallow', 'info/grafts'].map((name) => join(path, name)))
+    const paths = ['shallow', 'info/grafts'].map((name) => join(path, name))
+    const { stamps } = await filesState(paths, this.#disk)
     return `${path}\0${stamps}\0`
   }
 

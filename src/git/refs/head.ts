@@ -24,12 +24,29 @@ const MAX_FOLDERS = 2_000
  * than a git process, which takes milliseconds to start.
  */
 export async function readHeadState(path: string): Promise<FilesState> {
-  const paths = await headPaths(path)
-  const state = await filesState(paths)
-  // git replaces each of these files by a rename, so no change depends on timestamps. But `HEAD`
-  // may name another ref by now.
-  const settled = (await headPaths(path)).join() === paths.join()
-  return { ...state, settled }
+  const { state, isStable } = await readChainState(path, 'HEAD', 'shared')
+  // git replaces each of these files by a rename, so no change depends on timestamps.
+  return { ...state, settled: isStable }
+}
+
+/**
+ * Returns the state of all files that determine where a ref is.
+ *
+ * @param ref its full name, decoded as Latin-1
+ */
+export async function readRefState(path: string, ref: string, disk: Disk): Promise<FilesState> {
+  const { state, isStable } = await readChainState(path, ref, disk)
+  return { ...state, settled: state.settled && isStable }
+}
+
+/** Returns the state of a ref's files, and whether they were the same ones before and after. */
+async function readChainState(path: string, ref: string, disk: Disk) {
+  const now = Date.now()
+  const paths = await refPaths(path, ref)
+  const state = await filesState(paths, disk, now)
+  const isStable = (await refPaths(path, ref)).join() === paths.join()
+  // A name that is not UTF-8 is that of another file.
+  return { state, isStable: isStable && !paths.some((name) => name.includes('\ufffd')) }
 }
 
 /**
@@ -69,7 +86,7 @@ export function branchOf(ref: string | undefined): string | null {
  * @throws GitFailed; the signal's reason
  */
 export async function readHeadRefs(repository: OpenedRepository, limits: RunLimits = {}): Promise<string[]> {
-  const [, ...refs] = await headChain(repository.path)
+  const [, ...refs] = await chainOf(repository.path, 'HEAD')
   // Also asks about what only git understands.
   if (refs.length > 0 && refs[0] !== IN_REFTABLE) return refs
   try {
@@ -92,12 +109,17 @@ export async function readHeadId(path: string): Promise<string | null> {
 }
 
 /** Returns all files in which git looks for the ref to which `HEAD` leads, which is the last of them. */
-export async function headPaths(path: string): Promise<string[]> {
-  const files = ['packed-refs', 'reftable/tables.list', ...(await headChain(path))]
+export function headPaths(path: string): Promise<string[]> {
+  return refPaths(path, 'HEAD')
+}
+
+/** Returns all files in which git looks for a ref, and for those to which it leads. */
+async function refPaths(path: string, ref: string): Promise<string[]> {
+  const files = ['packed-refs', 'reftable/tables.list', ...(await chainOf(path, ref))]
   return files.map((name) => join(path, decodeLatin1(name)))
 }
 
-/** Returns `HEAD` and the refs to which it leads, decoded as Latin-1. */
-function headChain(path: string): Promise<string[]> {
-  return followSymbolic('HEAD', (ref) => symbolicTarget(join(path, decodeLatin1(ref))))
+/** Returns a ref and those to which it leads, decoded as Latin-1. */
+function chainOf(path: string, ref: string): Promise<string[]> {
+  return followSymbolic(ref, (name) => symbolicTarget(join(path, decodeLatin1(name))))
 }

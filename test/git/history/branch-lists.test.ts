@@ -86,6 +86,9 @@ t.test('branches are those that git lists, wherever they are and whatever has mo
   const commits = importCommits(path, 8)
   const lists = new BranchLists(createGitQueue())
   const fewLists = new BranchLists(createGitQueue(), { count: 5 })
+  // Both look up branches: the one in files each time, the other one where these have changed.
+  const both = [lists, new BranchLists(createGitQueue(), {}, 'own')]
+  git(path, 'symbolic-ref', 'refs/heads/alias', 'refs/heads/b-0')
   const names = Array.from({ length: 12 }, (_, index) => `b${index % 3 ? '/' : '-'}${index}`)
   await fc.assert(
     fc.asyncProperty(
@@ -95,6 +98,7 @@ t.test('branches are those that git lists, wherever they are and whatever has mo
           const ref = `refs/heads/${names[name]}`
           git(path, 'update-ref', ...(commit === null ? ['-d', ref] : [ref, commits[commit] ?? '']))
           if (pack === 0) git(path, 'pack-refs', '--all')
+          if (pack === 1) git(path, 'symbolic-ref', 'refs/heads/alias', ref)
           const lines = git(path, 'for-each-ref', '--format=%(refname:lstrip=2) %(objectname)', 'refs/heads')
           const tips = lines
             .split('\n')
@@ -106,6 +110,11 @@ t.test('branches are those that git lists, wherever they are and whatever has mo
           t.same(await lists.list(repository, CLIENT), { tips, unnamed: 0, more: false })
           const few = { tips: tips.slice(0, 5), unnamed: 0, more: tips.length > 5 }
           t.same(await fewLists.list(repository, CLIENT), few)
+          for (const each of both)
+            for (const name of [...names, 'alias']) {
+              const sha = tips.find((tip) => tip.name === name)?.sha ?? null
+              t.equal(await each.tipOf(repository, name, CLIENT), sha, name)
+            }
         }
       },
     ),
