@@ -281,6 +281,16 @@ const migrations: Record<string, (dialect: DialectSql) => string[]> = {
     `alter table push_intents add column gated ${integer}`,
   ],
   '020-reservations': ({ text }) => [`alter table repositories add column reporters ${text}`],
+  '021-filtered-events': () => [
+    `create index audit_events_of_action on audit_events (repository_id, action, time, id)
+      where repository_id is not null`,
+    `create index audit_events_of_user on audit_events (repository_id, user_key, action, time, id)
+      where repository_id is not null`,
+    `create index audit_events_of_subject on audit_events (repository_id, subject_key, time, id)
+      where subject_key <> user_key`,
+    `create index audit_events_without_id on audit_events (repository_key, time, id)
+      where repository_id is null and repository_key is not null`,
+  ],
 }
 
 /** The database has a schema that this version or the role cannot use. The message says why, and what to do. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import type { AuditEvent, AuditLine } from '../../src/store/audit/audit.ts'
-import type { AuditFilter } from '../../src/store/audit/audit-log.ts'
+import type { AuditFilter } from '../../src/store/audit/repository-events.ts'
 import type { Store } from '../../src/store/store.ts'
 
 /** Returns the events of the audit log, oldest first. */

@@ -9,8 +9,8 @@ import {
   type AuditLine,
   type Author,
 } from '../../src/store/audit/audit.ts'
-import type { AuditFilter } from '../../src/store/audit/audit-log.ts'
 import type { Transact } from '../../src/store/audit/change.ts'
+import type { AuditFilter, RepositoryEventFilter } from '../../src/store/audit/repository-events.ts'
 import type { Store } from '../../src/store/store.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import { databases, openTestStore } from '../helpers/databases.ts'
@@ -69,7 +69,7 @@ for (const database of databases) {
         await write.repositories.delete(two)
         await write.repositories.rename(one, two)
         const eventsOf = async (id: number, name = 'alice/two') =>
-          (await store.auditLog.latestOf({ id, name, since }, owner.id, 10)).map((event) => event.action)
+          (await store.auditLog.latestOf({ id, name, since }, owner.id, {}, 10)).map((event) => event.action)
         t.same(await eventsOf(id), ['repository.renamed', 'repository.created'])
         const { kysely } = store.engine
         await kysely.updateTable('audit_events').set({ repository_id: null }).execute()
@@ -90,6 +90,44 @@ for (const database of databases) {
         t.same(await eventsOf(next.id), ['repository.created'], 'it was deleted in the same second')
       },
     )
+
+    t.test('finds events of a repository by kind and user, with those that have no id', async (t) => {
+      const { store } = await openTestStore(t, database)
+      let now = 1_000
+      t.capture(Date, 'now', () => now++)
+      const rename: Done = {
+        by: ADMINISTRATOR,
+        action: 'repository.renamed',
+        repository: { id: 1, name: 'Acme/Rocket' },
+        details: { from: 'acme/old' },
+      }
+      const oldPush: Done = { ...pushed, repository: { id: 1, name: 'acme/old' } }
+      const foreign: Done = { ...pushed, repository: { id: 2, name: 'acme/other' } }
+      await record(store, oldPush, shared, rename, foreign, pushed, shared, { ...pushed, by: ADMINISTRATOR })
+      const ids = async (
+        filter: RepositoryEventFilter,
+        count = 10,
+        before?: { time: number; id: number },
+      ) => {
+        const repository = { id: 1, name: 'acme/rocket', since: 0 }
+        return (await store.auditLog.latestOf(repository, 9, filter, count, before)).map(({ id }) => id)
+      }
+      const check = async (message: string) => {
+        t.same(await ids({}), [7, 6, 5, 3, 2, 1], message)
+        t.same(await ids({ action: 'push' }), [7, 5, 1], message)
+        t.same(await ids({ user: 'BOB' }), [6, 5, 2, 1], message)
+        t.same(await ids({ user: 'bob', action: 'repository.access' }), [6, 2], message)
+        t.same(await ids({ user: 'alice' }), [6, 2], `${message}: whom they concern`)
+        t.same(await ids({ user: 'alice', action: 'push' }), [], message)
+        t.same(await ids({ user: 'bob' }, 2), [6, 5], message)
+        t.same(await ids({ user: 'bob' }, 2, { time: 1_004, id: 5 }), [2, 1], message)
+      }
+      await check('events with an id')
+      const older = store.engine.kysely.updateTable('audit_events').set({ repository_id: null })
+      // An event of the rename's time belongs to the name after it.
+      await older.where('id', 'in', [1, 3]).execute()
+      await check('some without')
+    })
 
     t.test('stores who did what, from where and when', async (t) => {
       t.capture(Date, 'now', () => 1_700_000_000_123)

@@ -1,20 +1,19 @@
-import { type RawBuilder, type Selectable, sql } from 'kysely'
+import { type Selectable, sql } from 'kysely'
 import { nameKey } from '../../domain/names.ts'
 import type { Reading } from '../engine.ts'
 import type { Tables } from '../tables.ts'
 import { type Administrator, type AuditLine, BACKUP } from './audit.ts'
 import type { Transact } from './change.ts'
 import { lineOf } from './event-rows.ts'
-
-/** Which events to list. */
-export interface AuditFilter {
-  /** Milliseconds since the epoch. */
-  since?: number | undefined
-  /** Events of which this user, or an earlier one of that name, is the actor or the subject. */
-  user?: string | undefined
-  /** Events of the repository OWNER/NAME. */
-  repository?: string | undefined
-}
+import {
+  type AuditFilter,
+  createRepositoryEvents,
+  newestFirst,
+  type Position,
+  type ReadOptions,
+  type RepositoryEventFilter,
+  type RepositoryOfEvents,
+} from './repository-events.ts'
 
 type Row = Selectable<Tables['audit_events']>
 
@@ -22,26 +21,6 @@ type Row = Selectable<Tables['audit_events']>
 const BATCH = 1_000
 /** Milliseconds after its time in which an event is committed. */
 const SETTLED = 30_000
-
-/** The condition of the index `audit_events_of_moves`, which a parameter would not match. */
-const IS_MOVE = sql<boolean>`action in ('repository.renamed', 'repository.transferred')`
-/** Former names of a repository whose events are found. */
-const MAX_MOVES = 100
-
-/** A repository whose events are listed. */
-export interface RepositoryOfEvents {
-  id: number
-  /** What it is called now: OWNER/NAME. */
-  name: string
-  /** When it was created, in milliseconds since the epoch. */
-  since: number
-}
-
-/** The place of an event in the order of events. */
-interface Position {
-  time: number
-  id: number
-}
 
 /**
  * Returns functions that read the audit log. Events are ordered by time. They are never changed,
@@ -51,67 +30,42 @@ interface Position {
 export function createAuditLog({ kysely }: Reading) {
   /** @param from reads the events after this one in the order */
   async function read(
-    {
-      since,
-      user,
-      userId,
-      repository,
-      repositoryId,
-      condition,
-    }: AuditFilter & { userId?: number; repositoryId?: number; condition?: RawBuilder<boolean> },
+    options: ReadOptions,
     order: 'asc' | 'desc',
     limit: number,
     from?: Position,
   ): Promise<Row[]> {
+    const { since, user, userId, actor, subject, repository, repositoryId, action, condition } = options
+    if (user !== undefined) {
+      // Two searches, each of its own index, because one with "or" would sort all that it finds.
+      const rows: Row[] = []
+      for (const by of [{ actor: user }, { subject: user }])
+        rows.push(...(await read({ ...options, user: undefined, ...by }, order, limit, from)))
+      rows.sort(newestFirst)
+      return (order === 'asc' ? rows.reverse() : rows).slice(0, limit)
+    }
     let query = kysely.selectFrom('audit_events').selectAll()
+    if (action !== undefined) query = query.where('action', '=', action)
     if (since !== undefined) query = query.where('time', '>=', since)
     if (repository !== undefined) query = query.where('repository_key', '=', nameKey(repository))
     if (repositoryId !== undefined) query = query.where('repository_id', '=', repositoryId)
     if (condition !== undefined) query = query.where(condition)
+    if (actor !== undefined) {
+      query = query.where('user_key', '=', nameKey(actor))
+      if (userId !== undefined) query = query.where('user_id', '=', userId)
+    }
+    if (subject !== undefined) {
+      query = query.where('subject_key', '=', nameKey(subject)).whereRef('subject_key', '<>', 'user_key')
+      if (userId !== undefined) query = query.where('subject_id', '=', userId)
+    }
     if (from)
       query = query.where(
         sql<boolean>`(time, id) ${sql.raw(order === 'asc' ? '>' : '<')} (${from.time}, ${from.id})`,
       )
-    query = query.orderBy('time', order).orderBy('id', order).limit(limit)
-    if (user === undefined) return query.execute()
-    // Two searches, each of its own index, because one with "or" would sort all that it finds.
-    let byUser = query.where('user_key', '=', nameKey(user))
-    let bySubject = query.where('subject_key', '=', nameKey(user)).whereRef('subject_key', '<>', 'user_key')
-    if (userId !== undefined) {
-      byUser = byUser.where('user_id', '=', userId)
-      bySubject = bySubject.where('subject_id', '=', userId)
-    }
-    const rows = [...(await byUser.execute()), ...(await bySubject.execute())]
-    rows.sort(newestFirst)
-    return (order === 'asc' ? rows.reverse() : rows).slice(0, limit)
+    return query.orderBy('time', order).orderBy('id', order).limit(limit).execute()
   }
 
-  /**
-   * Returns events of version 0.3.0, which have no id of a repository, as `latestOf`: by the names
-   * that the repository had, one after the other.
-   */
-  async function readByNames(
-    { name, since }: RepositoryOfEvents,
-    count: number,
-    before?: Position,
-  ): Promise<Row[]> {
-    const rows: Row[] = []
-    let repository: string | null = name
-    let until: Position | undefined
-    for (let moves = 0; repository !== null && rows.length < count && moves <= MAX_MOVES; moves++) {
-      // By which the repository got this name.
-      const [named]: Row[] = await read({ repository, since, condition: IS_MOVE }, 'desc', 1, until)
-      const from = until && before && isBefore(until, before) ? until : (before ?? until)
-      const limit = count - rows.length
-      const events = await read({ repository, since: named?.time ?? since }, 'desc', limit, from)
-      rows.push(...events.filter((row) => !named || !isBefore(row, named)))
-      until = named
-      const formerName = named && lineOf(named).details.from
-      repository = typeof formerName === 'string' ? formerName : null
-    }
-    // Not a condition of the query, which would read all others first.
-    return rows.filter(({ repository_id }) => repository_id === null)
-  }
+  const readOf = createRepositoryEvents(read)
 
   /** Yields the events in batches, oldest first. */
   async function* list(filter: AuditFilter): AsyncGenerator<AuditLine[]> {
@@ -173,22 +127,18 @@ export function createAuditLog({ kysely }: Reading) {
 
     /**
      * Returns the latest events of a repository, also under the names that it had, but none of
-     * another repository that had one of them before or after it; see `latest`.
+     * another repository that had one of them before or after it; see `latest`. Whatever the filter,
+     * each statement reads a range of an index.
      */
     async latestOf(
       repository: RepositoryOfEvents,
       userId: number,
+      filter: RepositoryEventFilter,
       count: number,
       before?: Position,
     ): Promise<AuditLine[]> {
-      const rows = [
-        ...(await read({ repositoryId: repository.id }, 'desc', count, before)),
-        ...(await readByNames(repository, count, before)),
-      ]
-      return rows
-        .sort(newestFirst)
-        .slice(0, count)
-        .map((row) => lineForUsers(row, userId))
+      const rows = await readOf(repository, filter, count, before)
+      return rows.map((row) => lineForUsers(row, userId))
     },
 
     /** Returns the latest event of a backup, or the latest with this action. */
@@ -231,14 +181,6 @@ export function createAuditLog({ kysely }: Reading) {
       }
     },
   }
-}
-
-function newestFirst(one: Position, other: Position): number {
-  return other.time - one.time || other.id - one.id
-}
-
-function isBefore(one: Position, other: Position): boolean {
-  return one.time < other.time || (one.time === other.time && one.id < other.id)
 }
 
 /** Returns an event as the user with the id may see it. */

@@ -3,8 +3,8 @@ import type { Session } from '../../../auth/session.ts'
 import { type SessionInfo, sessionId } from '../../../store/accounts/sessions.ts'
 import type { PasswordChange } from '../../../store/accounts/users.ts'
 import { formatTime } from '../../../store/time.ts'
+import { type EventList, eventList } from '../../events/event-list.ts'
 import { field } from '../../forms/form.ts'
-import { type EventList, eventList } from '../../parts/events.ts'
 import { type Html, html } from '../../parts/html.ts'
 import { csrfField, time } from '../../parts/layout.ts'
 import { visibleText } from '../../parts/text.ts'
@@ -40,7 +40,7 @@ ${changed ? changedView(changed) : ''}
 ${view.hasPassword ? passwordForm(session, errors ?? {}) : ''}
 <section aria-labelledby="events">
   <h2 id="events">Security events</h2>
-  ${eventList(view.events, '/settings/account', session.user?.name)}
+  ${eventList(view.events, '/settings/account?', { user: session.user?.name })}
 </section>`
 }
 

@@ -1,15 +1,22 @@
+import {
+  type EventQuery,
+  eventFilterForm,
+  eventFilterQuery,
+  noEvents,
+  readEventFilter,
+} from '../../events/event-filter.ts'
+import { eventList, readEvents } from '../../events/event-list.ts'
 import { createAdministeredFinder, settingsHead, settingsPath } from '../../parts/administration.ts'
-import { eventList, readEvents } from '../../parts/events.ts'
 import type { RepositoryRoute } from '../../parts/find-repository.ts'
 import { html } from '../../parts/html.ts'
 import { sendPage } from '../../parts/layout.ts'
 import type { PageContext } from '../../parts/page-context.ts'
 import type { Pages } from '../../parts/pages.ts'
-import { firstOf, type Query } from '../../parts/query.ts'
+import { firstOf } from '../../parts/query.ts'
 import { userOf } from '../../session/session-auth.ts'
 
 interface Route extends RepositoryRoute {
-  Querystring: Query<'before'>
+  Querystring: EventQuery
 }
 
 /**
@@ -25,15 +32,21 @@ export async function eventsPage(pages: Pages, context: PageContext): Promise<vo
     const { id, owner, name } = repository
     const user = userOf(request)
     const { createdAt } = await store.repositories.get(owner, name)
-    const wantedEvents = { id, name: `${owner}/${name}`, since: createdAt * 1000 }
-    const events = await readEvents(
-      (...page) => store.auditLog.latestOf(wantedEvents, user.id, ...page),
-      firstOf(request.query.before),
-    )
-    const path = settingsPath(repository, '/events')
+    const wanted = { id, name: `${owner}/${name}`, since: createdAt * 1000 }
+    const filter = readEventFilter(request.query)
+    const events = filter.problem
+      ? null
+      : await readEvents(
+          (...page) => store.auditLog.latestOf(wanted, user.id, filter, ...page),
+          firstOf(request.query.before),
+        )
+    if (!events) reply.code(422)
+    const path = `${settingsPath(repository, '/events')}?${eventFilterQuery(filter)}`
+    const reader = { user: user.name, repository: wanted.name }
     const content = html`${settingsHead(repository, '/events')}
 <h2 id="events">Events</h2>
-${eventList(events, path, user.name)}`
+${eventFilterForm(filter)}
+${events && eventList(events, path, reader, noEvents(filter))}`
     return sendPage(reply, { title: `Events · ${owner}/${name}` }, content)
   })
 }
