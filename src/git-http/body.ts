@@ -1,11 +1,11 @@
 import type { FileHandle } from 'node:fs/promises'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Readable, Writable } from 'node:stream'
-import { createGunzip } from 'node:zlib'
 import { isSystemError, nullOnSystemError, ServiceError } from '../errors.ts'
 import { tooLarge } from '../http/body.ts'
 import { abortBody, BODY_ABORTED, hasBody, isBodyAborted } from '../http/lingering-close.ts'
 import { SharedBudget } from '../util/shared-budget.ts'
+import { type Encoding, encodingOf, gunzipInTurns, inflate } from './encoding.ts'
 import type { GitLimits } from './limits.ts'
 import { hasCapability, type PushRequest, readCommands, SIDE_BAND } from './push/commands.ts'
 import { PushSink } from './push-sink.ts'
@@ -15,8 +15,6 @@ import { SpooledStream } from './spooled-stream.ts'
 
 /** git's own limit for a fetch request in memory (default of `http.maxRequestBuffer`). */
 const FETCH_BYTES = 10 * 1024 * 1024
-/** Bytes that are decompressed at once: each time takes a turn of the event loop. */
-const GUNZIP_AT_ONCE = 32 * 1024
 const MB = 1_000_000
 /** Characters of commands that are kept while a push waits. */
 const KEPT_COMMANDS = 16 * 1024
@@ -25,8 +23,8 @@ const FLUSH = '0000'
 
 /** A whole request body. */
 export interface Body {
-  /** What git reads: a stream, or a file from its start. null if it was not stored. */
-  content: Readable | FileHandle | null
+  /** Where a push was stored; null for a fetch, and if it was not. */
+  file: FileHandle | null
   /** What a push begins with. null for a fetch, and for a large one, which is read again: many may wait. */
   request: PushRequest | null
   /** Whether the client of a push takes packets before git's report. */
@@ -41,6 +39,13 @@ export interface Body {
   displaced: AbortSignal
   /** From now on the body does not give way. */
   keep(): void
+  /**
+   * Returns what git reads, decompressed: a stream, or a file from its start.
+   *
+   * @throws ServiceError `body_too_large`, `body_not_gzip`, or 503 if there is no room; the signal's
+   * reason
+   */
+  open(signal: AbortSignal): Promise<Readable | FileHandle | null>
   close(): void
 }
 
@@ -100,28 +105,35 @@ export function createBodyReceiver(
   const memory = new SharedBudget(limits.bodyMemory.all)
 
   /**
-   * Receives a fetch: its first bytes in memory, the others on disk. It may give way, so that a
-   * small one always finds room.
+   * Receives a fetch as it was sent: its first bytes in memory, the others on disk. It may give way, so
+   * that a small one always finds room.
+   *
+   * What was compressed stays so until git has a place for it: a client that sends 10 KB again and
+   * again must not have 10 MB stored each time, only to give way.
    */
   async function receiveFetch(
     { request, reply, client }: BodyRequest,
     displaced: AbortController,
   ): Promise<Body> {
-    const onYield = () => displaced.abort(new ServiceError('git_busy'))
     const room = {
       client,
       memory: { bytes: limits.bodyMemory.each, budget: memory },
       disk: { spool, budget: fetches },
-      onYield,
     }
-    const content = new SpooledStream(room, () => {
-      onYield()
-      return () => {}
-    })
+    const store = (onYield: () => void, mayYield: boolean) =>
+      new SpooledStream(mayYield ? { ...room, onYield } : room, () => {
+        onYield()
+        return () => {}
+      })
+    const maxBytes = bodyLimit('git-upload-pack', limits.maxBytes)
+    const sent = store(() => displaced.abort(new ServiceError('git_busy')), true)
+    const isZipped = encodingOf(request.raw.headers) === 'gzip'
+    let content = sent
     let start = ''
     await readBody(request.raw, reply.raw, {
-      sink: content,
-      maxBytes: bodyLimit('git-upload-pack', limits.maxBytes),
+      sink: sent,
+      encoding: 'identity',
+      maxBytes,
       pace: { bytes: Number.POSITIVE_INFINITY, window: bodyTimeout, first: 0 },
       take: (chunk) => {
         if (start.length <= FLUSH.length) start += chunk.toString('latin1', 0, FLUSH.length + 1)
@@ -129,15 +141,24 @@ export function createBodyReceiver(
       signal: displaced.signal,
     })
     return {
-      content,
+      file: null,
       request: null,
       sideband: false,
       isEmpty: start === FLUSH,
       refusal: null,
       timeout: limits.timeout,
       displaced: displaced.signal,
-      keep: () => content.keep(),
-      close: () => void content.destroy(),
+      keep: () => sent.keep(),
+      async open(signal) {
+        if (!isZipped) return sent
+        content = store(() => content.destroy(new ServiceError('git_busy')), false)
+        await inflate(sent, content, maxBytes, signal)
+        return content
+      },
+      close() {
+        sent.destroy()
+        content.destroy()
+      },
     }
   }
 
@@ -157,6 +178,7 @@ export function createBodyReceiver(
       await readBody(request.raw, reply.raw, {
         sink,
         maxBytes: limits.maxBytes,
+        encoding: encodingOf(request.raw.headers),
         pace: limits.pace,
         hasBegun: () => sink.hasPack,
         signal: displaced.signal,
@@ -170,7 +192,7 @@ export function createBodyReceiver(
       const time = any + (megabyte * holder.held) / MB + ref * refs
       const isKept = sink.refusal !== null || lengthOf(pushRequest) <= KEPT_COMMANDS
       return {
-        content,
+        file: content,
         request: isKept ? pushRequest : null,
         sideband: hasCapability(pushRequest, SIDE_BAND),
         isEmpty: refs === 0,
@@ -178,6 +200,7 @@ export function createBodyReceiver(
         timeout: Math.min(time, limits.timeout),
         displaced: displaced.signal,
         keep: holder.keep,
+        open: async () => content,
         close: () => void sink.destroy(),
       }
     } catch (error) {
@@ -208,6 +231,8 @@ export function createBodyReceiver(
 interface BodyOptions {
   /** Where it is stored; destroyed unless all of it arrives. */
   sink: Writable
+  /** How it is decompressed. */
+  encoding: Encoding | null
   /** Size of the largest body, counted while reading and after decompression. */
   maxBytes: number
   pace: GitLimits['pace']
@@ -220,7 +245,7 @@ interface BodyOptions {
 }
 
 /**
- * Reads a whole body, decompressed. Sends `100 Continue` if the client waits for it.
+ * Reads a whole body. Sends `100 Continue` if the client waits for it.
  *
  * @throws ServiceError `body_too_large`, `body_not_gzip`, `too_slow`, or `malformed_request` if the
  * client disconnects; the errors of `sink`; the reason of `signal`
@@ -228,7 +253,7 @@ interface BodyOptions {
 export async function readBody(
   request: IncomingMessage,
   response: ServerResponse,
-  { sink, maxBytes, pace, take, hasBegun, signal }: BodyOptions,
+  { sink, encoding, maxBytes, pace, take, hasBegun, signal }: BodyOptions,
 ): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>()
   const lose = () => reject(new ServiceError('malformed_request'))
@@ -250,7 +275,7 @@ export async function readBody(
     if (length > maxBytes) reject(tooLarge(maxBytes))
     else take?.(chunk)
   }
-  const gunzip = encodingOf(request.headers) === 'gzip' ? createGunzip({ chunkSize: GUNZIP_AT_ONCE }) : null
+  const gunzip = encoding === 'gzip' ? gunzipInTurns() : null
   gunzip?.on('error', (cause) => reject(new ServiceError('body_not_gzip', undefined, { cause })))
   const source = gunzip ? request.pipe(gunzip) : request
   source.on('data', count).pipe(sink)
@@ -284,11 +309,4 @@ export async function readBody(
 
 function lengthOf({ commands, capabilities }: PushRequest): number {
   return commands.reduce((sum, { ref, old }) => sum + ref.length + 2 * old.length, capabilities.length)
-}
-
-/** Returns null for an encoding that is not supported. */
-function encodingOf(headers: IncomingMessage['headers']): 'identity' | 'gzip' | null {
-  const encoding = headers['content-encoding']?.trim().toLowerCase() || 'identity'
-  if (encoding === 'identity') return encoding
-  return encoding === 'gzip' || encoding === 'x-gzip' ? 'gzip' : null
 }

@@ -49,7 +49,7 @@ export const DEFAULT_GIT_LIMITS: GitLimits = {
   // Many proxies give up after 60 seconds. The difference leaves git time to begin its answer.
   maxWait: 45_000,
   keepAlive: 5_000,
-  // Each takes up to 110 KB beside its content, most of it for gzip.
+  // A push takes up to 110 KB beside its content, most of it for gzip.
   maxBodies: { 'git-upload-pack': 384, 'git-receive-pack': 128 },
   bodyMemory: { each: 64 * 1024, all: 64 * 1024 ** 2 },
   answerMemory: { each: 1024 ** 2, all: 64 * 1024 ** 2 },

@@ -1,4 +1,4 @@
-import { Readable } from 'node:stream'
+import type { Readable } from 'node:stream'
 import { setTimeout as delay, setImmediate } from 'node:timers/promises'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { ServiceError } from '../errors.ts'
@@ -75,7 +75,7 @@ export interface GitServerOptions {
  *
  * ```
  *   list of refs ──────────────────────────────────────┐
- *   fetch ── whole body: memory, then disk ────────────┼──▶ waits for a place ──▶ git runs ──▶ place free
+ *   fetch ── whole body as sent: memory, then disk ────┼──▶ waits for a place ──▶ git runs ──▶ place free
  *   push ─── whole body on disk (bounded, or refused) ─┘    (fair, bounded)       │
  *              after 5 s: 200, and packets that         │                          ▼
  *              keep the connection alive ───────────────┘  client ◀── answer: memory, then disk
@@ -148,7 +148,6 @@ export function createGitServer(options: GitServerOptions) {
       return end()
     }
 
-    const content = body?.content ?? null
     let begun: Promise<void>
     try {
       const pushRequest = pusher && (await requestOf(run))
@@ -165,6 +164,7 @@ export function createGitServer(options: GitServerOptions) {
           return refusal
         }
       }
+      const content = (await body?.open(signal)) ?? null
       await inTurn(() => setImmediate())
       signal.throwIfAborted()
       const reportFailure = (error: unknown) =>
@@ -251,9 +251,9 @@ async function reportError(call: GitRequest, request: PushRequest, cause: unknow
 /** Returns what a push asks for. @throws Error unless it is a push */
 async function requestOf(run: Run): Promise<PushRequest> {
   if (run.pushRequest) return run.pushRequest
-  const content = run.body?.content
-  if (!content || content instanceof Readable) throw new Error('a push was not received into a file')
-  run.pushRequest = await readCommands(content)
+  const file = run.body?.file
+  if (!file) throw new Error('a push was not received into a file')
+  run.pushRequest = await readCommands(file)
   return run.pushRequest
 }
 

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { clearInterval, setInterval } from 'node:timers'
 import { setTimeout } from 'node:timers/promises'
+import { gzipSync } from 'node:zlib'
 import t from 'tap'
 import { openSpool, Spool } from '../../src/git-http/spool.ts'
 import { SpooledStream } from '../../src/git-http/spooled-stream.ts'
@@ -230,6 +231,34 @@ t.test('the bodies of fetches take no room of pushes', async (t) => {
   t.match((await answer).body.toString(), /unpack ok/)
   fetching.request.destroy()
   await t.rejects(fetching.answer)
+})
+
+t.test('a compressed fetch takes only what was sent until git has a place for it', async (t) => {
+  const limits = { maxChildren: 2, maxBytes: 4 * MB, bodyMemory: { each: 1, all: 1 } }
+  const { url, refs } = await startGitServer(t, limits)
+  const release = blockGit(t, 'git-upload-pack')
+  const busy = refs('127.0.0.2')
+  await until(() => servicesOf().length === 1)
+  const fetch = (body: Buffer) => {
+    const { request, answer } = beginRpc(url, 'git-upload-pack', '', { 'content-encoding': 'gzip' })
+    request.end(body)
+    return answer
+  }
+  // git reads the first packet, which asks for nothing.
+  const bodies = [3, 5].map((size) => gzipSync(Buffer.alloc(size * MB, '0')))
+  const cut = gzipSync(randomBytes(100)).subarray(0, 60)
+  const waiting = [...bodies, cut, Buffer.from('not zipped')].map(fetch)
+  const sent = bodies.reduce((sum, { length }) => sum + length, 0)
+  await until(() => spooledBytes() >= sent)
+  t.ok(spooledBytes() < sent + 1_000, 'they wait as they were sent')
+  release()
+  t.equal((await busy.answer).status, 200)
+  const answers = await Promise.all(waiting)
+  t.same(
+    answers.map(({ status }) => status),
+    [200, 413, 400, 400],
+  )
+  await until(() => spooledBytes() === 0 && servicesOf().length === 0)
 })
 
 t.test('two pushes that have no room together both complete if they are tried again', async (t) => {

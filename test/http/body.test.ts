@@ -24,7 +24,13 @@ t.test('a request may have no body', { timeout: 10_000 }, async (t) => {
     createHttpServer(async (request, response) => {
       const read = readJsonBody(request, response, 100, 60_000)
       const { signal } = new AbortController()
-      await readBody(request, response, { sink: new PassThrough(), maxBytes: 100, pace, signal })
+      await readBody(request, response, {
+        sink: new PassThrough(),
+        encoding: 'identity',
+        maxBytes: 100,
+        pace,
+        signal,
+      })
       const error: unknown = await read.catch((error: unknown) => error)
       response.end(`${error instanceof Error ? error.message : error}`)
     }, DEFAULT_TIMEOUTS),
@@ -126,7 +132,8 @@ t.test('a body that gave way before it is read is refused at once', { timeout: 1
     createHttpServer(async (request, response) => {
       const pace = { bytes: 1, window: 60_000, first: 0 }
       const sink = new PassThrough()
-      const options = { sink, maxBytes: 100, pace, signal: AbortSignal.abort(reason) }
+      const encoding = 'identity' as const
+      const options = { sink, encoding, maxBytes: 100, pace, signal: AbortSignal.abort(reason) }
       const error: unknown = await readBody(request, response, options).catch((error: unknown) => error)
       response.end(`${error === reason} ${sink.destroyed}`)
     }, DEFAULT_TIMEOUTS),
