@@ -119,6 +119,8 @@ export interface DialectSql extends RunSql {
   isOneOf(texts: string): RawBuilder<boolean>
   /** A table of the texts of a JSON array, each with its index. */
   elements(texts: string): RawBuilder<{ position: number; value: string }>
+  /** A field of a JSON object in a text, as a text. */
+  fieldOf(json: string, name: string): string
   /** The functions that statements call, each after those that it calls. */
   functions: readonly SchemaFunction[]
   /**

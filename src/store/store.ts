@@ -20,7 +20,6 @@ import {
   type Reading,
   StoreUnavailable,
 } from './engine.ts'
-import { appliedMigrations, migrate, UnknownSchema } from './migrations.ts'
 import { createGroupStore } from './owners/groups.ts'
 import { createMemberStore } from './owners/members.ts'
 import { prepare } from './prepared.ts'
@@ -32,6 +31,7 @@ import { createRepositoryStore } from './repositories/repositories.ts'
 import { createReservationStore } from './repositories/reservations.ts'
 import { createReservedNames } from './repositories/reserved-names.ts'
 import { createRuleStore } from './repositories/rules.ts'
+import { appliedMigrations, migrate, UnknownSchema } from './schema/migrate.ts'
 import { createAwaited } from './statuses/awaited.ts'
 import { createCheckMatrix } from './statuses/check-matrix.ts'
 import { createReportedContexts } from './statuses/reported-contexts.ts'
@@ -81,8 +81,8 @@ export interface StoreOptions {
 export const MAX_CONTEXTS = 1_000
 
 const UPGRADED =
-  'the database was that of version 0.2.0 or earlier, and is upgraded now. Stop all servers of that version: ' +
-  'what they write beside this one is not found, and they cannot start again'
+  'the database was that of version 0.3.0 or earlier, and is upgraded now. Stop all servers of that version: ' +
+  'what they write beside this one may be lost, and they cannot start again'
 
 /** There is no database, and it should not be created. The message says where. */
 export class NoDatabase extends ExpectedError {

@@ -89,8 +89,8 @@ export interface Tables {
   collaborators: {
     repository_id: number
     user_id: number
-    /** Not read. The column of version 0.2.0, which cannot be null: `write` instead of `admin`. */
-    permission: Exclude<Permission, 'admin'>
+    /** Written by servers of version 0.4.0 alone, and read by none. */
+    permission: string | null
     granted: Permission
   }
   /**
@@ -213,7 +213,7 @@ export interface Tables {
     object: string
     /** OWNER/NAME in lower case, by which events are found. */
     repository_key: string | null
-    /** null in events of version 0.3.0, and if it is about no repository. */
+    /** null if it is about no repository, or about one that a version before 0.4.0 deleted. */
     repository_id: number | null
     /** A JSON object. */
     details: string

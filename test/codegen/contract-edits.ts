@@ -115,9 +115,9 @@ export const STORED_FIELD: Edits = {
   created_at: {`,
     ],
   ],
-  'src/store/migrations.ts': [
+  'src/store/schema/migrations.ts': [
     [
-      /(\nconst migrations\b[\s\S]*?)\n\}\n/,
+      /(\nexport const migrations\b[\s\S]*?)\n\}\n/,
       `$1\n  '999-rehearsed': () =>
     ['column text', 'number integer'].map((column) => \`alter table statuses add column rehearsed_\${column}\`),\n}\n`,
     ],

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { Test } from 'tap'
-import { migrate } from '../../src/store/migrations.ts'
+import { migrate } from '../../src/store/schema/migrate.ts'
 import { openEngine } from '../../src/store/store.ts'
 import { databaseUrl, execute } from './databases.ts'
 import { startPostgres } from './postgres-server.ts'

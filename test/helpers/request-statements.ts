@@ -169,13 +169,13 @@ export const requests: Record<string, (store: Store) => Promise<unknown>> = {
     store.auditLog.latest({ id: 9, name: 'User9' }, 2, { time: 9_000, id: 9_000 }),
   'the audit log of a repository': (store) => drain(store.auditLog.list({ repository: 'User9/repo' })),
   'the latest events of a repository': (store) =>
-    store.auditLog.latestOf({ id: 8, name: 'User8/repo', since: 0 }, 9, {}, 2, { time: 9_000, id: 9_000 }),
+    store.auditLog.latestOf(8, 9, {}, 2, { time: 9_000, id: 9_000 }),
   ...Object.fromEntries(
     [{ action: 'rule.set' } as const, { user: 'User8' }, { action: 'rule.set', user: 'User8' } as const].map(
       (filter) => [
         `the events of a repository with ${Object.keys(filter).join(' and ')}`,
         (store: Store) =>
-          store.auditLog.latestOf({ id: 8, name: 'User8/repo', since: 0 }, 9, filter, 2, {
+          store.auditLog.latestOf(8, 9, filter, 2, {
             time: 9_000,
             id: 9_000,
           }),

@@ -100,26 +100,6 @@ for (const database of databases) {
       ],
     )
 
-    await set('refs/tags/v*', ['ci'])
-    await set('refs/tags/w*', ['ci'])
-    t.same(await rules.listBeforeTags(), new Map())
-    await store.engine.kysely
-      .updateTable('branch_rules')
-      .set({ created_at: 1 })
-      .where('branch_pattern', '=', 'refs/tags/v*')
-      .execute()
-    t.same(
-      await rules.listBeforeTags(),
-      new Map([[id, new Set(['refs/tags/v*'])]]),
-      'older than this version',
-    )
-    await set('refs/tags/v*', ['lint'])
-    t.same(
-      await rules.listBeforeTags(),
-      new Map([[id, new Set(['refs/tags/v*'])]]),
-      'also if it was replaced since then',
-    )
-
     const token = { id: (await addToken(store, alice.id)).id, name: 'CI' }
     const by = { kind: 'user', user: alice, token, address: '192.0.2.1' } as const
     const update = (name: string) => ({ ref: `refs/tags/${name}`, old: '0', new: '1' })

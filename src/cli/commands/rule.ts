@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import { BRANCHES, TAGS } from '../../domain/ref-names.ts'
-import { flawsOfRule, MAX_REPOSITORY_PATTERNS, type RefRule } from '../../domain/ref-rules.ts'
-import { flawOfPattern, isTagPattern, noteOnPattern, noteOnUnchecked } from '../../domain/rule-patterns.ts'
+import { flawsOfRule, MAX_REPOSITORY_PATTERNS } from '../../domain/ref-rules.ts'
+import { noteOnPattern, noteOnUnchecked } from '../../domain/rule-patterns.ts'
 import { GitFailed, RepositoryUnavailable } from '../../git/errors.ts'
 import { findUnchecked } from '../../git/manage.ts'
 import { openRepository } from '../../git/opened-repository.ts'
@@ -54,7 +54,6 @@ export function addRuleCommands(program: Command, settings: Settings): void {
         const rows: Record<string, string | readonly string[]>[] = []
         const repositories =
           fullName === undefined ? await store.repositories.list() : [await findRepository(store, fullName)]
-        const older = await store.rules.listBeforeTags()
         for (const { id, owner, name } of repositories) {
           for (const rule of await store.rules.load(id))
             rows.push({
@@ -62,7 +61,7 @@ export function addRuleCommands(program: Command, settings: Settings): void {
               branch: rule.refPattern,
               require: rule.required,
               bypass: rule.bypass.map((user) => user.name),
-              note: notesOn(rule, older.get(id)?.has(rule.refPattern) === true).join('; '),
+              note: flawsOfRule(rule).join('; '),
             })
         }
         // Rules of tags have patterns too; scripts know the field from before.
@@ -78,17 +77,6 @@ export function addRuleCommands(program: Command, settings: Settings): void {
         store.rules.remove(change, splitFullName(fullName), refPattern),
       ),
     )
-}
-
-/**
- * Returns what `rule list` says about a rule.
- *
- * @param isOlder whether version 0.4.0 found it in the database
- */
-function notesOn(rule: RefRule, isOlder: boolean): string[] {
-  // Versions before did not apply it.
-  const isNewlyApplied = isOlder && isTagPattern(rule.refPattern) && flawOfPattern(rule.refPattern) === null
-  return [...flawsOfRule(rule), ...(isNewlyApplied ? ['protects tags since 0.4.0'] : [])]
 }
 
 /** Returns the full names of all branches and tags; null if they cannot be read now. */

@@ -11,8 +11,9 @@ import { ADMINISTRATOR, BACKUP } from '../../store/audit/audit.ts'
 import { recordEvents } from '../../store/audit/event-rows.ts'
 import { DELETED } from '../../store/deleted-repositories.ts'
 import type { Engine } from '../../store/engine.ts'
-import { appliedMigrations, completeOlderRows } from '../../store/migrations.ts'
 import { settleAsUnknown } from '../../store/repositories/pushes.ts'
+import { appliedMigrations } from '../../store/schema/migrate.ts'
+import { completeOlderRows } from '../../store/schema/older-rows.ts'
 import { databaseFile, openStore, type Store, type StoreOptions } from '../../store/store.ts'
 import type { Tables } from '../../store/tables.ts'
 import { nowInSeconds } from '../../store/time.ts'
@@ -270,7 +271,7 @@ export async function restoreBackup(
     }
     // Of a backup by the version before, which does not leave them out.
     await db.deleteFrom('repositories').where('owner_key', '=', DELETED).execute()
-    for (const statement of completeOlderRows) await sql.raw(statement).execute(db)
+    for (const statement of completeOlderRows(engine.dialect)) await sql.raw(statement).execute(db)
     const frame = { created_at, ...end }
     await finish(db, frame)
     return frame

@@ -12,7 +12,6 @@ import {
   type Position,
   type ReadOptions,
   type RepositoryEventFilter,
-  type RepositoryOfEvents,
 } from './repository-events.ts'
 
 type Row = Selectable<Tables['audit_events']>
@@ -131,13 +130,13 @@ export function createAuditLog({ kysely }: Reading) {
      * each statement reads a range of an index.
      */
     async latestOf(
-      repository: RepositoryOfEvents,
+      repositoryId: number,
       userId: number,
       filter: RepositoryEventFilter,
       count: number,
       before?: Position,
     ): Promise<AuditLine[]> {
-      const rows = await readOf(repository, filter, count, before)
+      const rows = await readOf(repositoryId, filter, count, before)
       return rows.map((row) => lineForUsers(row, userId))
     },
 

@@ -29,6 +29,7 @@ const dialect: DialectSql = {
   now: 'floor(extract(epoch from statement_timestamp()) * 1000)::bigint',
   isOneOf,
   elements,
+  fieldOf: (json, name) => `cast(${json} as json) ->> '${name}'`,
   functions: [functions.one, functions.several],
   reporting: (kysely, maxContexts) => reporting(functions, kysely, maxContexts),
   ofCommits,

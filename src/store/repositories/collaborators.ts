@@ -1,5 +1,4 @@
 import { nameKey } from '../../domain/names.ts'
-import type { Permission } from '../../domain/permissions.ts'
 import { type AccessEntry, listAccess } from '../access/access-list.ts'
 import { administeredRepository, getRow, type RepositoryName } from '../access/administration.ts'
 import { createGrants, type GrantKind } from '../access/grants.ts'
@@ -37,11 +36,12 @@ const collaboratorGrants: GrantKind<RepositoryName> = {
         .where('repository_id', '=', repositoryId)
         .where('user_id', '=', userId)
         .execute()
-    const columns = storedGrant(permission)
     return db
       .insertInto('collaborators')
-      .values({ repository_id: repositoryId, user_id: userId, ...columns })
-      .onConflict((conflict) => conflict.columns(['repository_id', 'user_id']).doUpdateSet(columns))
+      .values({ repository_id: repositoryId, user_id: userId, granted: permission })
+      .onConflict((conflict) =>
+        conflict.columns(['repository_id', 'user_id']).doUpdateSet({ granted: permission }),
+      )
       .execute()
   },
 
@@ -72,9 +72,4 @@ export function createCollaboratorStore({ kysely }: Reading) {
      */
     ofUser: ({ id }: { id: number }): Promise<AccessEntry[]> => listAccess(kysely, { userId: id }),
   }
-}
-
-/** Returns the columns of a grant. See `Tables['collaborators']`. */
-function storedGrant(granted: Permission) {
-  return { granted, permission: granted === 'admin' ? ('write' as const) : granted }
 }

@@ -20,9 +20,6 @@ import { prepare } from '../prepared.ts'
 import type { Queries } from '../tables.ts'
 import { nowInSeconds } from '../time.ts'
 
-/** The first migration of version 0.4.0, the first that applies rules to tags. */
-const FIRST_WITH_TAG_RULES = '016-runs'
-
 /**
  * Returns functions that manage the required checks of branches and tags. All rules whose pattern
  * matches a ref apply together, so their order does not matter.
@@ -54,28 +51,6 @@ export function createRuleStore(engine: Reading, audit: Audit) {
      */
     async requiredPatterns(repositoryId: number, ref: string): Promise<string[]> {
       return requiredBy(rulesOfRef(await load(repositoryId), ref))
-    },
-
-    /**
-     * Returns the patterns of rules, by the ids of their repositories, that are older than the schema
-     * of version 0.4.0 in this database. Versions before did not apply rules to tags.
-     */
-    async listBeforeTags(): Promise<Map<number, Set<string>>> {
-      const upgraded = kysely
-        .selectFrom('schema_migrations')
-        .select('applied_at')
-        .where('name', '=', FIRST_WITH_TAG_RULES)
-      const rows = await kysely
-        .selectFrom('branch_rules')
-        .select(['repository_id', 'branch_pattern'])
-        .where('created_at', '<', upgraded)
-        .execute()
-      const patterns = new Map<number, Set<string>>()
-      for (const row of rows) {
-        const known = patterns.get(row.repository_id) ?? new Set()
-        patterns.set(row.repository_id, known.add(row.branch_pattern))
-      }
-      return patterns
     },
 
     /**

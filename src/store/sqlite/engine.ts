@@ -28,6 +28,7 @@ const dialect: DialectSql = {
   clock: NOW,
   isOneOf: (texts) => sql`in (select value from json_each(${texts}))`,
   elements: (texts) => sql`(select key as position, value from json_each(${texts}))`,
+  fieldOf: (json, name) => `${json} ->> '${name}'`,
   functions: [],
   reporting: (kysely, maxContexts) => reporting(dialect, kysely, maxContexts),
 }

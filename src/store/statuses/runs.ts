@@ -17,8 +17,8 @@ import type { StatusState } from '../../domain/states.ts'
  * A refused report writes the row as it is, and the statement returns its run and state, which then
  * differ from those of the report. Without a row, the commit has too many contexts.
  *
- * Servers of version 0.3.0 do not know runs, and leave these columns as they are when they replace
- * a status. So a stored run counts only while `run_report` is what the row says.
+ * A stored run counts only while `run_report` is what the row says, as servers of version 0.4.0, which
+ * may run beside this one, compare too: version 0.3.0 left runs as they were when it replaced a status.
  */
 
 /** The run and the state of a report, or of a stored status. */

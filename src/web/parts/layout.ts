@@ -36,7 +36,7 @@ export function sendPage(
   session = sessionOf(reply.request),
 ): FastifyReply {
   const { live, rest = '', tab, icon } = options
-  const { url, headers } = reply.request
+  const { headers } = reply.request
   if (!live) return sendHtml(reply, renderPage(options, session, html`${content}${rest}`))
   const region = (head: Html | '') =>
     html`<div id="live" ${head} data-summary="${live.summary}"${live.pending ? ' data-pending' : ''}>${content}</div>`
@@ -45,10 +45,7 @@ export function sendPage(
       reply,
       renderPage({ ...options, head: LIVE }, session, html`${region('')}${asOf()}${rest}`),
     )
-  // The scripts of open pages of version 0.3.0 read the path.
-  const body = region(
-    html`data-path="${url}" data-tab="${tab ?? titleOf(options)}" data-icon="${icon ?? ICON}"`,
-  ).toBuffer()
+  const body = region(html`data-tab="${tab ?? titleOf(options)}" data-icon="${icon ?? ICON}"`).toBuffer()
   // Ages change all the time, and the script computes them.
   const etag = etagOf(body.toString('latin1').replace(/ data-age>[^<]*/g, ''))
   reply.header('etag', etag)

@@ -31,18 +31,16 @@ export async function eventsPage(pages: Pages, context: PageContext): Promise<vo
     if (!repository) return reply
     const { id, owner, name } = repository
     const user = userOf(request)
-    const { createdAt } = await store.repositories.get(owner, name)
-    const wanted = { id, name: `${owner}/${name}`, since: createdAt * 1000 }
     const filter = readEventFilter(request.query)
     const events = filter.problem
       ? null
       : await readEvents(
-          (...page) => store.auditLog.latestOf(wanted, user.id, filter, ...page),
+          (...page) => store.auditLog.latestOf(id, user.id, filter, ...page),
           firstOf(request.query.before),
         )
     if (!events) reply.code(422)
     const path = `${settingsPath(repository, '/events')}?${eventFilterQuery(filter)}`
-    const reader = { user: user.name, repository: wanted.name }
+    const reader = { user: user.name, repository: `${owner}/${name}` }
     const content = html`${settingsHead(repository, '/events')}
 <h2 id="events">Events</h2>
 ${eventFilterForm(filter)}

@@ -1,51 +1,13 @@
-import { type Kysely, sql, type TableMetadata, type Transaction } from 'kysely'
-import { ExpectedError } from '../errors.ts'
-import { type DialectSql, type Engine, PermissionDenied, type SchemaFunction } from './engine.ts'
-import { primaryKeys, type Tables } from './tables.ts'
-
-/** Statements that add a reporter for each token without one. */
-const addMissingReporters = [
-  `insert into reporters (user_name, token_id, token_name)
-    select users.name, tokens.id, tokens.name from tokens join users on users.id = tokens.user_id
-    where tokens.reporter_id is null and tokens.id not in (select token_id from reporters) order by tokens.created_at, tokens.id`,
-  `update tokens set reporter_id = (select reporters.id from reporters where reporters.token_id = tokens.id)
-    where reporter_id is null`,
-]
-
-/**
- * Adds the subjects that events have by what they say: a user's push is the only thing done to
- * nobody.
- */
-const addMissingSubjects = `update audit_events
-  set subject_id = user_id, subject_name = user_name, subject_key = user_key
-  where subject_key is null and user_key is not null and (actor <> 'user' or repository_key is null)`
-
-/**
- * Adds the owners of users and repositories that have none, as those of version 0.2.0. A group
- * without members that is older than a user of its name stays a group.
- */
-const addMissingOwners = [
-  `insert into owners (name, name_key, created_at) select name, name_key, created_at from users
-    where name_key not in (select name_key from owners) order by id`,
-  `insert into owners (name, name_key, created_at) select min(owner), owner_key, min(created_at) from repositories
-    where owner_key not in (select name_key from owners) group by owner_key order by min(id)`,
-  `update repositories set owner_id = (select owners.id from owners where owners.name_key = repositories.owner_key)
-    where owner_id is null or owner_key <> (select owners.name_key from owners where owners.id = owner_id)`,
-  `insert into members (owner_id, user_id, permission) select owners.id, users.id, 'admin'
-    from users join owners on owners.name_key = users.name_key and owners.created_at >= users.created_at
-    where owners.id not in (select owner_id from members)`,
-  // `admin` is stored as `write` for them.
-  `update collaborators set granted = permission
-    where granted is null or granted <> permission and (granted <> 'admin' or permission <> 'write')`,
-]
-
-/**
- * Statements that complete rows of an older version. They run again after its backup was restored.
- */
-export const completeOlderRows = [...addMissingReporters, addMissingSubjects, ...addMissingOwners]
+import type { DialectSql } from '../engine.ts'
+import {
+  addMissingOwners,
+  addMissingReporters,
+  addMissingRepositories,
+  addMissingSubjects,
+} from './older-rows.ts'
 
 /** Migrations in the order in which they are applied. Never change a released one; add another. */
-const migrations: Record<string, (dialect: DialectSql) => string[]> = {
+export const migrations: Record<string, (dialect: DialectSql) => string[]> = {
   '001-initial': ({ serial, integer, text, clustered }) => [
     `create table users (
       id ${serial},
@@ -250,8 +212,7 @@ const migrations: Record<string, (dialect: DialectSql) => string[]> = {
     `alter table statuses add column run_began_at ${integer}`,
     `alter table statuses add column run_report ${text}`,
   ],
-  // The function of versions 0.2.0 and 0.3.0, which no server calls any more. Those of the version
-  // before this one remain: its servers may run beside this one.
+  // Those of the version before this one remain: its servers may run beside this one.
   '017-functions': ({ functions }) =>
     functions.length === 0
       ? []
@@ -288,119 +249,29 @@ const migrations: Record<string, (dialect: DialectSql) => string[]> = {
       where repository_id is not null`,
     `create index audit_events_of_subject on audit_events (repository_id, subject_key, time, id)
       where subject_key <> user_key`,
-    `create index audit_events_without_id on audit_events (repository_key, time, id)
-      where repository_id is null and repository_key is not null`,
   ],
+  '022-events-by-repository': (dialect) => [
+    addMissingRepositories(dialect),
+    'drop index audit_events_of_moves',
+  ],
+  // Only servers of version 0.4.0 write `permission`; before, nothing could be stored without it.
+  '023-one-permission': ({ integer, text, clustered, functions }) =>
+    functions.length > 0
+      ? ['alter table collaborators alter column permission drop not null']
+      : [
+          `create table grants (
+            repository_id ${integer} not null references repositories (id) on delete cascade,
+            user_id ${integer} not null references users (id) on delete cascade,
+            permission ${text} check (permission in ('read', 'write')),
+            granted ${text} check (granted in ('read', 'write', 'admin')),
+            primary key (repository_id, user_id)
+          )${clustered}`,
+          'insert into grants select repository_id, user_id, permission, granted from collaborators',
+          'drop table collaborators',
+          'alter table grants rename to collaborators',
+          'create index collaborators_by_user on collaborators (user_id)',
+        ],
 }
 
-/** The database has a schema that this version or the role cannot use. The message says why, and what to do. */
-export class UnknownSchema extends ExpectedError {
-  override readonly name = 'UnknownSchema'
-}
-
-/**
- * Applies all pending migrations in one transaction, and creates the functions that are missing. Any
- * number of processes may call this at once: one of them applies the migrations, while the others
- * wait for it.
- *
- * @param apply false to throw UnknownSchema if one is pending
- * @returns whether the database was that of version 0.2.0 or earlier, whose servers must not run
- * beside those of this version
- * @throws UnknownSchema if a newer version has migrated the database, if it belongs to another
- * program, or if the role may not change the schema
- */
-export async function migrate(engine: Engine, apply = true): Promise<boolean> {
-  let isFromBeforeOwners = false
-  await engine.exclusively(async (db) => {
-    const applied = await appliedMigrations(db)
-    isFromBeforeOwners = applied.size > 0 && !applied.has('013-owners')
-    const pending = Object.entries(migrations).filter(([name]) => !applied.has(name))
-    const functions = await missingFunctions(db, engine.dialect)
-    const [missing = functions[0]?.name] = pending.map(([name]) => name)
-    if (missing === undefined) return
-    const problem = `the schema is that of an older version (${missing} is missing)`
-    if (!apply) {
-      const after = pending.length > 0 ? '; older versions cannot use the database afterwards' : ''
-      throw new UnknownSchema(`${problem}. Run "migrate", or start this version of the server${after}`)
-    }
-    try {
-      for (const [name, statements] of pending) await applyMigration(db, name, statements(engine.dialect))
-      for (const { sql: statement } of functions) await sql.raw(statement).execute(db)
-    } catch (error) {
-      if (!(error instanceof PermissionDenied)) throw error
-      const todo =
-        'and only its owner can change it. Run "migrate" with the credentials of the owner, who needs CREATE on the schema'
-      throw new UnknownSchema(`${problem}, ${todo}`, { cause: error })
-    }
-  })
-  return isFromBeforeOwners
-}
-
-async function applyMigration(
-  db: Transaction<Tables>,
-  name: string,
-  statements: readonly string[],
-): Promise<void> {
-  await sql`create table if not exists schema_migrations (name text primary key, applied_at bigint not null)`.execute(
-    db,
-  )
-  for (const statement of statements) await sql.raw(statement).execute(db)
-  const applied_at = Math.floor(Date.now() / 1000)
-  await db.insertInto('schema_migrations').values({ name, applied_at }).execute()
-}
-
-/** Returns the functions that the database does not have. */
-async function missingFunctions(
-  db: Kysely<Tables>,
-  { functions }: DialectSql,
-): Promise<readonly SchemaFunction[]> {
-  if (functions.length === 0) return []
-  const names = sql.join(functions.map(({ name }) => name))
-  const { rows } = await sql<{ proname: string }>`select proname from pg_proc
-    where proname in (${names}) and pg_function_is_visible(oid)`.execute(db)
-  return functions.filter(({ name }) => !rows.some(({ proname }) => proname === name))
-}
-
-/**
- * Returns the names of the applied migrations; none if the database is empty.
- *
- * @throws UnknownSchema as `migrate`
- */
-export async function appliedMigrations(db: Kysely<Tables>): Promise<Set<string>> {
-  const tables = await tablesOf(db)
-  const record = tables.find(({ name }) => name === 'schema_migrations')
-  if (!record?.columns.some(({ name }) => name === 'name')) {
-    const foreign = tables.filter(isInTheWay).map(({ name }) => name)
-    if (foreign.length === 0) return new Set()
-    throw new UnknownSchema(
-      `the database belongs to another program: it contains ${foreign.slice(0, 5).join(', ')}. Use the server's database or an empty one`,
-    )
-  }
-  const rows = await db.selectFrom('schema_migrations').select('name').orderBy('name').execute()
-  const names = rows.map(({ name }) => name)
-  const unknown = names.filter((name) => !Object.hasOwn(migrations, name))
-  if (unknown.length === 0) return new Set(names)
-  throw new UnknownSchema(
-    `the database was migrated by a newer version (unknown: ${unknown.join(', ')}). ` +
-      'Install that version again, or restore a backup from before the upgrade into an empty database',
-  )
-}
-
-/**
- * Returns the tables of the current schema, in which unqualified names are found; on SQLite, of the
- * database.
- */
-async function tablesOf(db: Kysely<Tables>): Promise<TableMetadata[]> {
-  const tables = (await db.introspection.getTables()).filter(({ isView }) => !isView)
-  if (!tables.some(({ schema }) => schema)) return tables
-  const { rows } = await sql<{ name: string }>`select current_schema() as name`.execute(db)
-  return tables.filter(({ schema }) => schema === rows[0]?.name)
-}
-
-/**
- * Returns whether another program's table prevents the use of the database. On PostgreSQL only one
- * with a name of ours does.
- */
-function isInTheWay({ name, schema }: TableMetadata): boolean {
-  return schema === undefined || Object.hasOwn(primaryKeys, name)
-}
+/** The first migration of version 0.4.0, the oldest one whose servers may run beside this one. */
+export const FIRST_BESIDE = '015-event-repositories'
