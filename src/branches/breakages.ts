@@ -165,8 +165,8 @@ export class Breakages {
   }
 
   /**
-   * Returns the breakage of the newest commit that says since when its branch is broken; undefined if
-   * there is none. Otherwise as `find`.
+   * Returns the breakage that says since when a branch is broken, of the checks that failed on its
+   * newest commit or run there; undefined if there is none. Otherwise as `find`.
    */
   async findLongest(
     repositoryId: number,
@@ -175,14 +175,18 @@ export class Breakages {
   ): Promise<Breakage | undefined> {
     const [sha] = commits
     if (sha === undefined) return undefined
-    const isAll = combinedCounts(counts).failure === failed.length
-    const failures = isAll ? failed : await this.#store.summaries.listStates({ repositoryId, sha })
-    const contexts = failures.filter((status) => !('state' in status) || COMBINED[status.state] === 'failure')
+    const { failure, pending } = combinedCounts(counts)
+    const isAll = pending === 0 && failure === failed.length
+    const open = isAll
+      ? failed
+      : (await this.#store.summaries.listStates({ repositoryId, sha }))
+          .filter(({ state }) => COMBINED[state] !== 'success')
+          .sort((one, other) => Number(isPending(one)) - Number(isPending(other)))
     return longest(
       await this.find(
         repositoryId,
         commits,
-        contexts.map(({ context }) => context),
+        open.map(({ context }) => context),
       ),
     )
   }
@@ -219,6 +223,16 @@ export class Breakages {
     const { since, lastPassed } = breakage
     return this.#commitLog.between(repository, since, namesSomebody(breakage) ? lastPassed : null, client)
   }
+}
+
+/** Returns whether a branch may be broken, by the summary of its newest commit. */
+export function mayBeBroken({ counts }: Pick<StatusSummary, 'counts'>): boolean {
+  const { failure, pending } = combinedCounts(counts)
+  return failure > 0 || pending > 0
+}
+
+function isPending({ state }: { state: StatusState }): boolean {
+  return COMBINED[state] === 'pending'
 }
 
 /** Returns whether it is known between which commits a check was broken. */

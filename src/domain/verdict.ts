@@ -161,7 +161,8 @@ export function explainVerdict(...args: Parameters<typeof explanationSteps>): Ex
 }
 
 function reasonOf({ name, state }: UnmetCheck): string {
-  const shownName = truncate(replaceHidden(name), MAX_NAME)
+  const text = truncate(replaceHidden(name), MAX_NAME)
+  const shownName = text.trim() === '' ? `"${text}"` : text
   if (state === null) return `${shownName} has not reported`
   return `${shownName} ${COMBINED[state] === 'failure' ? 'reported' : 'is'} ${state}`
 }

@@ -10,6 +10,7 @@ test('unmet checks are named in one line', async (t) => {
   t.equal(describeUnmetChecks(reported, ['ci/*']), 'ci/mac reported error')
   t.equal(describeUnmetChecks(reported, ['lint', 'ci/*']), 'ci/mac reported error, lint has not reported')
   t.equal(describeUnmetChecks([], ['a\n\u202e\u001b[1m']), 'a\ufffd\ufffd\ufffd[1m has not reported')
+  t.equal(describeUnmetChecks([], ['  ']), '"  " has not reported')
   t.equal(describeUnmetChecks([], ['🚀'.repeat(255)]), `${'🚀'.repeat(99)}… has not reported`)
   const many = ['a', 'b', 'c', 'd', 'e']
   t.equal(

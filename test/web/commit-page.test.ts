@@ -396,7 +396,8 @@ t.test('a verdict is a sentence beside the combined state, where a rule still ap
   t.match(await read(page(sha)), /ci\/deploy<\/bdi> <span class="badge required">required</)
   await require('main', 'lint<&')
   await report(sha, 'ci/deploy', 'failure')
-  const start = async () => (await read('/')).split('<li').find((item) => item.includes(`<strong>${name}<`))
+  const start = async () =>
+    (await read('/')).split('<li').find((item) => item.includes(`<strong><bdi>${name}<`))
   t.match(await start(), /failure">failure<\/span>.*class="failed"><span><bdi>ci\/deploy/s)
   t.notMatch(await start(), /badge success|has not reported/)
   t.match(await read(page(sha)), /✗ 1 failed.*badge failure.*main<\/bdi><\/strong>: meets the rules/s)

@@ -98,6 +98,25 @@ for (const database of [sqlite, postgres]) {
     const own = items((await client.get('/')).body, 'commit')
     t.ok(own.slice(0, 3).some((row) => /^failure alice \/ hidden private secret/.test(row)))
     t.equal((await fetch(`${server.url}/alice/gone`)).status, 503)
+
+    const running = await create('running', 4)
+    await running.report(running.commits[0], { a: 'success', b: 'success' })
+    await running.report(running.commits[1], { a: 'failure', b: 'success' })
+    await running.report(running.commits[2], { a: 'failure', b: 'success' })
+    await running.report(running.commits[3], { a: 'pending', b: 'success' })
+    const row = items((await anonymous.get('/')).body, 'commit').find((text) => text.includes('/ running'))
+    t.match(
+      row,
+      /^pending alice \/ running Subject 3 of running Test Broken for less than a minute by Test: Subject 1 of running 2 commits$/,
+      'a run that has not ended does not hide who broke it',
+    )
+    const [, tip = ''] = /<p id="broken">(.*?)<\/p>/s.exec((await anonymous.get('/alice/running')).body) ?? []
+    t.match(
+      textOf(tip),
+      /^Broken for less than a minute by Test: Subject 1 of running . failed on 2 commits$/,
+    )
+    await running.report(running.commits[3], { a: 'success' })
+    t.notMatch((await anonymous.get('/alice/running')).body, 'id="broken"', 'it has passed')
   })
 
   t.test(`what is broken comes first, of however many repositories, ${database.name}`, async (t) => {

@@ -2,7 +2,15 @@ import t from 'tap'
 import { jsonText } from '../../src/cli/parts/output.ts'
 import { replaceHidden } from '../../src/util/replace-characters.ts'
 import { durationInWords } from '../../src/web/assets/ages.js'
-import { cutText, formatAge, sentence, shownLines, shownText, visibleText } from '../../src/web/parts/text.ts'
+import {
+  cutText,
+  formatAge,
+  sentence,
+  shownLines,
+  shownName,
+  shownText,
+  visibleText,
+} from '../../src/web/parts/text.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import { createAccount, openPageClient, PASSWORD } from '../helpers/page-client.ts'
 import { startServer } from '../helpers/server.ts'
@@ -33,6 +41,15 @@ t.test('text from outside is escaped and isolated', async (t) => {
     String(shownLines('a\r\n\tb\x1b\u2067')),
     '<div dir="auto" class="lines">a\n\tb\u241b[U+2067]</div>',
   )
+})
+
+t.test('text of nothing but spaces is in quotes wherever it is shown', async (t) => {
+  for (const blank of [' ', '\u3000', ' \u00a0 ', ' '.repeat(40)]) {
+    t.equal(visibleText(blank), `"${blank}"`, 'in titles, options and messages')
+    const quoted = `<bdi class="blank">${blank}</bdi>`
+    t.same([String(shownText(blank)), String(shownName(blank))], [quoted, quoted], 'by the stylesheet')
+  }
+  for (const text of ['', ' a ']) t.equal(visibleText(text), text)
 })
 
 t.test('long text is cut between characters, and nothing of it is lost', async (t) => {

@@ -3,19 +3,29 @@ import { truncate } from '../../util/truncate.ts'
 import { ageInWords, timeInWords } from '../assets/ages.js'
 import { type Html, html } from './html.ts'
 
-/** Returns text with visible symbols for control and formatting characters, for attributes. */
-export const visibleText = characterReplacer(HIDDEN, symbolOf)
+const withSymbols = characterReplacer(HIDDEN, symbolOf)
 const visibleLines = characterReplacer(HIDDEN, inLines(symbolOf))
 
 /**
+ * Returns text with visible symbols for control and formatting characters, and in quotes if it is
+ * nothing but spaces: for attributes and sentences.
+ */
+export function visibleText(text: string): string {
+  const visible = withSymbols(text)
+  return isBlank(visible) ? `"${visible}"` : visible
+}
+
+/**
  * Renders text from outside. No character is invisible or affects the direction of other text, and
- * text of nothing but spaces is shown in quotes.
+ * text of nothing but spaces is shown in quotes, which are not copied.
  */
 export function shownText(text: string): Html {
-  const visible = visibleText(text)
+  const visible = withSymbols(text)
+  return isBlank(visible) ? html`<bdi class="blank">${visible}</bdi>` : html`<bdi>${visible}</bdi>`
+}
+
+function isBlank(visible: string): boolean {
   return visible !== '' && visible.trim() === ''
-    ? html`<bdi class="blank">${visible}</bdi>`
-    : html`<bdi>${visible}</bdi>`
 }
 
 /**
@@ -36,7 +46,8 @@ const CHARACTERS = new Intl.Segmenter('en', { granularity: 'grapheme' })
  */
 export function shownName(name: string): Html {
   if (name.length <= 2 * SHORT_NAME && widthOf(name) <= SHORT_NAME) return shownText(name)
-  const text = visibleText(name)
+  const text = withSymbols(name)
+  if (isBlank(text)) return shownText(name)
   return html`<bdi class="cut" title="${text}"><span data-end="${endOf(text)}">${text}</span></bdi>`
 }
 

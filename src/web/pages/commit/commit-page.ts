@@ -15,6 +15,7 @@ import type { Html } from '../../parts/html.ts'
 import { sendPage } from '../../parts/layout.ts'
 import type { PageContext } from '../../parts/page-context.ts'
 import type { Pages } from '../../parts/pages.ts'
+import { visibleText } from '../../parts/text.ts'
 import { sessionOf } from '../../session/session-auth.ts'
 import { reporterOf } from '../../statuses/check-row.ts'
 import { tabOf } from '../../statuses/state-summary.ts'
@@ -79,7 +80,10 @@ export async function commitPage(pages: Pages, options: PageContext): Promise<vo
     submit: async ({ form, subject: { repository, sha }, transact }) => {
       const status = { sha, id: form.get('status') ?? '' }
       const context = await transact((change) => store.statuses.requestRun(change, repository, status))
-      return { path: commitPath(repository, sha), text: `Another run of ${context} was asked for.` }
+      return {
+        path: commitPath(repository, sha),
+        text: `Another run of ${visibleText(context)} was asked for.`,
+      }
     },
     send,
   })

@@ -2,7 +2,7 @@ import { schemas } from '../../../../generated/schemas.ts'
 import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
 import { formatTime } from '../../../store/time.ts'
 import { type Html, html } from '../../parts/html.ts'
-import { formatAge, shownText } from '../../parts/text.ts'
+import { formatAge, shownName, shownText } from '../../parts/text.ts'
 import { type Broken, brokenWords, failedOn } from '../../statuses/broken.ts'
 import { pill, type SummarizedCommit, subjectOf } from '../../statuses/commit-row.ts'
 import { failedInRow } from '../../statuses/facts.ts'
@@ -88,22 +88,24 @@ function repositoryItem(row: RepositoryRow): Html {
       : html`<span class="badge unreported">${row.problem === 'slow' ? 'unknown' : row.problem}</span>`
   return html`<li id="r-${row.repository.id}">
 ${badge}
-<span><a class="faint" href="/${owner}">${owner}</a> / <a href="/${owner}/${name}"><strong>${name}</strong></a>${visibility === 'private' ? html` <span class="badge">private</span>` : ''}</span>
+<span><a class="faint" href="/${owner}">${shownName(owner)}</a> / <a href="/${owner}/${name}"><strong>${shownName(name)}</strong></a>${visibility === 'private' ? html` <span class="badge">private</span>` : ''}</span>
 ${'commit' in row ? commitOf(row) : html`<span class="faint note">${PROBLEMS[row.problem]}</span>`}
 </li>`
 }
 
-/** Renders what failed and who broke it, or what the rules lack and the newest commit. */
+/** Renders what failed, or what the rules lack and the newest commit, and who broke it. */
 function commitOf({ repository, commit, summary, verdict, broken }: CommitRow): Html {
   const path = `/${repository.owner}/${repository.name}/commits/${commit.sha}`
   const newest = html`<a href="${path}">${subjectOf(commit)}</a> ${shownText(commit.author)}`
-  if (summary.failed.length === 0)
-    return html`<span class="faint note">${verdict?.reason && shownText(verdict.reason)} ${newest}</span>
-<span class="faint">${commit.date ? formatAge(commit.date) : ''}</span>`
+  const hasFailed = summary.failed.length > 0
+  const note = hasFailed
+    ? html`${failedInRow(summary, verdict ? [verdict] : [], path)}${verdict?.unmet.length === 0 ? ' · meets the rules' : ''} ${broken ? '' : newest}`
+    : html`${verdict?.reason && shownText(verdict.reason)} ${newest}`
   const failedAt = Math.min(...summary.failed.map(({ failedAt }) => failedAt))
-  return html`<span class="faint note">${failedInRow(summary, verdict ? [verdict] : [], path)}${verdict?.unmet.length === 0 ? ' · meets the rules' : ''} ${broken ? '' : newest}</span>
+  const date = hasFailed ? formatTime(failedAt) : commit.date
+  return html`<span class="faint note">${note}</span>
 ${broken ? brokenWords(repository, broken) : ''}
-<span class="faint">${broken ? failedOn(broken) : formatAge(formatTime(failedAt))}</span>`
+<span class="faint">${broken ? failedOn(broken) : date ? formatAge(date) : ''}</span>`
 }
 
 /** Renders how many repositories are in which state, as links that filter the list. */

@@ -1,4 +1,5 @@
 import type { FastifyRequest } from 'fastify'
+import { mayBeBroken } from '../../../branches/breakages.ts'
 import { ExpectedError, insteadOf, ServiceError } from '../../../errors.ts'
 import { GitTimeout, RepositoryUnavailable } from '../../../git/errors.ts'
 import type { Commit } from '../../../git/history/log-reader.ts'
@@ -65,7 +66,7 @@ export function createRowReader({ store, headLog, breakages, pageQueue }: PageCo
     return rows
   }
 
-  /** Reads who broke the rows that failed. Stops waiting for git at `late`. */
+  /** Reads who broke the rows that failed, or run again. Stops waiting for git at `late`. */
   async function readBroken(
     request: FastifyRequest,
     rows: readonly RepositoryRow[],
@@ -73,7 +74,7 @@ export function createRowReader({ store, headLog, breakages, pageQueue }: PageCo
   ): Promise<ReadonlyMap<RepositoryRow, Broken>> {
     const client = gitClient(request)
     const broken = new Map<RepositoryRow, Broken>()
-    const failed = rows.flatMap((row) => ('commit' in row && row.summary.failed.length > 0 ? [row] : []))
+    const failed = rows.flatMap((row) => ('commit' in row && mayBeBroken(row.summary) ? [row] : []))
     if (failed.length === 0) return broken
     const waitFor = async <T>(reading: Promise<T>) => {
       const read = reading.catch(insteadOf(ExpectedError, undefined))

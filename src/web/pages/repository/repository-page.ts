@@ -1,4 +1,5 @@
 import type { FastifyRequest } from 'fastify'
+import { mayBeBroken } from '../../../branches/breakages.ts'
 import { isReserved } from '../../../domain/names.ts'
 import { BRANCHES as BRANCH_REFS } from '../../../domain/ref-names.ts'
 import { rulesOfRef } from '../../../domain/ref-rules.ts'
@@ -80,8 +81,8 @@ export async function repositoryPage(pages: Pages, options: PageContext): Promis
     const summaries = await pageQueue.render(request, () => summarize(repository, shas))
     const summaryOf = (sha: string) => summaries.get(sha) ?? NO_STATUSES
     const tip = ref && !after ? history.commits[0] : undefined
-    const isBroken = ref && tip && summaryOf(tip.sha).failed.length > 0
-    const broken = isBroken ? await findBroken(request, repository, ref, summaryOf(tip.sha)) : undefined
+    const isOpen = ref && tip && mayBeBroken(summaryOf(tip.sha))
+    const broken = isOpen ? await findBroken(request, repository, ref, summaryOf(tip.sha)) : undefined
 
     return pageQueue.render(request, async () => {
       const rules = await store.rules.load(repository.id)

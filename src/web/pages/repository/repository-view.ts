@@ -33,7 +33,7 @@ export interface RepositoryView {
   ref: Ref | null
   /** The newest commit of the ref, on the first page. */
   tip: SummarizedCommit | undefined
-  /** Who broke the ref, if its newest commit failed. */
+  /** Who broke the ref, if its newest commit failed or its checks run again. */
   broken: Broken | undefined
   branches: (Ref & Pick<SummarizedCommit, 'summary'>)[]
   /** Number of branches that failed, of all. */

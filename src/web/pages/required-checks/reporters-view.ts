@@ -13,7 +13,7 @@ import { field } from '../../forms/form.ts'
 import { settingsPath } from '../../parts/administration.ts'
 import { type Html, html } from '../../parts/html.ts'
 import { csrfField } from '../../parts/layout.ts'
-import { enumerate, shownText } from '../../parts/text.ts'
+import { enumerate, shownText, visibleText } from '../../parts/text.ts'
 
 /** The form for a reservation as filled in, and what is wrong with it. */
 export interface ReportersForm {
@@ -120,8 +120,8 @@ function reservationRow(
     ${foreignResults(repository, reporting, reservation)}</td>
   <td class="action"><form class="row" method="post" action="${path}">
     ${csrfField(session)}<input type="hidden" name="pattern" value="${pattern}"><input type="hidden" name="seen" value="${reservationState(reservation)}">
-    <a href="${path}?reserve=${encodeURIComponent(pattern)}#reporters">Change<span class="sr"> ${pattern}</span></a>
-    <button class="quiet" type="submit" name="change" value="open">Let everybody report<span class="sr"> ${pattern}</span></button>
+    <a href="${path}?reserve=${encodeURIComponent(pattern)}#reporters">Change<span class="sr"> ${visibleText(pattern)}</span></a>
+    <button class="quiet" type="submit" name="change" value="open">Let everybody report<span class="sr"> ${visibleText(pattern)}</span></button>
   </form></td>
 </tr>`
 }

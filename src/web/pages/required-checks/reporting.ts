@@ -20,6 +20,7 @@ import { type NamedReservation, reservationState } from '../../../store/reposito
 import { linesOf, problemOf } from '../../forms/form.ts'
 import { gitClient, type RepositoryRoute } from '../../parts/find-repository.ts'
 import type { PageContext } from '../../parts/page-context.ts'
+import { visibleText } from '../../parts/text.ts'
 import { userOf } from '../../session/session-auth.ts'
 import type { ReportersForm, Reporting } from './reporters-view.ts'
 
@@ -122,7 +123,7 @@ export function createReporting({ store, commitLog, refs, findUser }: PageContex
       const { pattern, seen } = form
       if (fields.get('change') === 'open') {
         await transact((change) => store.reservations.set(change, repository, pattern, null, seen))
-        return { text: `Everybody who may write may report ${pattern} again.` }
+        return { text: `Everybody who may write may report ${visibleText(pattern)} again.` }
       }
       const users: NamedUser[] = []
       const usersError = await problemOf(async () => {
@@ -130,7 +131,7 @@ export function createReporting({ store, commitLog, refs, findUser }: PageContex
       })
       if (usersError) return { refused: { ...form, usersError } }
       await transact((change) => store.reservations.set(change, repository, pattern, users, seen))
-      return { text: `Reserved ${pattern}.${await remaining(request, repository, pattern)}` }
+      return { text: `Reserved ${visibleText(pattern)}.${await remaining(request, repository, pattern)}` }
     },
   }
 
@@ -179,7 +180,7 @@ function sinceSeen(form: ReportersForm, reservations: readonly NamedReservation[
   return {
     ...form,
     seen,
-    error: `${error} ${who} may report ${pattern} now; reserving it again replaces that.`,
+    error: `${error} ${who} may report ${visibleText(pattern)} now; reserving it again replaces that.`,
   }
 }
 

@@ -18,7 +18,7 @@ import type { PageContext } from '../../parts/page-context.ts'
 import type { Pages } from '../../parts/pages.ts'
 import { firstOf, type Query } from '../../parts/query.ts'
 import { headOf } from '../../parts/ref-chooser.ts'
-import { shownText } from '../../parts/text.ts'
+import { shownText, visibleText } from '../../parts/text.ts'
 import { sessionOf, userOf } from '../../session/session-auth.ts'
 import { subjectOf } from '../../statuses/commit-row.ts'
 import { createReporting, readReporters } from './reporting.ts'
@@ -190,7 +190,7 @@ function sinceSeen(form: RuleForm, rules: readonly RefRule[]): RuleForm {
   const seen = ruleState(rule)
   if (form.error === undefined || form.seen === seen) return form
   const now = rule
-    ? `It requires ${rule.required.join(', ')} now; saving again replaces it.`
+    ? `It requires ${rule.required.map(visibleText).join(', ')} now; saving again replaces it.`
     : 'There is no such rule now; saving again creates it.'
   return { ...form, seen, error: `${form.error} ${now}` }
 }
