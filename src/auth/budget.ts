@@ -1,5 +1,6 @@
 import { setTimeout } from 'node:timers/promises'
 import { insteadOf, ServiceError, TryLater, Unavailable } from '../errors.ts'
+import { FairQueue, QueueFull } from '../schedule/fair-queue.ts'
 import {
   type FailedAttempt,
   type FailureLimits,
@@ -8,7 +9,6 @@ import {
 } from '../store/access/failures.ts'
 import type { Store } from '../store/store.ts'
 import { inMilliseconds, type Milliseconds } from '../store/time.ts'
-import { FairQueue, QueueFull } from '../util/fair-queue.ts'
 import { persist } from '../util/persist.ts'
 
 /** The budget of an address is spent. */

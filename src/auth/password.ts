@@ -1,7 +1,7 @@
 import { type Argon2Parameters, argon2, randomBytes, timingSafeEqual } from 'node:crypto'
 import { promisify } from 'node:util'
+import { limitConcurrency } from '../schedule/limit-concurrency.ts'
 import type { User } from '../store/accounts/user-rows.ts'
-import { limitConcurrency } from '../util/limit-concurrency.ts'
 
 const derive = promisify(argon2)
 

@@ -1,12 +1,12 @@
 import type { BranchLists, Tip } from '../git/history/branch-lists.ts'
 import type { GitClient } from '../git/history/cached-reads.ts'
+import type { Turns } from '../schedule/turns.ts'
 import type { ReadableRepository } from '../store/access/readable-repositories.ts'
 import type { Awaited } from '../store/statuses/awaited.ts'
 import type { Store } from '../store/store.ts'
 import { memoizeByObject } from '../util/memoize.ts'
 import { createKeptPages } from './kept-pages.ts'
 import { findMatching, type TipQuery } from './matching-tips.ts'
-import type { Turns } from './turns.ts'
 
 /** Branches that are looked at for one page. */
 const MAX_BRANCHES = 300

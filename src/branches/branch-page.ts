@@ -2,11 +2,11 @@ import { BRANCHES } from '../domain/ref-names.ts'
 import type { CombinedState } from '../domain/states.ts'
 import type { BranchLists, Tip } from '../git/history/branch-lists.ts'
 import type { GitClient } from '../git/history/cached-reads.ts'
+import type { Turns } from '../schedule/turns.ts'
 import type { ReadableRepository } from '../store/access/readable-repositories.ts'
 import type { Decide, Decision } from './decisions.ts'
 import { createKeptPages } from './kept-pages.ts'
 import { findMatching, type TipQuery } from './matching-tips.ts'
-import type { Turns } from './turns.ts'
 
 /** Branches that are decided for one page. */
 export const MAX_BRANCHES = 300

@@ -3,14 +3,14 @@ import { BranchLists } from '../git/history/branch-lists.ts'
 import type { GitClient } from '../git/history/cached-reads.ts'
 import { FirstParents } from '../git/history/first-parents.ts'
 import { FormerTips } from '../git/history/former-tips.ts'
+import { FairQueue } from '../schedule/fair-queue.ts'
+import { Turns } from '../schedule/turns.ts'
 import type { ReadableRepository } from '../store/access/readable-repositories.ts'
 import type { Store } from '../store/store.ts'
-import { FairQueue } from '../util/fair-queue.ts'
 import { type AwaitingQuery, listAwaitingPage } from './awaiting-page.ts'
 import { type BranchQuery, listBranchPage } from './branch-page.ts'
 import { createDecisions } from './decisions.ts'
 import { findLastPassed, type LastPassedQuery } from './last-passed.ts'
-import { Turns } from './turns.ts'
 
 export type Branches = ReturnType<typeof createBranches>
 

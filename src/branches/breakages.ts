@@ -8,10 +8,10 @@ import { FormerTips } from '../git/history/former-tips.ts'
 import type { CommitLog } from '../git/history/log.ts'
 import type { Commit } from '../git/history/log-reader.ts'
 import type { RepositoryFiles } from '../git/opened-repository.ts'
+import type { FairQueue } from '../schedule/fair-queue.ts'
 import type { LinkedCell } from '../store/statuses/check-matrix.ts'
 import type { StatusSummary } from '../store/statuses/status-summaries.ts'
 import type { Store } from '../store/store.ts'
-import type { FairQueue } from '../util/fair-queue.ts'
 import { MEGABYTE } from '../util/memory.ts'
 
 /*

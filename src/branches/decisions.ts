@@ -3,11 +3,11 @@ import { type RefRule, refRuleMatcher, requiredBy } from '../domain/ref-rules.ts
 import { COMBINED, type CombinedState, combinedState, type StatusCounts } from '../domain/states.ts'
 import { type ReportedContext, type VerdictFinder, verdictFinder } from '../domain/verdict.ts'
 import type { GitClient } from '../git/history/cached-reads.ts'
+import type { Turns } from '../schedule/turns.ts'
 import { NO_STATUSES } from '../store/statuses/status-summaries.ts'
 import type { Store } from '../store/store.ts'
 import { memoizeByObject, numberOf } from '../util/memoize.ts'
 import { bytesOfTexts, MEGABYTE } from '../util/memory.ts'
-import type { Turns } from './turns.ts'
 
 /** A commit, and what it is asked about. */
 export interface Candidate {

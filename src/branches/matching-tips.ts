@@ -2,8 +2,8 @@ import { LRUCache } from 'lru-cache'
 import { patternMatcher } from '../domain/patterns.ts'
 import type { Tip } from '../git/history/branch-lists.ts'
 import type { GitClient } from '../git/history/cached-reads.ts'
+import type { Turns } from '../schedule/turns.ts'
 import { sortedIndex } from '../util/lists.ts'
-import type { Turns } from './turns.ts'
 
 /** Names that are compared in one step of a turn. */
 const COMPARED_AT_ONCE = 50

@@ -1,4 +1,4 @@
-import { FairQueue } from '../util/fair-queue.ts'
+import { FairQueue } from '../schedule/fair-queue.ts'
 import type { GitService } from './service.ts'
 
 /**

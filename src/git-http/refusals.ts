@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type ErrorCode, ServiceError, statusOf } from '../errors.ts'
 import { asServiceError } from '../replies/error-replies.ts'
-import { QueueFull } from '../util/fair-queue.ts'
+import { QueueFull } from '../schedule/fair-queue.ts'
 import { packet } from './push/pkt-line.ts'
 
 /** Errors of a body, which no protocol can tell: it has not arrived as it should. */

@@ -1,4 +1,4 @@
-import type { Holder, SharedBudget } from '../util/shared-budget.ts'
+import type { Holder, SharedBudget } from '../schedule/shared-budget.ts'
 
 /** Bytes that a chunk in memory takes besides its content. They matter for many small chunks. */
 const CHUNK_OVERHEAD = 512

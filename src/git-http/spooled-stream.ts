@@ -1,5 +1,5 @@
 import { Duplex } from 'node:stream'
-import type { SharedBudget } from '../util/shared-budget.ts'
+import type { SharedBudget } from '../schedule/shared-budget.ts'
 import type { Spool } from './spool.ts'
 import { SpoolFiles } from './spool-files.ts'
 import { SpoolMemory } from './spool-memory.ts'

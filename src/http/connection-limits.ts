@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import type { Server } from 'node:http'
-import { SharedBudget } from '../util/shared-budget.ts'
+import { SharedBudget } from '../schedule/shared-budget.ts'
 import { addressKey, isTrusted, type TrustedProxies } from './address.ts'
 
 /** How many connections may be open at a time. */

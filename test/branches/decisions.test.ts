@@ -1,6 +1,6 @@
 import t from 'tap'
 import { createDecisions } from '../../src/branches/decisions.ts'
-import { Turns } from '../../src/branches/turns.ts'
+import { Turns } from '../../src/schedule/turns.ts'
 import { MEGABYTE } from '../../src/util/memory.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import { databases, openTestStore, postgres, sqlite } from '../helpers/databases.ts'

@@ -1,8 +1,8 @@
 import { setImmediate } from 'node:timers/promises'
-import type { Turns } from '../../branches/turns.ts'
 import { type RefRule, requiredBy } from '../../domain/ref-rules.ts'
 import { explanationSteps, type ReportedContext, type Steps } from '../../domain/verdict.ts'
 import type { GitClient } from '../../git/history/cached-reads.ts'
+import type { Turns } from '../../schedule/turns.ts'
 import type { Store } from '../../store/store.ts'
 
 /** A commit, and the rules of a ref to which it is pushed. */

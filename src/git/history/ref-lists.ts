@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { BRANCHES, TAGS } from '../../domain/ref-names.ts'
-import type { FairQueue } from '../../util/fair-queue.ts'
+import type { FairQueue } from '../../schedule/fair-queue.ts'
 import { memoizeByObject } from '../../util/memoize.ts'
 import { bytesOfTexts, MEGABYTE } from '../../util/memory.ts'
 import type { Disk } from '../file-state.ts'

@@ -1,4 +1,4 @@
-import type { FairQueue } from '../../util/fair-queue.ts'
+import type { FairQueue } from '../../schedule/fair-queue.ts'
 import { bytesOfTexts, MEGABYTE } from '../../util/memory.ts'
 import { cannotOpen, unavailable } from '../errors.ts'
 import type { CommitLookup } from '../objects/commit-lookup.ts'

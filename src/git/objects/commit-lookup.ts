@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache'
 import { isFullId } from '../../domain/commit-id.ts'
+import { limitConcurrency } from '../../schedule/limit-concurrency.ts'
 import type { Store } from '../../store/store.ts'
-import { limitConcurrency } from '../../util/limit-concurrency.ts'
 import { RepositoryUnavailable } from '../errors.ts'
 import { type CreateReader, LookupQueue, type LookupRepository } from './lookup-queue.ts'
 import { type Answer, ObjectReader } from './object-reader.ts'

@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import type { LRUCache } from 'lru-cache'
+import { SharedRuns } from '../../schedule/shared-runs.ts'
 import type { Repository } from '../../store/repositories/repositories.ts'
-import { SharedRuns } from '../../util/shared-runs.ts'
 import { cannotOpen, GitFailed, unavailable } from '../errors.ts'
 import { checkComplete } from '../integrity.ts'
 import { type OpenedRepository, openRepository, type RepositoryFiles } from '../opened-repository.ts'

@@ -1,11 +1,12 @@
-import { Batches } from '../batches.ts'
+import { Batches } from '../../schedule/batches.ts'
+import { ownTurn } from '../../schedule/own-turn.ts'
+import { type OrderedCall, RowOrder } from '../../schedule/row-order.ts'
 import { StoreUnavailable } from '../engine.ts'
-import { MANY_ROWS, ownTurn } from '../own-turn.ts'
 import type { Prepared, Statement } from '../prepared.ts'
+import { MANY_ROWS } from '../steps.ts'
 import { type BatchStatement, MAX_ROWS, readingBatch, rowsOfCalls, writingBatch } from './batch-statement.ts'
 import { type Connections, MOST_WAITING, type Session, type Use } from './connections.ts'
 import { isLockTimeout, isRolledBack, retry, translateError } from './driver-errors.ts'
-import { type OrderedCall, RowOrder } from './row-order.ts'
 
 /*
  * How a call is made. Each step has its own number of statements under way, so that none waits for

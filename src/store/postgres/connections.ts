@@ -10,7 +10,7 @@ import {
   type QueryResultRow,
   types,
 } from 'pg'
-import { FairQueue, QueueFull } from '../../util/fair-queue.ts'
+import { FairQueue, QueueFull } from '../../schedule/fair-queue.ts'
 import { type PoolFigures, StoreUnavailable } from '../engine.ts'
 import { checkOutsideTransaction } from '../transaction-context.ts'
 import { isLost, isTimeout, translateError } from './driver-errors.ts'

@@ -1,8 +1,9 @@
 import { LRUCache } from 'lru-cache'
 import type { ReportedContext } from '../../domain/verdict.ts'
+import { ownTurn } from '../../schedule/own-turn.ts'
 import { bytesOfTexts, MEGABYTE } from '../../util/memory.ts'
 import type { Reading } from '../engine.ts'
-import { MANY_ROWS, ownTurn } from '../own-turn.ts'
+import { MANY_ROWS } from '../steps.ts'
 import type { StatusSummaries } from './status-summaries.ts'
 
 /** Bytes of contexts in memory where a database has no cache of its own. */

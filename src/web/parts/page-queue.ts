@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import { connectionSignal } from '../../http/connection-signal.ts'
-import { FairQueue } from '../../util/fair-queue.ts'
+import { FairQueue } from '../../schedule/fair-queue.ts'
 
 export type PageQueue = ReturnType<typeof createPageQueue>
 

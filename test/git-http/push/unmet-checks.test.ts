@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
-import { Turns } from '../../../src/branches/turns.ts'
 import { findUnmetChecks } from '../../../src/git-http/push/unmet-checks.ts'
+import { Turns } from '../../../src/schedule/turns.ts'
 import { databases, openTestStore } from '../../helpers/databases.ts'
 import { addReport, addRepository } from '../../helpers/records.ts'
 import { recording } from '../../helpers/request-statements.ts'

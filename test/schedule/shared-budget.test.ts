@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers/promises'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import t from 'tap'
-import { SharedBudget } from '../../src/util/shared-budget.ts'
+import { SharedBudget } from '../../src/schedule/shared-budget.ts'
 
 t.test('a client holds at most its share, and all clients at most the total', async (t) => {
   const budget = new SharedBudget(10, 5)

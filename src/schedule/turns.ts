@@ -1,6 +1,4 @@
-import type { Steps } from '../domain/verdict.ts'
-import type { GitClient } from '../git/history/cached-reads.ts'
-import { FairQueue } from '../util/fair-queue.ts'
+import { FairQueue, type QueueClient } from './fair-queue.ts'
 
 /** Milliseconds for which one client computes before others have their turn. */
 const SLICE = 1
@@ -52,7 +50,7 @@ export class Turns {
    *
    * @throws QueueFull, the signal's reason, and what a step throws
    */
-  async run(client: GitClient, step: () => boolean | Reading): Promise<void> {
+  async run(client: QueueClient, step: () => boolean | Reading): Promise<void> {
     const { address, signal } = client
     const takeSteps = async () => {
       for (;;) {
@@ -65,11 +63,11 @@ export class Turns {
   }
 
   /**
-   * Takes the steps of a generator, and returns its result. Usually they are few, and taken at once.
+   * Takes all steps, and returns the result of the last one. Usually they are few, and taken at once.
    *
    * @throws as `run`
    */
-  async finish<Result>(client: GitClient, steps: Steps<Result>): Promise<Result> {
+  async finish<Result>(client: QueueClient, steps: Iterator<undefined, Result>): Promise<Result> {
     const { promise, resolve } = Promise.withResolvers<Result>()
     const step = () => {
       const { done, value } = steps.next()
@@ -85,7 +83,10 @@ export class Turns {
     return promise
   }
 
-  async #takeTurn({ address, signal }: GitClient, step: () => boolean | Reading): Promise<boolean | Reading> {
+  async #takeTurn(
+    { address, signal }: QueueClient,
+    step: () => boolean | Reading,
+  ): Promise<boolean | Reading> {
     const leave = await this.#turns.enter(address, signal)
     try {
       const end = performance.now() + SLICE

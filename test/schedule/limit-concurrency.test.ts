@@ -1,5 +1,5 @@
 import t from 'tap'
-import { limitConcurrency } from '../../src/util/limit-concurrency.ts'
+import { limitConcurrency } from '../../src/schedule/limit-concurrency.ts'
 
 t.test('runs at most the given number of tasks at a time, in order', async (t) => {
   const inTurn = limitConcurrency(2)

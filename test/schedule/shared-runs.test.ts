@@ -1,5 +1,5 @@
 import t from 'tap'
-import { SharedRuns } from '../../src/util/shared-runs.ts'
+import { SharedRuns } from '../../src/schedule/shared-runs.ts'
 
 function setUp() {
   const runs = new SharedRuns<number>()

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { type OrderedCall, RowOrder } from '../../../src/store/postgres/row-order.ts'
+import { type OrderedCall, RowOrder } from '../../src/schedule/row-order.ts'
 
 interface Call extends OrderedCall<Call> {}
 

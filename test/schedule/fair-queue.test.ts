@@ -1,6 +1,6 @@
 import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
-import { FairQueue, QueueFull } from '../../src/util/fair-queue.ts'
+import { FairQueue, QueueFull } from '../../src/schedule/fair-queue.ts'
 
 const limits = { slots: 2, slotsPerClient: 1, waiting: 6, waitingPerClient: 3, timeout: 5_000 }
 

@@ -1,6 +1,6 @@
 import t from 'tap'
-import { Turns } from '../../src/branches/turns.ts'
-import { QueueFull } from '../../src/util/fair-queue.ts'
+import { QueueFull } from '../../src/schedule/fair-queue.ts'
+import { Turns } from '../../src/schedule/turns.ts'
 
 /** Keeps the event loop busy, as a step that computes does. */
 function compute(milliseconds: number): void {

@@ -19,6 +19,14 @@ export interface FairQueueLimits {
   timeout: number
 }
 
+/** On whose behalf a caller waits. */
+export interface QueueClient {
+  /** Address whose share of the slots is used. */
+  address: string
+  /** Stops waiting. */
+  signal?: AbortSignal
+}
+
 /** Thrown when a caller gets no slot: too many callers wait, or it waited too long. */
 export class QueueFull extends Unavailable {
   override readonly name = 'QueueFull'

@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
-import { Batches } from '../../src/store/batches.ts'
+import { Batches } from '../../src/schedule/batches.ts'
 import { until } from '../helpers/until.ts'
 
 /** Returns batches that end when they are told to. */

@@ -1,0 +1,9 @@
+import { setImmediate } from 'node:timers/promises'
+
+let last = Promise.resolve()
+
+/** Resolves in a later turn of the event loop, in each turn for one caller, in order of arrival. */
+export function ownTurn(): Promise<void> {
+  last = last.then(() => setImmediate())
+  return last
+}
