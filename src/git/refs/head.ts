@@ -7,8 +7,8 @@ import { type Disk, type FilesState, filesState } from '../file-state.ts'
 import type { OpenedRepository } from '../opened-repository.ts'
 import { decodeLatin1, readGit } from '../run-git.ts'
 import type { RunLimits } from './list-refs.ts'
+import { followSymbolic, readTarget } from './loose-refs.ts'
 import { readRefFiles } from './ref-ids.ts'
-import { followSymbolic, symbolicTarget } from './symbolic-refs.ts'
 
 /** What the file `HEAD` of a repository with a reftable names. HEAD itself is in the table. */
 const IN_REFTABLE = 'refs/heads/.invalid'
@@ -71,7 +71,7 @@ async function addFolders(folder: string, folders: string[]): Promise<void> {
 
 /** Returns the name of the branch that `HEAD` names, by its file alone; null if it names none. */
 export async function readDefaultBranch(path: string): Promise<string | null> {
-  return branchOf(await symbolicTarget(join(path, 'HEAD')))
+  return branchOf(await readTarget(path, 'HEAD'))
 }
 
 /** Returns the name of a branch, without `refs/heads/`; null for any other ref, or none. */
@@ -121,5 +121,5 @@ async function refPaths(path: string, ref: string): Promise<string[]> {
 
 /** Returns a ref and those to which it leads, decoded as Latin-1. */
 function chainOf(path: string, ref: string): Promise<string[]> {
-  return followSymbolic(ref, (name) => symbolicTarget(join(path, decodeLatin1(name))))
+  return followSymbolic(ref, (name) => readTarget(path, name))
 }

@@ -7,11 +7,17 @@ const WINDOW = 64 * 1024
 /** Longer than any line, and than two of them. */
 const LINES = 16 * 1024
 /** The first line of a list that is sorted by the bytes of names. */
-export const SORTED_HEADER = /^# pack-refs with:.* sorted(?: |$)/
+const SORTED_HEADER = /^# pack-refs with:.* sorted(?: |$)/
+const BRANCH = /^([0-9a-f]{40}(?:[0-9a-f]{24})?) (refs\/heads\/.+)$/
+/** Comes after all branches. */
+const END = 'refs/heads0'
+
+/** The full name of a ref, decoded as Latin-1, and its object id. */
+export type NamedId = readonly [name: string, id: string]
 
 /**
- * Finds refs in `packed-refs` (gitrepository-layout(5)), of which it reads few parts: git sorts the
- * names by their bytes. A line is "ID NAME"; one that begins with `^` belongs to the line before it.
+ * Reads `packed-refs` (gitrepository-layout(5)): of a large one only few parts to find a ref, as git
+ * sorts the names by their bytes. See `loose-refs.ts` for what that buys. A line is "ID NAME"; one that begins with `^` belongs to the line before it.
  */
 export class PackedRefs {
   readonly #file: FileHandle | null
@@ -70,6 +76,34 @@ export class PackedRefs {
     }
     this.#window = await readAt(this.#file, low, high - low + LINES)
     return idIn(this.#window, name)
+  }
+
+  /**
+   * Returns the first branches, ordered by the bytes of their names; null if the file is not sorted.
+   *
+   * @throws the system's error; the signal's reason
+   */
+  async listBranches(count: number, signal: AbortSignal): Promise<NamedId[] | null> {
+    if (!this.#isSorted) return null
+    const branches: NamedId[] = []
+    if (!this.#file) return branches
+    let rest = ''
+    const chunks: AsyncIterable<string> = this.#file.createReadStream({
+      encoding: 'latin1',
+      start: 0,
+      autoClose: false,
+    })
+    for await (const chunk of chunks) {
+      signal.throwIfAborted()
+      const lines = (rest + chunk).split('\n')
+      rest = lines.pop() ?? ''
+      for (const line of lines) {
+        const [, id, name] = BRANCH.exec(line) ?? []
+        if (id !== undefined && name !== undefined) branches.push([name, id])
+        if (branches.length === count || line.slice(line.indexOf(' ') + 1) > END) return branches
+      }
+    }
+    return branches
   }
 }
 

@@ -1,23 +1,14 @@
-import { constants } from 'node:fs'
-import { readlink } from 'node:fs/promises'
 import { join } from 'node:path'
-import { hasCode } from '../../errors.ts'
 import { unavailable } from '../errors.ts'
 import { statIfExists } from '../file-state.ts'
 import type { OpenedRepository } from '../opened-repository.ts'
 import { listRefs, type RunLimits } from './list-refs.ts'
+import { followSymbolic, readLoose } from './loose-refs.ts'
 import { PackedRefs } from './packed-refs.ts'
-import { MAX_CHAIN, readStart, targetIn } from './symbolic-refs.ts'
 
 /** Object ids by the names of refs, decoded as Latin-1. */
 export type RefIds = ReadonlyMap<string, string>
 
-const { O_NOFOLLOW } = constants
-/** Errors for a name that is that of no file. */
-const NO_FILE = ['ENOENT', 'ENOTDIR', 'EISDIR', 'ENAMETOOLONG']
-/** No ref has such a name (git-check-ref-format(1)). Its file may be a lock, or of another folder. */
-const NO_REF = /(?:^|\/)(?:\.|$)|\/\/|\.\.|\.lock(?:\/|$)/
-const ID = /^([0-9a-f]{40}(?:[0-9a-f]{24})?)(?:\s|$)/
 /** Refs that git is asked for by name: how many, and the bytes of their names. */
 const MAX_PATTERNS = 100
 const MAX_LENGTH = 100_000
@@ -62,7 +53,7 @@ export async function readRefFiles(
   const packedNames = new Map<string, string[]>()
   for (const name of names) {
     signal?.throwIfAborted()
-    const { ref, id } = await readLoose(path, name)
+    const { ref, id } = await followLoose(path, name)
     if (id) ids.set(name, id)
     else if (id === undefined) packedNames.set(ref, [...(packedNames.get(ref) ?? []), name])
   }
@@ -85,35 +76,16 @@ export async function readRefFiles(
  * @returns the last ref of its chain, and its object id; undefined if it has no file, null if its
  * file is broken
  */
-async function readLoose(
+async function followLoose(
   path: string,
   name: string,
 ): Promise<{ ref: string; id: string | null | undefined }> {
-  let ref = name
-  for (let depth = 0; depth < MAX_CHAIN && !NO_REF.test(ref); depth++) {
-    const text = await readRefFile(Buffer.concat([Buffer.from(`${path}/`), Buffer.from(ref, 'latin1')]))
-    if (text === undefined) return { ref, id: undefined }
-    const target = targetIn(text)
-    if (target === undefined) return { ref, id: ID.exec(text)?.[1] ?? null }
-    ref = target
-  }
-  return { ref, id: null }
-}
-
-/** Returns the text of a ref's file, as git reads it; undefined if there is none. */
-async function readRefFile(file: Buffer): Promise<string | undefined> {
-  try {
-    return await readStart(file, O_NOFOLLOW)
-  } catch (error) {
-    if (hasCode(error, ...NO_FILE)) return undefined
-    if (!hasCode(error, 'ELOOP')) throw error
-  }
-  const link = await readlink(file, 'latin1')
-  if (link.startsWith('refs/')) return `ref: ${link}`
-  return readStart(file).catch((error: unknown) => {
-    if (hasCode(error, 'ELOOP', ...NO_FILE)) return undefined
-    throw error
+  let last: Awaited<ReturnType<typeof readLoose>>
+  const chain = await followSymbolic(name, async (ref) => {
+    last = await readLoose(path, ref)
+    return last?.target
   })
+  return { ref: chain.at(-1) ?? name, id: last && (last.id ?? null) }
 }
 
 async function askGit(
