@@ -221,7 +221,10 @@ export interface Tables {
   branch_rules: {
     id: Generated<number>
     repository_id: number
-    /** See `RefRule.refPattern`. At most one rule of a repository has it. */
+    /**
+     * `RefRule.refPattern`, which was about branches alone when the column got its name. At most one
+     * rule of a repository has it.
+     */
     branch_pattern: string
     /** The patterns of required contexts: a JSON array of strings. */
     required: string

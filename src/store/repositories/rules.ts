@@ -28,7 +28,7 @@ export function createRuleStore(engine: Reading, audit: Audit) {
   const { kysely } = engine
   const ofRepository = prepare<{ repositoryId: number }>()((p) => rowsOf(kysely, p.repositoryId))
   const rulesOf = memoizeByObject((rows: RuleRow[]): RefRule[] =>
-    [...Map.groupBy(rows, (row) => row.branch_pattern)].map(ruleOf),
+    [...Map.groupBy(rows, (row) => row.refPattern)].map(ruleOf),
   )
 
   /**
@@ -100,7 +100,7 @@ async function setRule(
   const rows = await rowsOf(db, row.id).execute()
   const from = detailsOf(rows, refPattern)
   checkUnchangedRule(from, expected)
-  const others = rows.filter((row) => row.branch_pattern !== refPattern)
+  const others = rows.filter((row) => row.refPattern !== refPattern)
   const total = countPatterns(others) + required.length
   checkPatternTotal(countPatterns(rows), total)
 
@@ -172,7 +172,7 @@ function checkUnchangedRule(
 }
 
 interface RuleRow {
-  branch_pattern: string
+  refPattern: string
   required: string
   user_id: number | null
   user_name: string | null
@@ -184,7 +184,7 @@ function rowsOf(db: Queries, repositoryId: number) {
     .selectFrom('branch_rules')
     .leftJoin('branch_rule_bypasses', 'branch_rule_bypasses.rule_id', 'branch_rules.id')
     .leftJoin('users', 'users.id', 'branch_rule_bypasses.user_id')
-    .select(['branch_pattern', 'required', 'users.id as user_id', 'users.name as user_name'])
+    .select(['branch_pattern as refPattern', 'required', 'users.id as user_id', 'users.name as user_name'])
     .where('repository_id', '=', repositoryId)
     .orderBy('branch_pattern')
 }
@@ -194,7 +194,7 @@ function detailsOf(
   rows: readonly RuleRow[],
   refPattern: string,
 ): { required: string[]; bypass: string[] } | null {
-  const ofPattern = rows.filter((row) => row.branch_pattern === refPattern)
+  const ofPattern = rows.filter((row) => row.refPattern === refPattern)
   const [rule] = ofPattern
   if (!rule) return null
   return { required: readPatterns(rule.required) ?? [], bypass: bypassOf(ofPattern).map(({ name }) => name) }
@@ -202,7 +202,7 @@ function detailsOf(
 
 /** Returns the number of patterns that rules require. A rule that cannot be read counts as one. */
 function countPatterns(rows: readonly RuleRow[]): number {
-  const lists = new Map(rows.map((row) => [row.branch_pattern, readPatterns(row.required)]))
+  const lists = new Map(rows.map((row) => [row.refPattern, readPatterns(row.required)]))
   return [...lists.values()].reduce((sum, patterns) => sum + (patterns?.length ?? 1), 0)
 }
 

@@ -47,10 +47,10 @@ export async function requiredChecksPage(pages: Pages, context: PageContext): Pr
     const branches = refs?.branches ?? []
     const rules = await store.rules.load(repository.id)
     const form = sinceSeen(sent.rule, rules)
-    const others = rules.filter(({ refPattern }) => refPattern !== form.branch)
-    const matches = refMatcher(form.branch)
+    const others = rules.filter(({ refPattern }) => refPattern !== form.refPattern)
+    const matches = refMatcher(form.refPattern)
     // The preview is of the branch that the pattern names, the first that matches, or the default.
-    const isNamed = ({ name }: Ref) => name === form.branch
+    const isNamed = ({ name }: Ref) => name === form.refPattern
     const ref =
       branches.find(isNamed) ??
       branches.find(({ name }) => matches(`${BRANCHES}${name}`)) ??
@@ -67,13 +67,13 @@ export async function requiredChecksPage(pages: Pages, context: PageContext): Pr
         .catch(insteadOf(Unavailable, null)))
     const commits = history?.commits ?? []
     const lastPassed =
-      ref && form.isPreview && !isTagPattern(form.branch)
+      ref && form.isPreview && !isTagPattern(form.refPattern)
         ? await context.branches
             .lastPassed(
               repository,
               {
                 branch: `${BRANCHES}${ref.name}`,
-                rules: [...others, { refPattern: form.branch, required: form.required, bypass: [] }],
+                rules: [...others, { refPattern: form.refPattern, required: form.required, bypass: [] }],
               },
               gitClient(request),
             )
@@ -83,7 +83,7 @@ export async function requiredChecksPage(pages: Pages, context: PageContext): Pr
         : null
     const reported = await reporting.read(request, repository, { rules, refs, form: sent.reporters })
     return pageQueue.render(request, async () => {
-      const previewed = isTagPattern(form.branch)
+      const previewed = isTagPattern(form.refPattern)
         ? tags.map(({ name, sha }) => ({ subject: shownText(name), sha, ref: `${TAGS}${name}` }))
         : commits.map((commit) => ({
             subject: subjectOf(commit),
@@ -103,7 +103,7 @@ export async function requiredChecksPage(pages: Pages, context: PageContext): Pr
         branch: ref?.name ?? null,
         preview,
         lastPassed,
-        note: noteOnPattern(form.branch, refs && fullNames(refs)),
+        note: noteOnPattern(form.refPattern, refs && fullNames(refs)),
         form,
         reporting: reported,
       })
@@ -138,8 +138,8 @@ export async function requiredChecksPage(pages: Pages, context: PageContext): Pr
       }
       const form = readRule(fields)
       if (fields.get('change') === 'remove') {
-        await transact((change) => store.rules.remove(change, repository, form.branch, form.seen))
-        return { path, text: `Removed the rule for ${form.branch}.` }
+        await transact((change) => store.rules.remove(change, repository, form.refPattern, form.seen))
+        return { path, text: `Removed the rule for ${form.refPattern}.` }
       }
 
       const bypass: { id: number; name: string }[] = []
@@ -147,7 +147,7 @@ export async function requiredChecksPage(pages: Pages, context: PageContext): Pr
         for (const name of form.bypass) bypass.push(await findUser(userOf(request).id, name))
       })
       if (bypassError) return { refused: { ...EMPTY, rule: { ...form, bypassError } } }
-      const rule = { refPattern: form.branch, required: form.required, bypass }
+      const rule = { refPattern: form.refPattern, required: form.required, bypass }
       if (fields.get('change') === 'preview') {
         validateRule(rule)
         return { shown: { ...EMPTY, rule: { ...form, isPreview: true } } }
@@ -155,10 +155,10 @@ export async function requiredChecksPage(pages: Pages, context: PageContext): Pr
       await transact((change) => store.rules.set(change, repository, rule, form.seen))
       const refs = await context.refs.list(repository, gitClient(request)).catch(insteadOf(Unavailable, null))
       const notes = [
-        noteOnPattern(form.branch, refs && fullNames(refs)),
-        noteOnUnchecked(await findUnchecked(store, repository, form.branch)),
+        noteOnPattern(form.refPattern, refs && fullNames(refs)),
+        noteOnUnchecked(await findUnchecked(store, repository, form.refPattern)),
       ].filter((note) => note !== null)
-      const text = `Saved the rule for ${form.branch}${notes.length > 0 ? ` (${notes.join('; ')})` : ''}.`
+      const text = `Saved the rule for ${form.refPattern}${notes.length > 0 ? ` (${notes.join('; ')})` : ''}.`
       return { path, text }
     },
   })
@@ -172,7 +172,7 @@ const EMPTY: ChecksForms = {
 
 function formOfRule(rule: RefRule | null): RuleForm {
   return {
-    branch: rule?.refPattern ?? '',
+    refPattern: rule?.refPattern ?? '',
     required: [...(rule?.required ?? [])],
     bypass: rule?.bypass.map(({ name }) => name) ?? [],
     seen: ruleState(rule),
@@ -186,7 +186,7 @@ function isOfReporters(fields: URLSearchParams): boolean {
 
 /** Says in a form that was refused what the rule is by now, so that it can be replaced knowingly. */
 function sinceSeen(form: RuleForm, rules: readonly RefRule[]): RuleForm {
-  const rule = rules.find(({ refPattern }) => refPattern === form.branch) ?? null
+  const rule = rules.find(({ refPattern }) => refPattern === form.refPattern) ?? null
   const seen = ruleState(rule)
   if (form.error === undefined || form.seen === seen) return form
   const now = rule
@@ -197,7 +197,7 @@ function sinceSeen(form: RuleForm, rules: readonly RefRule[]): RuleForm {
 
 function readRule(fields: URLSearchParams): RuleForm {
   return {
-    branch: fields.get('branch') ?? '',
+    refPattern: fields.get('branch') ?? '',
     required: [...new Set([...fields.getAll('context').filter(Boolean), ...linesOf(fields.get('required'))])],
     bypass: linesOf(fields.get('bypass')),
     seen: fields.get('seen') ?? '',

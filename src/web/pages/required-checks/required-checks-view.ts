@@ -17,7 +17,7 @@ import { openChecks, type ReportersForm, type Reporting, reportersView } from '.
 
 /** The form for a rule as filled in, and what is wrong with it. */
 export interface RuleForm {
-  branch: string
+  refPattern: string
   required: readonly string[]
   /** Names of users. */
   bypass: readonly string[]
@@ -116,12 +116,12 @@ function previewView({ repository, branch, preview, lastPassed, form, note }: Re
   <span class="badge ${reason === null ? 'success' : 'failure'}">${reason === null ? 'accepted' : 'refused'}</span>
   <span class="subject">${subject}</span>
   <span class="faint"><code>${shortId(sha)}</code>${reason === null ? '' : html` · ${shownText(reason)}`}</span></li>`
-  const isOfTags = isTagPattern(form.branch)
-  const what = isOfTags ? 'tags that match' : html`commits of ${shownText(branch ?? form.branch)}`
+  const isOfTags = isTagPattern(form.refPattern)
+  const what = isOfTags ? 'tags that match' : html`commits of ${shownText(branch ?? form.refPattern)}`
   return html`<section aria-labelledby="preview">
   <h2 id="preview">What the newest ${what} would have got</h2>
   ${preview.length === 0 ? html`<p class="empty">There are no ${isOfTags ? 'tags that match' : 'commits'}.</p>` : html`<ul class="list">${preview.map(item)}</ul>`}
-  ${note === null ? '' : html`<p class="hint">${shownText(form.branch)}: ${shownText(note)}.</p>`}
+  ${note === null ? '' : html`<p class="hint">${shownText(form.refPattern)}: ${shownText(note)}.</p>`}
   ${lastPassed === null ? '' : html`<p class="hint" id="last-passed">${lastPassedText(repository, lastPassed)}</p>`}
   <p class="hint">Nothing is saved yet.</p>
 </section>`
@@ -139,13 +139,13 @@ function lastPassedText(
 }
 
 function ruleForm({ session, repository, recent, form, rules }: RequiredChecksView): Html {
-  const { branch, required, bypass, seen, error, bypassError } = form
-  const isChange = rules.some((rule) => rule.refPattern === branch) && seen !== ruleState(null)
+  const { refPattern, required, bypass, seen, error, bypassError } = form
+  const isChange = rules.some((rule) => rule.refPattern === refPattern) && seen !== ruleState(null)
   const offered = new Set(recent.map(({ context }) => context))
   const typed = required.filter((pattern) => !offered.has(pattern))
   const isOfBranch = /^(the )?pattern/i.test(error ?? '')
   return html`<section class="card" aria-labelledby="rule">
-  <h2 id="rule">${isChange ? html`Change the rule for ${shownText(branch)}` : 'New rule'}</h2>
+  <h2 id="rule">${isChange ? html`Change the rule for ${shownText(refPattern)}` : 'New rule'}</h2>
   <form method="post" action="${settingsPath(repository, PAGE)}">
     ${csrfField(session)}<input type="hidden" name="seen" value="${seen}">
     ${field(
@@ -157,7 +157,7 @@ function ruleForm({ session, repository, recent, form, rules }: RequiredChecksVi
         error: isOfBranch ? error : undefined,
       },
       (attributes) =>
-        html`<input ${attributes} value="${branch}" required autocomplete="off" spellcheck="false" ${isChange ? 'readonly' : ''}>`,
+        html`<input ${attributes} value="${refPattern}" required autocomplete="off" spellcheck="false" ${isChange ? 'readonly' : ''}>`,
     )}
     ${contextChoices(recent, required)}
     ${field(
