@@ -49,6 +49,14 @@ export function isOwnerName(name: string): boolean {
   return isName(name) && !isReserved(name)
 }
 
+/**
+ * Returns whether two segments of a path may be those of a repository. The router also matches empty
+ * segments, and reserved words in any case.
+ */
+export function isRepositoryPath(owner: string, name: string): boolean {
+  return owner !== '' && name !== '' && !isReserved(owner)
+}
+
 /** Returns whether `name` is a path of the site. */
 export function isReserved(name: string): boolean {
   return RESERVED.has(nameKey(name))

@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify'
-import { isReserved } from '../domain/names.ts'
+import { isRepositoryPath } from '../domain/names.ts'
 import { ServiceError } from '../errors.ts'
 
 const MESSAGE =
@@ -18,7 +18,7 @@ export async function gitLfs(app: FastifyInstance): Promise<void> {
       url: `/:owner/:repo${slash}/info/lfs/*`,
       config: { operation: 'git-lfs' },
       async handler({ params: { owner, repo } }, reply) {
-        if (owner === '' || repo === '' || isReserved(owner)) throw new ServiceError('path_unknown')
+        if (!isRepositoryPath(owner, repo)) throw new ServiceError('path_unknown')
         reply.code(501).header('cache-control', 'no-store').type('application/vnd.git-lfs+json')
         return reply.send(BODY)
       },

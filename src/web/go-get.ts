@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http'
-import { isReserved } from '../domain/names.ts'
+import { isRepositoryPath } from '../domain/names.ts'
 import type { ReadableRepository } from '../store/access/readable-repositories.ts'
 import { type Html, html } from './parts/html.ts'
 
@@ -14,9 +14,7 @@ export function routedUrl({ method, url = '' }: Pick<IncomingMessage, 'method' |
   if (method !== 'GET' || !url.endsWith(QUERY)) return url
   const [path = '', query] = url.split('?')
   const [, owner = '', repo = ''] = path.split('/')
-  return query !== QUERY || owner === '' || repo === '' || isReserved(owner)
-    ? url
-    : `/${owner}/${repo}?${QUERY}`
+  return query === QUERY && isRepositoryPath(owner, repo) ? `/${owner}/${repo}?${QUERY}` : url
 }
 
 /** Returns the element that tells `go` where a module is: https://go.dev/ref/mod#vcs-find */

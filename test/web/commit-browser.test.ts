@@ -121,7 +121,15 @@ t.test('the first screen answers the questions of a user', async (t) => {
       await check('/checks?ref=feature%2Fx')
       t.equal(await page.textContent('h1'), 'Checks of feature/x')
       t.equal(await page.locator('#failing').count(), 0)
-      t.equal(await page.inputValue('#ref'), 'feature/x')
+      for (const [find, path] of [
+        ['E/X', '/checks?ref=feature/x'],
+        [tip.slice(0, 7), `/commits/${tip}`],
+        ['', ''],
+      ]) {
+        await page.fill('#find', find ?? '')
+        await page.press('#find', 'Enter')
+        await page.waitForURL(url + path)
+      }
       await check(`/commits/${silent}`)
       t.match(await page.textContent('.rows .name'), '[U+202E]')
     })
@@ -182,7 +190,7 @@ t.test('a check is one line, or two on a phone', async (t) => {
     if (width === 360) t.ok(y <= 96, `the content begins at ${y} px`)
   }
   await page.click('#find')
-  t.ok(await page.getByText('Find', { exact: true }).isVisible(), 'the field of a commit is one tap away')
+  t.ok(await page.getByText('Go', { exact: true }).isVisible(), 'the field of a commit is one tap away')
   await checkWidth(t, page, 'the field of a commit')
   await page.emulateMedia({ forcedColors: 'active' })
   await page.goto(`${url}/commits/${mixed}`)

@@ -73,7 +73,7 @@ t.test('two instances behind a proxy', async (t) => {
       await page.click(`text=Sign in with ${new URL(provider.issuer).host}`)
       await signInThere(page, name)
       await page.waitForURL(`${proxy.url}/settings/tokens`)
-      t.equal(await page.textContent('.who'), name)
+      t.equal(await page.textContent('.menu summary'), name)
       t.equal(
         (await page.context().cookies()).find(({ name }) => name.startsWith('sign-in')),
         undefined,
@@ -83,6 +83,7 @@ t.test('two instances behind a proxy', async (t) => {
       t.match(await page.textContent('#secret'), /^cst_\w{38}$/)
       t.match(await page.textContent('main'), 'They stop working at')
 
+      await page.click('.menu summary')
       await page.click('text=Sign out')
       await page.waitForURL(`${provider.issuer}/session/end?**`)
       await page.click('[value=yes]')
@@ -121,6 +122,6 @@ t.test('two instances behind a proxy', async (t) => {
     await page.goto(`${proxy.url}/login?next=/settings/account`)
     await page.click('text=Sign in with')
     await page.waitForURL(`${proxy.url}/settings/account`)
-    t.equal(await page.textContent('.who'), 'carol')
+    t.equal(await page.textContent('.menu summary'), 'carol')
   })
 })

@@ -29,7 +29,7 @@ for (const database of databases) {
       t.match(page.body, 'id="password"', 'beside the form')
       const done = await signInWith(client, provider, 'alice', '/settings/tokens')
       t.same([done.status, done.headers.get('location')], [303, '/settings/tokens'], done.body)
-      t.match((await client.get('/settings/tokens')).body, '<span class="who">alice</span>')
+      t.match((await client.get('/settings/tokens')).body, '<summary>alice</summary>')
       t.match(await store.users.get('alice'), {
         passwordHash: null,
         issuer,
@@ -87,7 +87,7 @@ for (const database of databases) {
       await asAdministrator(store).users.link('other', { issuer: 'https://id.example.org/', subject: 'zoe' })
       const client = open()
       t.equal((await signInWith(client, provider, 'zoe')).status, 303)
-      t.match((await client.get('/settings/tokens')).body, '<span class="who">zoe</span>')
+      t.match((await client.get('/settings/tokens')).body, '<summary>zoe</summary>')
     })
 
     t.test('a locked user is out at once and cannot sign in', async (t) => {

@@ -40,7 +40,7 @@ t.test('an unknown path gets an error page when the client accepts HTML', async 
     else {
       t.equal(page.headers.get('content-type'), HTML, path)
       t.equal(page.headers.get('content-security-policy'), POLICY, path)
-      t.match(page.body, '<span class="who">alice</span>', `${path} knows who looks`)
+      t.match(page.body, '<summary>alice</summary>', `${path} knows who looks`)
     }
   }
   t.equal((await anonymous.get('/alice/rocket/')).headers.get('location'), '/alice/rocket')

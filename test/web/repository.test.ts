@@ -217,7 +217,7 @@ for (const database of [sqlite, postgres]) {
     t.match(textOf((await anonymous.get('/alice/rocket?ref=v1')).body), 'v1 · no checks have reported yet')
     t.same(await shown('ref=old'), ['Commits of old', 1], 'a branch comes before a tag')
     t.same(await shown('ref=refs/tags/old'), ['Commits of old', 4])
-    t.match(page.body, '<option value="refs/tags/old">old</option>', 'the tag can be chosen nonetheless')
+    t.match(page.body, '<option value="refs/tags/old" label="old">', 'the tag can be chosen nonetheless')
     t.same(await shown('ref='), ['Commits of main', 5])
     t.same(await shown('ref=old&ref=main'), ['Commits of old', 1])
 

@@ -7,12 +7,13 @@ import { createRepositoryFinder, type RepositoryRoute } from './find-repository.
 import { type Html, html } from './html.ts'
 import type { PageContext } from './page-context.ts'
 import type { Pages } from './pages.ts'
+import { repositoryHead } from './repository-head.ts'
+import { settingsPath } from './repository-paths.ts'
 
 /** The pages of the settings of a repository: the ends of their paths, and their names. */
 const PAGES = [
   ['', 'General'],
   ['/access', 'Access'],
-  ['/checks', 'Required checks'],
   ['/events', 'Events'],
 ] as const
 
@@ -52,17 +53,11 @@ export function createAdministeredFinder(pages: Pages, context: PageContext) {
   }
 }
 
-/** Returns the path of a page of settings. @param page the end of its path */
-export function settingsPath({ owner, name }: { owner: string; name: string }, page = ''): string {
-  return `/${owner}/${name}/settings${page}`
-}
-
 /** Renders the head of a page of settings, with links to the others. */
 export function settingsHead(repository: ReadableRepository, page: (typeof PAGES)[number][0]): Html {
-  const { owner, name } = repository
   const link = ([end, text]: (typeof PAGES)[number]) =>
     html`<a href="${settingsPath(repository, end)}"${end === page ? html` aria-current="page"` : ''}>${text}</a>`
-  return html`<p class="crumbs"><a href="/${owner}/${name}">${owner} / ${name}</a></p>
-<h1>Settings of ${name}</h1>
-<nav class="tabs" aria-label="Settings">${PAGES.map(link)}</nav>`
+  return html`${repositoryHead(repository, { tab: 'settings' })}
+<h1>Settings</h1>
+<nav class="parts" aria-label="Settings">${PAGES.map(link)}</nav>`
 }

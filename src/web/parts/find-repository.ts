@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { renamedError } from '../../auth/access-policy.ts'
-import { isReserved } from '../../domain/names.ts'
+import { isRepositoryPath } from '../../domain/names.ts'
 import { ServiceError } from '../../errors.ts'
 import type { GitClient } from '../../git/history/cached-reads.ts'
 import { connectionSignal } from '../../http/connection-signal.ts'
@@ -33,8 +33,7 @@ export function createRepositoryFinder(pages: Pages, { store, sendErrorPage }: P
     reply: FastifyReply,
   ): Promise<ReadableRepository | null> => {
     const { owner, repo } = request.params
-    // The router also matches empty segments, and reserved words in any case.
-    if (owner === '' || repo === '' || isReserved(owner)) throw new ServiceError('path_unknown')
+    if (!isRepositoryPath(owner, repo)) throw new ServiceError('path_unknown')
     const { user } = sessionOf(request)
     const repository = await store.listing.find(user?.id ?? null, owner, repo)
     if (repository) return repository

@@ -85,7 +85,7 @@ ${head ?? ''}
 <nav aria-label="Site">
 <a class="brand" href="/"><img src="/assets/icon.svg" alt="" width="24" height="24">Commit Status</a>
 <a href="/docs">API docs</a>
-${session.user ? accountLinks(session) : html`<a class="end" href="${signInLink(session)}">Sign in</a>`}
+${session.user ? userMenu(session) : html`<a class="end" href="${signInLink(session)}">Sign in</a>`}
 </nav>
 </header>
 ${session.message ? html`<p class="message" role="status">${shownText(session.message)}</p>` : ''}
@@ -103,14 +103,12 @@ function signInLink({ path }: Session): string {
   return signInPath(path)
 }
 
-function accountLinks(session: Session): Html {
-  return html`<a href="/settings/tokens">Tokens</a>
-    <a href="/settings/account">Account</a>
-    <form class="end" method="post" action="/logout">
-      ${csrfField(session)}
-      <span class="who">${session.user?.name}</span>
-      <button class="quiet" type="submit">Sign out</button>
-    </form>`
+/** Renders what belongs to the user. It opens without a script. */
+function userMenu(session: Session): Html {
+  return html`<details class="end menu"><summary>${session.user?.name}</summary>
+<div><a href="/settings/tokens">Tokens</a>
+<a href="/settings/account">Account</a>
+<form method="post" action="/logout">${csrfField(session)}<button class="quiet">Sign out</button></form></div></details>`
 }
 
 /** Renders the hidden field that every form needs. */

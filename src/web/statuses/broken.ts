@@ -3,6 +3,7 @@ import { shortId } from '../../domain/commit-id.ts'
 import type { ReadableRepository } from '../../store/access/readable-repositories.ts'
 import { formatTime } from '../../store/time.ts'
 import { type Html, html } from '../parts/html.ts'
+import { commitPath } from '../parts/repository-paths.ts'
 import { enumerate, formatLasting, shownText, visibleText } from '../parts/text.ts'
 import { subjectOf } from './commit-row.ts'
 
@@ -20,17 +21,14 @@ const AUTHORS = 4
  * Renders who broke a branch and since when, in a sentence: the author of the commit if it is one, else
  * all authors of the commits that it may have been.
  */
-export function brokenWords(
-  { owner, name }: Pick<ReadableRepository, 'owner' | 'name'>,
-  broken: Broken,
-): Html {
+export function brokenWords(repository: Pick<ReadableRepository, 'owner' | 'name'>, broken: Broken): Html {
   const { since, lastPassed, failedAt, state } = broken
   const { commits, more } = broken.suspects
-  const path = `/${owner}/${name}/commits/`
   const time = formatLasting(formatTime(failedAt))
-  const link = (sha: string) => html`<a href="${path}${sha}"><code>${shortId(sha)}</code></a>`
+  const link = (sha: string) =>
+    html`<a href="${commitPath(repository, sha)}"><code>${shortId(sha)}</code></a>`
   const [first] = commits
-  const subject = html`<a href="${path}${since}" title="${visibleText(first?.subject ?? since)}">${first ? subjectOf(first) : html`<code>${shortId(since)}</code>`}</a>`
+  const subject = html`<a href="${commitPath(repository, since)}" title="${visibleText(first?.subject ?? since)}">${first ? subjectOf(first) : html`<code>${shortId(since)}</code>`}</a>`
   if (state === 'error') return html`<span class="broken">Error for ${time}: ${subject}</span>`
   if (!namesSomebody(broken)) return html`<span class="broken">Failing for ${time}: ${subject}</span>`
   if (first === undefined) return html`<span class="broken">Broken for ${time} since ${subject}</span>`

@@ -2,6 +2,7 @@ import { COMBINED, type CombinedState, combinedCounts } from '../../domain/state
 import type { ReadableRepository } from '../../store/access/readable-repositories.ts'
 import type { StatusSummary } from '../../store/statuses/status-summaries.ts'
 import { type Html, html } from '../parts/html.ts'
+import { commitPath, pathOf } from '../parts/repository-paths.ts'
 import { enumerate, shownName, shownText, targetLink } from '../parts/text.ts'
 import { stateOfSummary } from './commit-row.ts'
 import { stateBadge } from './state-summary.ts'
@@ -29,8 +30,7 @@ const NAMES = 3
  * missing. Nothing else of a page repeats it.
  */
 export function factLine({ repository, sha, summary, verdicts, listed = {}, name, note }: Facts): Html {
-  const path = `/${repository.owner}/${repository.name}`
-  const commit = `${path}/commits/${sha}`
+  const commit = commitPath(repository, sha)
   const { failure, pending, success, total } = combinedCounts(summary.counts)
   const missing = unmetNames(verdicts, null)
   const facts = [
@@ -39,7 +39,7 @@ export function factLine({ repository, sha, summary, verdicts, listed = {}, name
     ...(total === 0 ? [html`no checks have reported yet`] : []),
     fact(failure, 'failed', listed.failed, () => failedNames(summary, verdicts, commit)),
     fact(missing.length, 'not reported', listed.missing, () =>
-      namesOf(missing, missing.length, `${path}#rules`),
+      namesOf(missing, missing.length, `${pathOf(repository)}#rules`),
     ),
     fact(pending, 'pending', listed.pending, () => {
       const required = unmetNames(verdicts, 'pending')

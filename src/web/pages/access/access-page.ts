@@ -1,10 +1,11 @@
 import type { FastifyRequest } from 'fastify'
 import { invitation, MAY, readPermission } from '../../forms/permission-forms.ts'
-import { createAdministeredFinder, settingsPath } from '../../parts/administration.ts'
+import { createAdministeredFinder } from '../../parts/administration.ts'
 import type { RepositoryRoute } from '../../parts/find-repository.ts'
 import { sendPage } from '../../parts/layout.ts'
 import type { PageContext } from '../../parts/page-context.ts'
 import type { Pages } from '../../parts/pages.ts'
+import { settingsPath } from '../../parts/repository-paths.ts'
 import { sessionOf, signInPath, userOf } from '../../session/session-auth.ts'
 import { accessView } from './access-view.ts'
 

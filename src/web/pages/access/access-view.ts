@@ -3,8 +3,9 @@ import type { AccessEntry } from '../../../store/access/access-list.ts'
 import type { Reason } from '../../../store/access/access-rules.ts'
 import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
 import { changePermission, givePermission, refusedForms } from '../../forms/permission-forms.ts'
-import { settingsHead, settingsPath } from '../../parts/administration.ts'
+import { settingsHead } from '../../parts/administration.ts'
 import { type Html, html } from '../../parts/html.ts'
+import { settingsPath } from '../../parts/repository-paths.ts'
 
 interface AccessView {
   session: Session

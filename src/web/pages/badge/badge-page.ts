@@ -1,5 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { isReserved } from '../../../domain/names.ts'
+import { isRepositoryPath } from '../../../domain/names.ts'
 import { ServiceError } from '../../../errors.ts'
 import { RepositoryUnavailable } from '../../../git/errors.ts'
 import { etagOf, matchesEtag } from '../../../http/etag.ts'
@@ -38,7 +38,7 @@ export async function badgePage(pages: Pages, { store, refs }: PageContext): Pro
 
   pages.get<Route>('/:owner/:repo/badge.svg', async (request, reply) => {
     const { owner, repo } = request.params
-    if (owner === '' || repo === '' || isReserved(owner)) throw new ServiceError('path_unknown')
+    if (!isRepositoryPath(owner, repo)) throw new ServiceError('path_unknown')
     const context = firstOf(request.query.context)
     const message = await find(request, context).catch(async (error: unknown) => {
       const isDeleted =

@@ -8,9 +8,9 @@ import type { LinkedCell, MatrixColumn } from '../../../store/statuses/check-mat
 import type { StatusSummary } from '../../../store/statuses/status-summaries.ts'
 import { formatTime } from '../../../store/time.ts'
 import { truncate } from '../../../util/truncate.ts'
-import { repositoryHead } from '../../parts/find-commit.ts'
 import { type Html, html } from '../../parts/html.ts'
-import { refChooser, refName, refQuery } from '../../parts/ref-chooser.ts'
+import { repositoryHead } from '../../parts/repository-head.ts'
+import { commitPath, refName } from '../../parts/repository-paths.ts'
 import { shownName, shownText, targetLink, visibleText } from '../../parts/text.ts'
 import { type Broken, brokenWords, failedOn } from '../../statuses/broken.ts'
 import { factLine } from '../../statuses/facts.ts'
@@ -52,19 +52,16 @@ export function checksView(view: ChecksView): Html {
   const { repository, refs, ref, columns } = view
   const [tip] = view.commits
   const { owner, name } = repository
-  const query = refQuery(refs, ref)
-  return html`${repositoryHead(repository, query)}
-<div class="titled"><h1>Checks${ref?.name ? html` of ${shownText(ref.name)}` : ''}</h1>
-${refs.branches.length + refs.tags.length > 0 ? html`<div>${refChooser(`/${owner}/${name}/checks`, refs, ref)}</div>` : ''}</div>
+  return html`${repositoryHead(repository, { tab: 'checks', shown: { refs, ref }, suggests: true })}
+<h1>Checks${ref?.name ? html` of ${shownText(ref.name)}` : ''}</h1>
 ${tip ? factLine({ repository, sha: tip.sha, summary: view.summary, verdicts: view.verdicts, listed: FAILING }) : ''}
 ${columns.length === 0 ? html`<p class="empty">No statuses have been reported for the newest commits.${allows(repository.permission, 'write') ? html` <a href="/settings/tokens?repository=${owner}/${name}#new">Create a token</a> with which CI reports them.` : ''}</p>` : matrixView(view)}`
 }
 
 function matrixView(view: ChecksView): Html {
   const { repository, refs, ref, commits, shown, more } = view
-  const { owner, name } = repository
   const head = ({ sha, subject, author, date }: Commit) =>
-    html`<th scope="col"><a href="/${owner}/${name}/commits/${sha}" title="${visibleText(`${subject} · ${author} · ${date}`)}"><span class="commit-head"><code>${shortId(sha)}</code> ${shownText(truncate(subject, SUBJECT))}</span></a></th>`
+    html`<th scope="col"><a href="${commitPath(repository, sha)}" title="${visibleText(`${subject} · ${author} · ${date}`)}"><span class="commit-head"><code>${shortId(sha)}</code> ${shownText(truncate(subject, SUBJECT))}</span></a></th>`
   const row =
     ([context, cells]: [string, readonly (LinkedCell | undefined)[]]) =>
     () =>

@@ -15,6 +15,7 @@ import type { Html } from '../../parts/html.ts'
 import { sendPage } from '../../parts/layout.ts'
 import type { PageContext } from '../../parts/page-context.ts'
 import type { Pages } from '../../parts/pages.ts'
+import { commitPath } from '../../parts/repository-paths.ts'
 import { visibleText } from '../../parts/text.ts'
 import { sessionOf } from '../../session/session-auth.ts'
 import { reporterOf } from '../../statuses/check-row.ts'
@@ -155,10 +156,6 @@ export async function commitPage(pages: Pages, options: PageContext): Promise<vo
         since.get(history.context)?.push(sinceView(repository, branch, history))
     return since
   }
-}
-
-function commitPath({ owner, name }: ReadableRepository, sha: string): string {
-  return `/${owner}/${name}/commits/${sha}`
 }
 
 /** Returns who has reported statuses: all of them, or each. */

@@ -8,10 +8,10 @@ import type { Ref } from '../../../git/refs/read-refs.ts'
 import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
 import { truncate } from '../../../util/truncate.ts'
 import { reportCommand } from '../../parts/ci-lines.ts'
-import { repositoryHead } from '../../parts/find-commit.ts'
 import { type Html, html } from '../../parts/html.ts'
 import { csrfField } from '../../parts/layout.ts'
-import { refQuery } from '../../parts/ref-chooser.ts'
+import { repositoryHead } from '../../parts/repository-head.ts'
+import { commitPath, pathOf, refQuery } from '../../parts/repository-paths.ts'
 import { copyButton, shownLines, shownText } from '../../parts/text.ts'
 import { RUN_AGAIN } from '../../statuses/check-row.ts'
 import { authorship, subjectOf } from '../../statuses/commit-row.ts'
@@ -50,7 +50,7 @@ export function commitView(view: CommitView): Html {
   const { repository, sha, details, places, statuses, problem } = view
   const { counts, filter, verdicts } = statuses
   const { failure, total } = combinedCounts(counts)
-  return html`${failure > 0 ? html`<a class="skip" href="#failed">Skip to failed checks</a>` : ''}${repositoryHead(repository, places ? refQuery(places.all, places.branches[0] ?? null) : '')}
+  return html`${failure > 0 ? html`<a class="skip" href="#failed">Skip to failed checks</a>` : ''}${repositoryHead(repository, { tab: 'commits', shown: places && { refs: places.all, ref: places.branches[0] ?? null } })}
 <h1>${details ? subject(details) : html`Commit <code>${shortId(sha)}</code>`}</h1>
 <div class="byline">
   <span class="nowrap"><code id="sha" class="sha">${sha}</code> ${copyButton('sha', 'the commit id')}</span>
@@ -77,18 +77,15 @@ function subject({ subject }: CommitDetails): Html {
   return subjectOf({ subject: truncate(subject, SUBJECT) })
 }
 
-function byline(
-  { owner, name }: ReadableRepository,
-  { author, date, parents, moreParents }: CommitDetails,
-): Html {
+function byline(repository: ReadableRepository, { author, date, parents, moreParents }: CommitDetails): Html {
   return html`<span>${authorship({ author, date })}</span>
   <span class="faint">${parents.length === 0 ? 'no parents' : parents.length === 1 ? 'parent' : 'parents'}
-  ${parents.map((id) => html`<a href="/${owner}/${name}/commits/${id}"><code>${shortId(id)}</code></a> `)}${moreParents ? 'and more' : ''}</span>`
+  ${parents.map((id) => html`<a href="${commitPath(repository, id)}"><code>${shortId(id)}</code></a> `)}${moreParents ? 'and more' : ''}</span>`
 }
 
 /** Renders links to the branches that contain a commit and the tags that point to it. */
 function refLinks(
-  { owner, name }: ReadableRepository,
+  repository: ReadableRepository,
   sha: string,
   { all, branches, tags }: Places,
 ): Html | string {
@@ -97,11 +94,11 @@ function refLinks(
   const newest = (tip: string) =>
     tip === sha
       ? 'newest commit'
-      : html`newer: <a href="/${owner}/${name}/commits/${tip}"><code>${shortId(tip)}</code></a>`
+      : html`newer: <a href="${commitPath(repository, tip)}"><code>${shortId(tip)}</code></a>`
   const branch = (ref: Ref) =>
-    html`${newest(ref.sha)} · <a href="/${owner}/${name}/checks${refQuery(all, ref)}">checks<span class="sr"> of ${shownText(ref.name)}</span></a>`
+    html`${newest(ref.sha)} · <a href="${pathOf(repository)}/checks${refQuery(all, ref)}">checks<span class="sr"> of ${shownText(ref.name)}</span></a>`
   const item = (ref: Ref) =>
-    html`<span><a class="ref-link" href="/${owner}/${name}${refQuery(all, ref)}"><span class="sr">${ref.kind} </span>${shownText(ref.name)}</a> ${ref.kind === 'branch' ? branch(ref) : ''}</span> `
+    html`<span><a class="ref-link" href="${pathOf(repository)}${refQuery(all, ref)}"><span class="sr">${ref.kind} </span>${shownText(ref.name)}</a> ${ref.kind === 'branch' ? branch(ref) : ''}</span> `
   const [folded, more] = [refs.slice(UNFOLDED, REFS), refs.length - REFS]
   return html`<div class="byline">${refs.slice(0, UNFOLDED).map(item)}${
     folded.length > 0
@@ -112,7 +109,7 @@ function refLinks(
 
 /** Renders since when a check fails in a history. @param branch null for that of the commit */
 export function sinceView(
-  { owner, name }: ReadableRepository,
+  repository: ReadableRepository,
   branch: string | null,
   { breakage, hasPassed }: CheckHistory,
 ): Html {
@@ -121,7 +118,7 @@ export function sinceView(
   const { since, position, length, lastPassed, unchecked } = breakage
   // The history says nothing about a check that only this commit has.
   if (branch === null && length === 1 && lastPassed === null) return html``
-  const link = (sha = '') => html`<a href="/${owner}/${name}/commits/${sha}"><code>${shortId(sha)}</code></a>`
+  const link = (sha = '') => html`<a href="${commitPath(repository, sha)}"><code>${shortId(sha)}</code></a>`
   const ago = position === 0 ? '' : `, ${position} ${position === 1 ? 'commit' : 'commits'} ago`
   const others = unchecked.length - 1
   const gap = html`, after ${link(lastPassed ?? '')}; ${link(unchecked[0])} ${others > 0 ? `and ${others} more were` : 'was'} not checked`

@@ -6,13 +6,14 @@ import {
   readEventFilter,
 } from '../../events/event-filter.ts'
 import { eventList, readEvents } from '../../events/event-list.ts'
-import { createAdministeredFinder, settingsHead, settingsPath } from '../../parts/administration.ts'
+import { createAdministeredFinder, settingsHead } from '../../parts/administration.ts'
 import type { RepositoryRoute } from '../../parts/find-repository.ts'
 import { html } from '../../parts/html.ts'
 import { sendPage } from '../../parts/layout.ts'
 import type { PageContext } from '../../parts/page-context.ts'
 import type { Pages } from '../../parts/pages.ts'
 import { firstOf } from '../../parts/query.ts'
+import { settingsPath } from '../../parts/repository-paths.ts'
 import { userOf } from '../../session/session-auth.ts'
 
 interface Route extends RepositoryRoute {

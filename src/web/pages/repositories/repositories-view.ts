@@ -2,6 +2,7 @@ import { schemas } from '../../../../generated/schemas.ts'
 import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
 import { formatTime } from '../../../store/time.ts'
 import { type Html, html } from '../../parts/html.ts'
+import { commitPath } from '../../parts/repository-paths.ts'
 import { formatAge, shownName, shownText } from '../../parts/text.ts'
 import { type Broken, brokenWords, failedOn } from '../../statuses/broken.ts'
 import { pill, type SummarizedCommit, subjectOf } from '../../statuses/commit-row.ts'
@@ -95,7 +96,7 @@ ${'commit' in row ? commitOf(row) : html`<span class="faint note">${PROBLEMS[row
 
 /** Renders what failed, or what the rules lack and the newest commit, and who broke it. */
 function commitOf({ repository, commit, summary, verdict, broken }: CommitRow): Html {
-  const path = `/${repository.owner}/${repository.name}/commits/${commit.sha}`
+  const path = commitPath(repository, commit.sha)
   const newest = html`<a href="${path}">${subjectOf(commit)}</a> ${shownText(commit.author)}`
   const hasFailed = summary.failed.length > 0
   const note = hasFailed

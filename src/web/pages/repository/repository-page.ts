@@ -1,6 +1,7 @@
 import type { FastifyRequest } from 'fastify'
 import { mayBeBroken } from '../../../branches/breakages.ts'
-import { isReserved } from '../../../domain/names.ts'
+import { isFullId, isShortId } from '../../../domain/commit-id.ts'
+import { isRepositoryPath } from '../../../domain/names.ts'
 import { BRANCHES as BRANCH_REFS } from '../../../domain/ref-names.ts'
 import { rulesOfRef } from '../../../domain/ref-rules.ts'
 import { ExpectedError, insteadOf, ServiceError, Unavailable } from '../../../errors.ts'
@@ -10,14 +11,14 @@ import type { Ref, Refs } from '../../../git/refs/read-refs.ts'
 import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
 import { NO_STATUSES, type StatusSummary } from '../../../store/statuses/status-summaries.ts'
 import { goImport } from '../../go-get.ts'
-import { sendUnknownName } from '../../parts/find-commit.ts'
+import { onlyRefWith, sendUnknownName } from '../../parts/find-commit.ts'
 import { createRepositoryFinder, gitClient, type RepositoryRoute } from '../../parts/find-repository.ts'
 import { html } from '../../parts/html.ts'
 import { sendPage } from '../../parts/layout.ts'
 import type { PageContext } from '../../parts/page-context.ts'
 import type { Pages } from '../../parts/pages.ts'
 import { firstOf, type Query } from '../../parts/query.ts'
-import { branchOf, headOf } from '../../parts/ref-chooser.ts'
+import { branchOf, commitPath, headOf, pathOf, refQuery } from '../../parts/repository-paths.ts'
 import { visibleText } from '../../parts/text.ts'
 import { type Broken, UNKNOWN } from '../../statuses/broken.ts'
 import { stateOfSummary } from '../../statuses/commit-row.ts'
@@ -27,7 +28,7 @@ import { createRedBranches } from './red-branches.ts'
 import { type LastPassedCommit, type RepositoryView, repositoryView } from './repository-view.ts'
 
 interface Route extends RepositoryRoute {
-  Querystring: Query<'find' | 'ref' | 'after' | 'go-get'>
+  Querystring: Query<'find' | 'of' | 'ref' | 'after' | 'go-get'>
 }
 
 /** Branches whose state is shown. */
@@ -37,22 +38,36 @@ const EMPTY: History = { commits: [], after: null }
 
 /**
  * Registers `/{owner}/{repo}`: the commits of a branch or tag (`ref`), limited to what the user may
- * see. `after` is `History.after` of the previous page, separated by commas.
+ * see. `after` is `History.after` of the previous page, separated by commas. `/commits` of it leads to
+ * what the field of its pages finds.
  */
 export async function repositoryPage(pages: Pages, options: PageContext): Promise<void> {
   const { store, lookup, commitLog, pageQueue, revisions, breakages } = options
   const findRepository = createRepositoryFinder(pages, options)
   const findRedBranches = createRedBranches(store)
 
-  // A final slash, and a query that finds no commit, lead to the page of the repository.
-  for (const path of ['/:owner/:repo/', '/:owner/:repo/commits'])
-    pages.get<Route>(path, (request, reply) => {
-      const { owner, repo } = request.params
-      if (owner === '' || repo === '' || isReserved(owner)) throw new ServiceError('path_unknown')
-      const name = firstOf(request.query.find).trim()
-      const parts = [owner, repo, ...(name === '' ? [] : ['commits', ...name.split('/')])]
-      return reply.redirect(`/${parts.map(encodeURIComponent).join('/')}`, 303)
-    })
+  pages.get<RepositoryRoute>('/:owner/:repo/', (request, reply) => {
+    const { owner, repo } = request.params
+    if (!isRepositoryPath(owner, repo)) throw new ServiceError('path_unknown')
+    return reply.redirect(`/${encodeURIComponent(owner)}/${encodeURIComponent(repo)}`, 303)
+  })
+
+  pages.get<Route>('/:owner/:repo/commits', async (request, reply) => {
+    const repository = await findRepository(request, reply)
+    if (!repository) return reply
+    const text = firstOf(request.query.find).trim()
+    const page = `${pathOf(repository)}${firstOf(request.query.of) === 'checks' ? '/checks' : ''}`
+    if (text === '') return reply.redirect(page, 303)
+    const client = gitClient(request)
+    const refs = await options.refs.list(repository, client)
+    const isId = isShortId(text, repository.objectFormat)
+    const ref =
+      (isFullId(text.toLowerCase(), repository.objectFormat)
+        ? null
+        : await options.refs.find(repository, refs, text, client)) ?? (isId ? null : onlyRefWith(refs, text))
+    const path = text.split('/').map(encodeURIComponent).join('/')
+    return reply.redirect(ref ? page + refQuery(refs, ref) : commitPath(repository, path), 303)
+  })
 
   pages.get<Route>('/:owner/:repo', async (request, reply) => {
     const repository = await findRepository(request, reply)

@@ -5,9 +5,9 @@ import { isTagPattern } from '../../../domain/rule-patterns.ts'
 import type { Ref, Refs } from '../../../git/refs/read-refs.ts'
 import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
 import { ciLines } from '../../parts/ci-lines.ts'
-import { repositoryHead } from '../../parts/find-commit.ts'
 import { type Html, html } from '../../parts/html.ts'
-import { refChooser, refQuery } from '../../parts/ref-chooser.ts'
+import { repositoryHead } from '../../parts/repository-head.ts'
+import { commitPath, pathOf, refQuery } from '../../parts/repository-paths.ts'
 import { copyButton, enumerate, formatAge, shownText, visibleText } from '../../parts/text.ts'
 import { type Broken, brokenWords, failedOn } from '../../statuses/broken.ts'
 import { pill, type SummarizedCommit, stateOfSummary, subjectOf } from '../../statuses/commit-row.ts'
@@ -54,9 +54,7 @@ export function repositoryView(view: RepositoryView): Html {
   const { repository, refs, ref, commits, isFirstPage, origin } = view
   const { permission } = repository
   const isEmpty = refs.head === null && refs.branches.length === 0 && refs.tags.length === 0
-  return html`${repositoryHead(repository, refQuery(refs, ref))}
-<div class="titled">${heading(repository)}
-${isEmpty ? '' : html`<div>${refChooser(pathOf(repository), refs, ref)}</div>`}</div>
+  return html`${repositoryHead(repository, { tab: 'commits', shown: { refs, ref }, isTitle: true, suggests: true })}
 ${
   isEmpty
     ? emptyView(view)
@@ -88,12 +86,6 @@ ${
 }`
 }
 
-function heading(repository: ReadableRepository): Html {
-  const { owner, name, visibility } = repository
-  return html`<h1><span class="faint">${owner} /</span> ${name}
-  ${visibility === 'private' ? html`<span class="badge">private</span>` : ''}</h1>`
-}
-
 /**
  * Renders the combined state of the ref of the page, and whether its newest commit meets the rules.
  */
@@ -115,10 +107,10 @@ function lastPassedView({ repository, lastPassed }: RepositoryView): Html | stri
   if (lastPassed === null) return ''
   const { sha, date } = lastPassed
   return html`<p class="facts" id="last-passed">Last commit that passed:
-    <a href="${pathOf(repository)}/commits/${sha}"><code>${shortId(sha)}</code></a> ${date ? html`<span class="faint">${formatAge(date)}</span>` : ''}</p>`
+    <a href="${commitPath(repository, sha)}"><code>${shortId(sha)}</code></a> ${date ? html`<span class="faint">${formatAge(date)}</span>` : ''}</p>`
 }
 
-/** Renders the choice of a branch or tag, and the newest branches with their states. */
+/** Renders the newest branches with their states. */
 function refsView(view: RepositoryView): Html {
   const { repository, refs, branches, redBranches, ref } = view
   const item = (branch: RepositoryView['branches'][number]) => {
@@ -147,7 +139,7 @@ function refsView(view: RepositoryView): Html {
 
 /** Renders a commit of the history. What failed on the newest one is said above. */
 function commitItem({ repository, tip }: RepositoryView, { commit, summary }: SummarizedCommit): Html {
-  const path = `${pathOf(repository)}/commits/${commit.sha}`
+  const path = commitPath(repository, commit.sha)
   const hasNames = summary.failed.length > 0 && commit.sha !== tip?.commit.sha
   return html`<li id="c-${commit.sha}">
   ${pill(summary)}
@@ -170,8 +162,9 @@ function pager({ repository, refs, ref, older, isFirstPage }: RepositoryView): H
  * Renders which checks a commit must have passed before a push moves a branch to it, or creates a tag
  * of it.
  */
-function rulesView(rules: readonly RefRule[]): Html | string {
-  if (rules.length === 0) return ''
+function rulesView(rules: readonly RefRule[]): Html {
+  if (rules.length === 0)
+    return html`<h2 id="rules">Required checks</h2><p class="hint">None: every push is accepted.</p>`
   const [tags, branches] = [
     rules.filter(({ refPattern }) => isTagPattern(refPattern)),
     rules.filter(({ refPattern }) => !isTagPattern(refPattern)),
@@ -230,8 +223,4 @@ function unbornView({ refs, repository }: RepositoryView): Html {
   return html`<p class="empty">The default branch <strong>${shownText(refs.defaultBranch ?? 'HEAD')}</strong> does not exist.
     Choose a branch. An administrator sets the default branch with
     <code>repo default-branch ${owner}/${name} BRANCH</code>.</p>`
-}
-
-function pathOf({ owner, name }: ReadableRepository): string {
-  return `/${owner}/${name}`
 }

@@ -10,9 +10,9 @@ import { isOpen } from '../../../domain/reservations.ts'
 import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
 import { type NamedReservation, reservationState } from '../../../store/repositories/reservations.ts'
 import { field } from '../../forms/form.ts'
-import { settingsPath } from '../../parts/administration.ts'
 import { type Html, html } from '../../parts/html.ts'
 import { csrfField } from '../../parts/layout.ts'
+import { settingsPath } from '../../parts/repository-paths.ts'
 import { enumerate, shownText, visibleText } from '../../parts/text.ts'
 
 /** The form for a reservation as filled in, and what is wrong with it. */

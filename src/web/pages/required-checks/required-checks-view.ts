@@ -8,9 +8,10 @@ import type { ReadableRepository } from '../../../store/access/readable-reposito
 import { ruleState } from '../../../store/repositories/rules.ts'
 import { field } from '../../forms/form.ts'
 import { contextChoices, type RecentContext } from '../../forms/recent-contexts.ts'
-import { settingsHead, settingsPath } from '../../parts/administration.ts'
 import { type Html, html } from '../../parts/html.ts'
 import { csrfField } from '../../parts/layout.ts'
+import { repositoryHead } from '../../parts/repository-head.ts'
+import { settingsPath } from '../../parts/repository-paths.ts'
 import { enumerate, shownText } from '../../parts/text.ts'
 import { ruleMarks } from '../../statuses/rule-marks.ts'
 import { openChecks, type ReportersForm, type Reporting, reportersView } from './reporters-view.ts'
@@ -64,9 +65,10 @@ const PAGE = '/checks'
 
 export function requiredChecksView(view: RequiredChecksView): Html {
   const { repository, rules } = view
-  return html`${settingsHead(repository, PAGE)}
+  return html`${repositoryHead(repository, { tab: 'rules' })}
+<h1>Rules</h1>
 <section aria-labelledby="rules">
-  <h2 id="rules">Rules</h2>
+  <h2 id="rules">Required checks</h2>
   <p class="hint">Today's rules decide about old commits too: a check that is required from now on has not reported on them.</p>
   ${
     rules.length === 0

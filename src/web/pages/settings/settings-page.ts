@@ -7,11 +7,12 @@ import type { ReadableRepository } from '../../../store/access/readable-reposito
 import type { SignedIn } from '../../../store/audit/audit.ts'
 import type { Transact } from '../../../store/audit/change.ts'
 import { VISIBILITIES } from '../../../store/tables.ts'
-import { createAdministeredFinder, settingsPath } from '../../parts/administration.ts'
+import { createAdministeredFinder } from '../../parts/administration.ts'
 import { gitClient, type RepositoryRoute } from '../../parts/find-repository.ts'
 import { sendPage } from '../../parts/layout.ts'
 import type { PageContext } from '../../parts/page-context.ts'
 import type { Pages } from '../../parts/pages.ts'
+import { settingsPath } from '../../parts/repository-paths.ts'
 import { sessionOf, userOf } from '../../session/session-auth.ts'
 import { type SettingsErrors, settingsView } from './settings-view.ts'
 

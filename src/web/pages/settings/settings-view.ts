@@ -1,8 +1,9 @@
 import type { Session } from '../../../auth/session.ts'
 import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
 import { changeForm, choiceField, field, fieldError } from '../../forms/form.ts'
-import { settingsHead, settingsPath } from '../../parts/administration.ts'
+import { settingsHead } from '../../parts/administration.ts'
 import { type Html, html } from '../../parts/html.ts'
+import { settingsPath } from '../../parts/repository-paths.ts'
 import { visibleText } from '../../parts/text.ts'
 
 /** What is wrong with the forms of the page, by what they change. */
