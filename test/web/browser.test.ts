@@ -12,6 +12,7 @@ import { createAccount, PASSWORD } from '../helpers/page-client.ts'
 import { startServer } from '../helpers/server.ts'
 import { until } from '../helpers/until.ts'
 import { AXE, checkLooks, checkWidth } from './looks.ts'
+import { SMALL_TARGETS } from './small-targets.ts'
 
 const server = await startServer(t, { budget: { limit: 1000, window: 300 } })
 const browser = await openBrowser(t)
@@ -419,6 +420,16 @@ t.test('every page fits its window and is accessible', async (t) => {
     hasTouch: true,
   })
   await page.addInitScript(AXE)
+  const small = (text: string, style = '') =>
+    `<button style="all: unset; font: 9px/9px serif; ${style}">${text}</button>`
+  await page.setContent(`${small('one')} ${small('two')}<hr>${small('far')}<hr>${small('large', 'padding: 9px')}
+    <p>A sentence with <a href="#">a link</a> and <a href="#">another</a></p>`)
+  const targets = await page.evaluate<string[]>(SMALL_TARGETS)
+  t.same(
+    targets.map((target) => target.split(' of ')[0]),
+    ['BUTTON. "one"', 'BUTTON. "two"'],
+    'what is too small is found',
+  )
   const check = (what: string) => checkLooks(t, page, what)
   const visit = async (path: string) => {
     await page.goto(url + path)
@@ -449,6 +460,7 @@ t.test('every page fits its window and is accessible', async (t) => {
   await page.setViewportSize({ width: 768, height: 1024 })
   await checkWidth(t, page, 'events on a tablet')
   if (phone) await page.setViewportSize(phone)
+  await visit('/settings/account')
   await visit('/settings/tokens?repository=acme/rocket')
   await visit('/settings/tokens')
   await page.fill('#name', ' ')

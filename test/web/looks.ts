@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import type { Page } from 'playwright-core'
 import type { Test } from 'tap'
+import { SMALL_TARGETS, TARGET } from './small-targets.ts'
 
 export const AXE = readFileSync(fileURLToPath(import.meta.resolve('axe-core/axe.min.js')), 'utf8')
 const COLORS = ['color-contrast', 'link-in-text-block']
@@ -10,6 +11,8 @@ const MIDDLE = ':is(tr, .rows li):nth-child(n + 20):not(:last-child)'
 const WIDE = { width: 1280, height: 860 }
 /** What a wide window has at 200 %. */
 const ZOOMED = { width: 640, height: 430 }
+/** With the others, each part of the stylesheet for some widths. */
+const TABLETS = [768, 1000].map((width) => ({ width, height: 860 }))
 
 /**
  * Checks that the page that is shown fits its window and a wide one, and that it is accessible in
@@ -20,6 +23,7 @@ export async function checkLooks(t: Test, page: Page, what: string): Promise<voi
   // What was waited for can be there before the stylesheet is.
   await page.waitForLoadState()
   await checkWidth(t, page, what)
+  await checkTargets(t, page, what)
   const repeated = await page.evaluate<string[]>(
     "[...document.querySelectorAll('[id]:not(#docs *)')].map(({ id }) => id).filter((id, index, ids) => ids.indexOf(id) !== index)",
   )
@@ -33,8 +37,14 @@ export async function checkLooks(t: Test, page: Page, what: string): Promise<voi
   const own = page.viewportSize() ?? WIDE
   await page.setViewportSize(ZOOMED)
   await checkWidth(t, page, `${what}, at 200 %`)
+  await checkTargets(t, page, `${what}, at 200 %`)
+  for (const size of TABLETS) {
+    await page.setViewportSize(size)
+    await checkTargets(t, page, `${what}, ${size.width} px`)
+  }
   await page.setViewportSize(WIDE)
   await checkWidth(t, page, what)
+  await checkTargets(t, page, what)
   await checkAccess(t, page, `${what}, light`)
   await page.emulateMedia({ colorScheme: 'dark' })
   // Scripts follow in the next frame, and colors may change slowly.
@@ -55,6 +65,15 @@ export async function checkWidth(t: Test, page: Page, what: string): Promise<voi
   t.equal(window, page.viewportSize()?.width, `${what}: the width of the window is that of the page`)
   t.ok(content <= window, `${what}: ${content} px in a window of ${window} px`)
   t.equal(cut, 0, `${what}: no column is out of sight`)
+}
+
+/**
+ * Checks that what can be clicked is large enough, or far enough from the rest: WCAG 2.5.8. Links in a
+ * sentence, whose size is that of its line, are excepted.
+ */
+async function checkTargets(t: Test, page: Page, what: string): Promise<void> {
+  const small = await page.evaluate<string[]>(SMALL_TARGETS)
+  t.same(small, [], `${what}: targets of at least ${TARGET} px`)
 }
 
 /** Checks that the page is accessible as it is. */
