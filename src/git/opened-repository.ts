@@ -1,4 +1,4 @@
-import type { Repository } from '../store/repositories/repositories.ts'
+import type { OwnerTrust } from '../domain/owner-trust.ts'
 import { cannotOpen } from './errors.ts'
 import { checkFolder } from './repository-health.ts'
 import { findOwnerProblem } from './repository-owner.ts'
@@ -18,7 +18,11 @@ class OpenedRepository {
 }
 
 /** Where a repository is, and whether its owner is trusted. */
-export type RepositoryFiles = Pick<Repository, 'path' | 'ownerTrust'>
+export interface RepositoryFiles {
+  /** Its git directory: absolute. */
+  path: string
+  ownerTrust: OwnerTrust
+}
 
 /**
  * Opens a repository for git. Makes sure that its files can be opened, and that another account has

@@ -1,14 +1,8 @@
 import { join } from 'node:path'
-
-/**
- * Whether git may run although other accounts can write the configuration of a repository:
- * `trusted` if the server created it, or if an administrator trusts them; `checked` if it is
- * checked before git starts; `exempt` if it was imported before there was a rule about them.
- */
-export type OwnerTrust = keyof typeof OWNER_TRUST
+import type { OwnerTrust } from '../domain/owner-trust.ts'
 
 /** How `repositories.trust_owner` stores it. */
-export const OWNER_TRUST = { checked: 0, trusted: 1, exempt: 2 } as const
+export const OWNER_TRUST = { checked: 0, trusted: 1, exempt: 2 } as const satisfies Record<OwnerTrust, number>
 
 /**
  * Returns the folder of a repository, whether the server created it, and whether its owner is

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
 import { sql } from 'kysely'
 import { test } from 'tap'
-import { createRepositories } from '../../src/git/manage.ts'
+import { createRepositories } from '../../src/repositories/create.ts'
 import {
   ADMINISTRATOR,
   type Administrator,

@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { basename, join, resolve } from 'node:path'
 import { test } from 'tap'
-import { createRepositories } from '../../src/git/manage.ts'
+import { createRepositories } from '../../src/repositories/create.ts'
 import type { Person } from '../../src/store/audit/audit.ts'
 import type { Change, Transact } from '../../src/store/audit/change.ts'
 import { StoreUnavailable } from '../../src/store/engine.ts'

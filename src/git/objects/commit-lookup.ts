@@ -1,7 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import { isFullId } from '../../domain/commit-id.ts'
 import { limitConcurrency } from '../../schedule/limit-concurrency.ts'
-import type { Store } from '../../store/store.ts'
 import { RepositoryUnavailable } from '../errors.ts'
 import { type CreateReader, LookupQueue, type LookupRepository } from './lookup-queue.ts'
 import { type Answer, ObjectReader } from './object-reader.ts'
@@ -125,14 +124,4 @@ export class CommitLookup {
     this.#readers.clear()
     await Promise.all(this.#processes)
   }
-}
-
-/** Returns whether git has a commit, or statuses of it keep it known after a garbage collection. */
-export async function commitExists(
-  statuses: Pick<Store['statuses'], 'hasAny'>,
-  lookup: CommitLookup,
-  repository: LookupRepository,
-  sha: string,
-): Promise<boolean> {
-  return (await statuses.hasAny(repository.id, sha)) || lookup.has(repository, sha)
 }

@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import type { LRUCache } from 'lru-cache'
+import type { ObjectFormat } from '../../domain/commit-id.ts'
 import { SharedRuns } from '../../schedule/shared-runs.ts'
-import type { Repository } from '../../store/repositories/repositories.ts'
 import { cannotOpen, GitFailed, unavailable } from '../errors.ts'
 import { checkComplete } from '../integrity.ts'
 import { type OpenedRepository, openRepository, type RepositoryFiles } from '../opened-repository.ts'
@@ -14,8 +14,12 @@ import {
 } from '../repository-health.ts'
 import type { Answer, ObjectReader } from './object-reader.ts'
 
-/** What a lookup needs of a repository. Its id is never used again for another one. */
-export type LookupRepository = RepositoryFiles & Pick<Repository, 'id' | 'objectFormat'>
+/** What a lookup needs of a repository. */
+export interface LookupRepository extends RepositoryFiles {
+  /** Never used again for another one. */
+  id: number
+  objectFormat: ObjectFormat
+}
 
 /** Creates the process of a repository whose packs have this state. */
 export type CreateReader = (repository: OpenedRepository, packs: string) => ObjectReader

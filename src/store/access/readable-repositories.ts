@@ -1,9 +1,10 @@
 import type { Selectable } from 'kysely'
 import type { ObjectFormat } from '../../domain/commit-id.ts'
 import { isName, isOwnerName, nameKey } from '../../domain/names.ts'
+import type { OwnerTrust } from '../../domain/owner-trust.ts'
 import type { Permission } from '../../domain/permissions.ts'
 import { type Reservation, reservationsOf } from '../../domain/reservations.ts'
-import { locate, type OwnerTrust } from '../repository-files.ts'
+import { locate } from '../repository-files.ts'
 import type { Queries, Tables, Visibility } from '../tables.ts'
 import { accessRules, ofCollaborator, ofMember } from './access-rules.ts'
 

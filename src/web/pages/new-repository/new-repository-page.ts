@@ -1,7 +1,7 @@
 import type { FastifyRequest } from 'fastify'
 import { OBJECT_FORMATS } from '../../../domain/commit-id.ts'
 import { createGitQueue } from '../../../git/history/cached-reads.ts'
-import { createRepositories } from '../../../git/manage.ts'
+import { createRepositories } from '../../../repositories/create.ts'
 import { VISIBILITIES } from '../../../store/tables.ts'
 import { gitClient } from '../../parts/find-repository.ts'
 import { sendPage } from '../../parts/layout.ts'
