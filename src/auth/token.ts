@@ -2,7 +2,7 @@ import { hash, randomInt } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 
 /** Prefix of every token, recognizable to people and secret scanners. */
-const PREFIX = 'cst_'
+export const PREFIX = 'cst_'
 const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 /** 32 characters from an alphabet of 62: 190 bits. */
 const RANDOM = 32

@@ -53,7 +53,10 @@ t.test('bash offers what fits the place', async (t) => {
   t.equal(await offered('repo', 'create', 'a/b', '--object-format', ''), 'sha1 sha256')
   t.equal(await offered('token', 'create', 'a', '--name', ''), '', 'a value that nobody else knows')
   t.equal(await offered('--env-file', ''), '', 'a file, which bash completes')
-  t.match(await offered('audit', 'list', '--'), /^--env-file .*--since --user --repo --json --follow$/)
+  t.match(
+    await offered('audit', 'list', '--'),
+    /^--env-file .*--since --user --repo --token --json --follow$/,
+  )
 })
 
 t.test('zsh reads its script, if it is installed', async (t) => {

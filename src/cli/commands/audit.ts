@@ -16,6 +16,7 @@ interface ListOptions {
   since?: string
   user?: string
   repo?: string
+  token?: string
   json?: boolean
   follow?: boolean
 }
@@ -29,6 +30,7 @@ export function addAuditCommands(program: Command, settings: Settings): void {
     .option('--since <duration>', 'only events of the last 7d, 12h or another duration')
     .option('--user <name>', 'only what this user did and what was done to the user')
     .option('--repo <owner/name>', 'only events of this repository')
+    .option('--token <id>', 'only what was done with this token and to it; also by its name')
     .option('--json', 'print one JSON array; with --follow, one JSON object per line')
     .option('--follow', 'keep printing new events until interrupted')
     .action((options: ListOptions) => {
@@ -50,12 +52,13 @@ export function addAuditCommands(program: Command, settings: Settings): void {
     })
 }
 
-function filterOf({ since, user, repo }: ListOptions): AuditFilter {
+function filterOf({ since, user, repo, token }: ListOptions): AuditFilter {
   if (repo !== undefined) splitFullName(repo)
   return {
     since: since === undefined ? undefined : Date.now() - durationOption(since, '--since'),
     user,
     repository: repo,
+    token,
   }
 }
 

@@ -4,8 +4,9 @@ import { boundExpiry, EXPIRES_SOON, issueToken, rotateToken } from '../../auth/i
 import type { Store } from '../../store/store.ts'
 import { formatMilliseconds, formatTime } from '../../store/time.ts'
 import { durationOption, findRepository, parseExpiry, UsageError } from '../parts/arguments.ts'
-import { count, print, printList, say } from '../parts/output.ts'
-import { asAdministrator, changeStore, readingStore, type Settings, withStore } from '../parts/with-store.ts'
+import { print, printList, say } from '../parts/output.ts'
+import { asAdministrator, readingStore, type Settings, withStore } from '../parts/with-store.ts'
+import { addRevoking } from './token-revoke.ts'
 
 interface ListOptions {
   user?: string
@@ -122,20 +123,7 @@ export function addTokenCommands(program: Command, settings: Settings): void {
       })
     })
 
-  token
-    .command('revoke [id]')
-    .description('revoke a token; it is refused from the next request on')
-    .option('--user <name>', 'revoke all tokens of a user instead')
-    .action((id: string | undefined, { user }: { user?: string }) => {
-      if (id !== undefined && user === undefined)
-        return changeStore(settings, (change, store) => store.tokens.revoke(change, id))
-      if (id !== undefined || user === undefined) throw new UsageError('pass either an id or --user')
-      return withStore(settings, async (store) => {
-        const { id } = await store.users.get(user)
-        const revoked = await store.tokens.revokeAll(asAdministrator(store), id)
-        say(`Revoked ${count(revoked, 'token')}.`)
-      })
-    })
+  addRevoking(token, settings)
 }
 
 interface CreateOptions {

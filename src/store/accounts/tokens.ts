@@ -122,6 +122,12 @@ export function createTokenStore({ kysely, dialect }: Engine, signInEvery: Secon
       }))
     },
 
+    /** Returns the id of the token with a hash; undefined if there is none. */
+    async idOf(hash: string): Promise<string | undefined> {
+      const tokens = kysely.selectFrom('tokens').select('id').where('hash', '=', hash)
+      return (await tokens.executeTakeFirst())?.id
+    },
+
     /** Records the last use of tokens. @param uses seconds since the epoch by token id */
     async touch(uses: ReadonlyMap<string, number>): Promise<void> {
       const moments = [...uses].map(

@@ -1,4 +1,4 @@
-import { type Selectable, sql } from 'kysely'
+import { type RawBuilder, type Selectable, sql } from 'kysely'
 import { nameKey } from '../../domain/names.ts'
 import type { Reading } from '../engine.ts'
 import type { Tables } from '../tables.ts'
@@ -16,6 +16,7 @@ import {
 
 type Row = Selectable<Tables['audit_events']>
 
+const TOKEN_ID = /^[0-9a-f]{16}$/
 /** Rows that are read or deleted at a time. */
 const BATCH = 1_000
 /** Milliseconds after its time in which an event is committed. */
@@ -34,7 +35,8 @@ export function createAuditLog({ kysely }: Reading) {
     limit: number,
     from?: Position,
   ): Promise<Row[]> {
-    const { since, user, userId, actor, subject, repository, repositoryId, action, condition } = options
+    const { since, user, userId, actor, subject, repository, repositoryId, action, token, condition } =
+      options
     if (user !== undefined) {
       // Two searches, each of its own index, because one with "or" would sort all that it finds.
       const rows: Row[] = []
@@ -48,6 +50,7 @@ export function createAuditLog({ kysely }: Reading) {
     if (since !== undefined) query = query.where('time', '>=', since)
     if (repository !== undefined) query = query.where('repository_key', '=', nameKey(repository))
     if (repositoryId !== undefined) query = query.where('repository_id', '=', repositoryId)
+    if (token !== undefined) query = query.where(isOfToken(token))
     if (condition !== undefined) query = query.where(condition)
     if (actor !== undefined) {
       query = query.where('user_key', '=', nameKey(actor))
@@ -180,6 +183,13 @@ export function createAuditLog({ kysely }: Reading) {
       }
     },
   }
+}
+
+/** Returns the condition that an event was made with a token, or is about one. @param named its id or name */
+function isOfToken(named: string): RawBuilder<boolean> {
+  // Of a rotation, the details name the token that was replaced too.
+  const inDetails = TOKEN_ID.test(named) ? sql`details like ${`%"${named}"%`}` : sql`object = ${named}`
+  return sql<boolean>`(token_id = ${named} or token_name = ${named} or (action like 'token.%' and ${inDetails}))`
 }
 
 /** Returns an event as the user with the id may see it. */

@@ -10,6 +10,8 @@ export interface AuditFilter {
   user?: string | undefined
   /** Events of the repository OWNER/NAME. */
   repository?: string | undefined
+  /** What was done with and to tokens of this id or name. */
+  token?: string | undefined
 }
 
 /** What an event of a repository tells. */
