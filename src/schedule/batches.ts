@@ -1,5 +1,5 @@
 /*
- * Calls that wait at once are one statement:
+ * Calls that wait at once are one statement, transaction or question:
  *
  *   call ──┐
  *   call ──┼──▶ waiting ── end of the turn, ──▶ under way ── all calls of the batch ──▶ answered
@@ -14,15 +14,16 @@
  * A call never joins a batch that has begun. So its statement begins after the call was made, and
  * sees everything that was committed before.
  *
- * SQLite's group commit (sqlite/turn.ts) has one batch under way, whose statements share a
- * transaction. PostgreSQL's calls (postgres/calls.ts) share a statement.
+ * SQLite's group commit (store/sqlite/turn.ts) has one batch under way, whose statements share a
+ * transaction. PostgreSQL's calls (store/postgres/calls.ts) share a statement. Look-ups of objects
+ * (git/objects/lookup-queue.ts) share a write to git, and what is looked at before it.
  */
 
 interface Batching<Call> {
-  /** Maximum number of calls of a batch. */
-  size: number
-  /** Maximum number of batches under way. */
-  width: number
+  /** Maximum number of calls of a batch; all that wait by default. */
+  size?: number
+  /** Maximum number of batches under way, 1 by default. */
+  width?: number
   /** Milliseconds after which a batch no longer keeps others from beginning. */
   slowAfter?: number
   /** Returns whether a call may be in the next batch with these ones; the others overtake it. */
@@ -33,7 +34,7 @@ interface Batching<Call> {
 
 /** Collects calls and runs them in batches, in order of arrival. */
 export class Batches<Call> {
-  readonly #batching: Batching<Call>
+  readonly #batching: Batching<Call> & { size: number; width: number }
   #waiting: Call[] = []
   /** When each batch under way began. The first one is the oldest. */
   readonly #underWay = new Map<Promise<void>, number>()
@@ -42,12 +43,17 @@ export class Batches<Call> {
   #slowTimer: NodeJS.Timeout | undefined
 
   constructor(batching: Batching<Call>) {
-    this.#batching = batching
+    this.#batching = { size: Number.POSITIVE_INFINITY, width: 1, ...batching }
   }
 
   /** Number of calls whose batch has not begun. */
   get waiting(): number {
     return this.#waiting.length
+  }
+
+  /** Whether no call waits and no batch is under way. */
+  get isIdle(): boolean {
+    return this.#waiting.length === 0 && this.#underWay.size === 0
   }
 
   /** Adds a call to the next batch. */
@@ -82,7 +88,7 @@ export class Batches<Call> {
 
   /** Waits until no call waits and no batch is under way. */
   async idle(): Promise<void> {
-    while (this.#waiting.length > 0 || this.#underWay.size > 0) {
+    while (!this.isIdle) {
       this.begin()
       await Promise.all(this.#underWay.keys())
     }

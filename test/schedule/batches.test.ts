@@ -5,8 +5,8 @@ import { until } from '../helpers/until.ts'
 
 /** Returns batches that end when they are told to. */
 function controlled(options: {
-  size: number
-  width: number
+  size?: number
+  width?: number
   slowAfter?: number
   mayJoin?(call: number): boolean
 }) {
@@ -23,12 +23,14 @@ function controlled(options: {
 }
 
 t.test('calls of a turn share a batch, and later ones wait for it', async (t) => {
-  const { batches, begun, end } = controlled({ size: 10, width: 1 })
+  const { batches, begun, end } = controlled({})
+  t.equal(batches.isIdle, true)
   for (const call of [1, 2, 3]) batches.add(call)
   t.same(begun, [], 'not before the end of the turn')
   t.equal(batches.waiting, 3)
   await setImmediate()
   t.same(begun, [[1, 2, 3]])
+  t.same([batches.waiting, batches.isIdle], [0, false])
   batches.add(4)
   await setImmediate()
   batches.add(5)

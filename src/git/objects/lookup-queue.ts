@@ -1,6 +1,6 @@
-import { setImmediate } from 'node:timers/promises'
 import type { LRUCache } from 'lru-cache'
 import type { ObjectFormat } from '../../domain/commit-id.ts'
+import { Batches } from '../../schedule/batches.ts'
 import { SharedRuns } from '../../schedule/shared-runs.ts'
 import { cannotOpen, GitFailed, unavailable } from '../errors.ts'
 import { checkComplete } from '../integrity.ts'
@@ -37,7 +37,7 @@ interface Lookup {
  *
  * Lookups of one turn of the event loop are batched: one write to git, after one `stat` that
  * detects packs added or removed since the process started. Lookups that arrive before git has
- * answered form the next batch, so under load a batch grows and the cost of each lookup falls.
+ * answered form the next batch, whose `stat` comes after them.
  */
 export class LookupQueue {
   readonly #repository: LookupRepository
@@ -45,9 +45,7 @@ export class LookupQueue {
   readonly #createReader: CreateReader
   /** Lookups without a result, in order of arrival. */
   readonly #open = new Set<Lookup>()
-  /** The next batch. */
-  #batch: Lookup[] = []
-  #isSending = false
+  readonly #batches = new Batches<Lookup>({ run: (batch) => this.#answer(batch) })
   readonly #checks = new SharedRuns<void>()
   /** State in which the repository's files were last checked. */
   #checkedState: string | undefined
@@ -70,15 +68,14 @@ export class LookupQueue {
 
   /** Whether no lookup is pending, and git is not asked. */
   get isIdle(): boolean {
-    return this.#open.size === 0 && !this.#isSending
+    return this.#open.size === 0 && this.#batches.isIdle
   }
 
   /** Returns what git says about a full id of the repository's format, or what it leads to. */
   ask(name: string): Promise<Answer> {
     const lookup = { name, askedAt: performance.now(), ...Promise.withResolvers<Answer>() }
     this.#open.add(lookup)
-    this.#batch.push(lookup)
-    if (!this.#isSending) void this.#send()
+    this.#batches.add(lookup)
     return lookup.promise
   }
 
@@ -88,18 +85,6 @@ export class LookupQueue {
     if (expired.length === 0) return
     this.#readers.peek(this.#repository.id)?.kill()
     this.#fail(expired, cannotOpen(this.#repository.path, 'git did not answer in time'))
-  }
-
-  async #send(): Promise<void> {
-    this.#isSending = true
-    while (this.#batch.length > 0) {
-      await setImmediate()
-      // Lookups that arrive from here on wait for the next batch, whose `stat` comes after them.
-      const batch = this.#batch
-      this.#batch = []
-      await this.#answer(batch)
-    }
-    this.#isSending = false
   }
 
   /** Asks git, which is started again if it ends before it has answered. */

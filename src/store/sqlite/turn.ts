@@ -22,7 +22,7 @@ import { commitTogether, type PendingWrite } from './transaction.ts'
  *       │         cache or by a query, and need no other validation in this turn: their callers
  *       │         arrived before it.
  *       ▼
- *   COMMIT        all writes that these requests made: one transaction, one sync to disk (batches.ts)
+ *   COMMIT        all writes that these requests made: one transaction, one sync to disk (Batches)
  *       │
  *       ▼
  *   INVALIDATE    drop the cached rows that the writes changed, then fulfil their promises
@@ -70,11 +70,7 @@ export class Turn {
   #isReading = false
   /** Rows that queries have read, less MANY_ROWS for each turn. */
   #rowsRead = 0
-  readonly #writes = new Batches<GroupedWrite>({
-    size: Number.POSITIVE_INFINITY,
-    width: 1,
-    run: (group) => this.#commit(group),
-  })
+  readonly #writes = new Batches<GroupedWrite>({ run: (group) => this.#commit(group) })
 
   constructor(connection: Connection, checks: FileChecks) {
     this.#connection = connection
