@@ -8,8 +8,8 @@ import { refsOfBranch } from '../domain/ref-names.ts'
 import { type Reservation, reportersOf } from '../domain/reservations.ts'
 import { combinedState, type StatusState } from '../domain/states.ts'
 import { ServiceError } from '../errors.ts'
-import type { GitClient } from '../git/history/cached-reads.ts'
 import type { CommitLookup } from '../git/objects/commit-lookup.ts'
+import type { QueueClient } from '../schedule/fair-queue.ts'
 import type { ReadableRepository } from '../store/access/readable-repositories.ts'
 import { WrittenTooLate } from '../store/engine.ts'
 import type { StatusRow } from '../store/statuses/columns.ts'
@@ -31,7 +31,7 @@ const ATTEMPTS = 4
 
 /** Who calls an operation, and on whose behalf git is asked. */
 export interface ApiCaller extends Caller {
-  client: GitClient
+  client: QueueClient
   /** When the caller was authorized, in milliseconds of a clock that nobody sets. */
   checkedAt: number
   /** Authorizes the caller for the same repository once more. @throws ServiceError as before the body */

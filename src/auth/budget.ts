@@ -101,7 +101,7 @@ export function createBudget(
   /** Runs `work` when no other attempt of the address is in progress. */
   async function runQueued<T>(address: string, work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
     try {
-      return await queue.run(address, work, signal)
+      return await queue.run({ address, signal }, work)
     } catch (error) {
       throw error instanceof QueueFull
         ? new ServiceError('authentication_busy', undefined, { cause: error })

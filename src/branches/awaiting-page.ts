@@ -1,5 +1,5 @@
 import type { BranchLists, Tip } from '../git/history/branch-lists.ts'
-import type { GitClient } from '../git/history/cached-reads.ts'
+import type { QueueClient } from '../schedule/fair-queue.ts'
 import type { Turns } from '../schedule/turns.ts'
 import type { ReadableRepository } from '../store/access/readable-repositories.ts'
 import type { Awaited } from '../store/statuses/awaited.ts'
@@ -42,7 +42,7 @@ export async function listAwaitingPage(
   { lists, turns, awaited }: { lists: BranchLists; turns: Turns } & Pick<Store, 'awaited'>,
   repository: ReadableRepository,
   { context, limit, ...query }: AwaitingQuery,
-  client: GitClient,
+  client: QueueClient,
 ): Promise<AwaitingPage> {
   const { tips, unnamed, more: truncated } = await lists.list(repository, client)
   const matching = await findMatching(turns, tips, query, MAX_BRANCHES, client)

@@ -1,7 +1,7 @@
 import { BRANCHES } from '../domain/ref-names.ts'
 import type { CombinedState } from '../domain/states.ts'
 import type { BranchLists, Tip } from '../git/history/branch-lists.ts'
-import type { GitClient } from '../git/history/cached-reads.ts'
+import type { QueueClient } from '../schedule/fair-queue.ts'
 import type { Turns } from '../schedule/turns.ts'
 import type { ReadableRepository } from '../store/access/readable-repositories.ts'
 import type { Decide, Decision } from './decisions.ts'
@@ -39,7 +39,7 @@ export async function listBranchPage(
   { lists, turns, decide }: { lists: BranchLists; turns: Turns; decide: Decide },
   repository: ReadableRepository,
   { verdict, limit, ...query }: BranchQuery,
-  client: GitClient,
+  client: QueueClient,
 ): Promise<BranchPage> {
   const { tips, unnamed, more: truncated } = await lists.list(repository, client)
   const count = verdict === undefined ? limit : MAX_BRANCHES

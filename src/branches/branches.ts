@@ -1,9 +1,8 @@
 import { type ReportedContext, verdictSteps } from '../domain/verdict.ts'
 import { BranchLists } from '../git/history/branch-lists.ts'
-import type { GitClient } from '../git/history/cached-reads.ts'
 import { FirstParents } from '../git/history/first-parents.ts'
 import { FormerTips } from '../git/history/former-tips.ts'
-import { FairQueue } from '../schedule/fair-queue.ts'
+import { FairQueue, type QueueClient } from '../schedule/fair-queue.ts'
 import { Turns } from '../schedule/turns.ts'
 import type { ReadableRepository } from '../store/access/readable-repositories.ts'
 import type { Store } from '../store/store.ts'
@@ -19,13 +18,7 @@ export function createBranches(
   store: Pick<Store, 'rules' | 'reportedContexts' | 'awaited' | 'listTips' | 'remote'>,
 ) {
   // git has slots of its own here, so that programs that ask about branches keep no page waiting.
-  const queue = new FairQueue({
-    slots: 2,
-    slotsPerClient: 1,
-    waiting: 1_000,
-    waitingPerClient: 100,
-    timeout: 10_000,
-  })
+  const queue = new FairQueue({ slots: 2, slotsPerClient: 1, waitingPerClient: 100 })
   const disk = store.remote ? 'shared' : 'own'
   const lists = new BranchLists(queue, {}, disk)
   const formerTips = new FormerTips(queue, new FirstParents(queue, {}, disk))
@@ -35,19 +28,19 @@ export function createBranches(
 
   return {
     /** See `findLastPassed`. */
-    lastPassed: (repository: ReadableRepository, query: LastPassedQuery, client: GitClient) =>
+    lastPassed: (repository: ReadableRepository, query: LastPassedQuery, client: QueueClient) =>
       findLastPassed({ lists, listTips, formerTips, decide }, repository, query, client),
 
     /** Decides about a commit as `verdictSteps` does, in turns with the other questions. */
-    verdict: (reported: readonly ReportedContext[], patterns: readonly string[], client: GitClient) =>
+    verdict: (reported: readonly ReportedContext[], patterns: readonly string[], client: QueueClient) =>
       turns.finish(client, verdictSteps(reported, patterns)),
 
     /** See `listBranchPage`. */
-    list: (repository: ReadableRepository, query: BranchQuery, client: GitClient) =>
+    list: (repository: ReadableRepository, query: BranchQuery, client: QueueClient) =>
       listBranchPage({ lists, turns, decide }, repository, query, client),
 
     /** See `listAwaitingPage`. */
-    awaiting: (repository: ReadableRepository, query: AwaitingQuery, client: GitClient) =>
+    awaiting: (repository: ReadableRepository, query: AwaitingQuery, client: QueueClient) =>
       listAwaitingPage({ lists, turns, awaited: store.awaited }, repository, query, client),
   }
 }

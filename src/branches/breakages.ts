@@ -2,13 +2,12 @@ import { LRUCache } from 'lru-cache'
 import { type FailingSince, failingSince } from '../domain/failing-since.ts'
 import { BRANCHES } from '../domain/ref-names.ts'
 import { COMBINED, combinedCounts, type StatusState } from '../domain/states.ts'
-import type { GitClient } from '../git/history/cached-reads.ts'
 import { FirstParents } from '../git/history/first-parents.ts'
 import { FormerTips } from '../git/history/former-tips.ts'
 import type { CommitLog } from '../git/history/log.ts'
 import type { Commit } from '../git/history/log-reader.ts'
 import type { RepositoryFiles } from '../git/opened-repository.ts'
-import type { FairQueue } from '../schedule/fair-queue.ts'
+import type { FairQueue, QueueClient } from '../schedule/fair-queue.ts'
 import type { LinkedCell } from '../store/statuses/check-matrix.ts'
 import type { StatusSummary } from '../store/statuses/status-summaries.ts'
 import type { Store } from '../store/store.ts'
@@ -103,7 +102,7 @@ export class Breakages {
   async commitsOf(
     repository: RepositoryFiles & { id: number },
     { branch, sha }: { branch: string | null; sha: string },
-    client: GitClient,
+    client: QueueClient,
   ): Promise<string[]> {
     const ref = branch === null ? null : Buffer.from(`${BRANCHES}${branch}`).toString('latin1')
     const tips = ref === null ? [sha] : await this.#store.listTips(repository.id, ref, sha)
@@ -218,7 +217,7 @@ export class Breakages {
   async suspects(
     repository: RepositoryFiles,
     breakage: Pick<Breakage, 'since' | 'lastPassed' | 'state'>,
-    client: GitClient,
+    client: QueueClient,
   ): Promise<Suspects> {
     const { since, lastPassed } = breakage
     return this.#commitLog.between(repository, since, namesSomebody(breakage) ? lastPassed : null, client)

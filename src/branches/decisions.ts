@@ -2,7 +2,7 @@ import { LRUCache } from 'lru-cache'
 import { type RefRule, refRuleMatcher, requiredBy } from '../domain/ref-rules.ts'
 import { COMBINED, type CombinedState, combinedState, type StatusCounts } from '../domain/states.ts'
 import { type ReportedContext, type VerdictFinder, verdictFinder } from '../domain/verdict.ts'
-import type { GitClient } from '../git/history/cached-reads.ts'
+import type { QueueClient } from '../schedule/fair-queue.ts'
 import type { Turns } from '../schedule/turns.ts'
 import { NO_STATUSES } from '../store/statuses/status-summaries.ts'
 import type { Store } from '../store/store.ts'
@@ -154,7 +154,7 @@ export function createDecisions(store: Pick<Store, 'rules' | 'reportedContexts' 
     repositoryId: number,
     candidates: readonly Candidate[],
     deciding: Deciding,
-    client: GitClient,
+    client: QueueClient,
   ): Promise<Decision[]> => {
     const { rules: given, isLast = () => false } = deciding
     const decisions: Decision[] = []

@@ -2,8 +2,8 @@ import { BRANCHES, refsOfBranch, TAGS } from '../domain/ref-names.ts'
 import type { RefRule } from '../domain/ref-rules.ts'
 import { ServiceError } from '../errors.ts'
 import type { BranchLists } from '../git/history/branch-lists.ts'
-import type { GitClient } from '../git/history/cached-reads.ts'
 import type { FormerTips } from '../git/history/former-tips.ts'
+import type { QueueClient } from '../schedule/fair-queue.ts'
 import type { ReadableRepository } from '../store/access/readable-repositories.ts'
 import type { Store } from '../store/store.ts'
 import type { Decide, Decision } from './decisions.ts'
@@ -52,7 +52,7 @@ export async function findLastPassed(
   { lists, listTips, formerTips, decide }: LastPassedParts,
   repository: ReadableRepository,
   { branch: sentName, require = [], unless, rules, after }: LastPassedQuery,
-  client: GitClient,
+  client: QueueClient,
 ): Promise<LastPassed> {
   const { branch, ref, tip } = await findTip(lists, repository, sentName, client)
   const hasPassed = ({ verdict, isPassedOver }: Decision) => verdict === 'success' && !isPassedOver
@@ -103,7 +103,7 @@ async function findTip(
   lists: BranchLists,
   repository: ReadableRepository,
   sentName: string,
-  client: GitClient,
+  client: QueueClient,
 ): Promise<{ branch: string; ref: string; tip: string }> {
   if (sentName.startsWith(TAGS))
     throw new ServiceError('field_invalid', `branch: ${JSON.stringify(sentName)} is a tag; name a branch`)

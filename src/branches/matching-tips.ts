@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache'
 import { patternMatcher } from '../domain/patterns.ts'
 import type { Tip } from '../git/history/branch-lists.ts'
-import type { GitClient } from '../git/history/cached-reads.ts'
+import type { QueueClient } from '../schedule/fair-queue.ts'
 import type { Turns } from '../schedule/turns.ts'
 import { sortedIndex } from '../util/lists.ts'
 
@@ -32,7 +32,7 @@ export async function findMatching(
   tips: readonly Tip[],
   query: TipQuery,
   count: number,
-  client: GitClient,
+  client: QueueClient,
 ): Promise<readonly Tip[]> {
   const questions = known.get(tips) ?? new LRUCache({ max: MAX_QUESTIONS })
   known.set(tips, questions)
@@ -49,7 +49,7 @@ async function compareNames(
   tips: readonly Tip[],
   { match = '*', after }: TipQuery,
   count: number,
-  client: GitClient,
+  client: QueueClient,
 ): Promise<Tip[]> {
   const matches = patternMatcher(match)
   const matching: Tip[] = []

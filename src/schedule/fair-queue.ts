@@ -9,22 +9,24 @@ export interface FairQueueLimits {
   /** The same for long callers: those that keep a slot longer than others wait. */
   long?: { slots: number; slotsPerClient: number }
   /**
-   * Callers that wait for a slot. When this many wait, the client with the most waiting callers
-   * loses one.
+   * Callers that wait for a slot, 1,000 by default. When this many wait, the client with the most
+   * waiting callers loses one.
    */
-  waiting: number
-  /** Callers of one client that wait for a slot. */
-  waitingPerClient: number
-  /** Longest wait. */
-  timeout: number
+  waiting?: number
+  /** Callers of one client that wait for a slot, 250 by default. */
+  waitingPerClient?: number
+  /** Longest wait, 10,000 by default. */
+  timeout?: number
+  /** Whether a slot becomes free in the next turn of the event loop, so that others come in between. */
+  oncePerTurn?: boolean
 }
 
-/** On whose behalf a caller waits. */
+/** On whose behalf something is done, and waits to be done. */
 export interface QueueClient {
-  /** Address whose share of the slots is used. */
+  /** Address whose share is used. */
   address: string
-  /** Stops waiting. */
-  signal?: AbortSignal
+  /** Stops waiting, and work for which nobody else waits. */
+  signal?: AbortSignal | undefined
 }
 
 /** Thrown when a caller gets no slot: too many callers wait, or it waited too long. */
@@ -96,7 +98,7 @@ class Slots {
  * if it is long, while that is so for long callers.
  */
 export class FairQueue {
-  readonly #limits: FairQueueLimits
+  readonly #limits: { waiting: number; waitingPerClient: number; timeout: number; oncePerTurn: boolean }
   readonly #slots: Slots
   /** Of the slots, those of long callers. */
   readonly #long: Slots
@@ -105,7 +107,8 @@ export class FairQueue {
   #waiting = 0
 
   constructor(limits: FairQueueLimits) {
-    this.#limits = limits
+    const { waiting = 1_000, waitingPerClient = 250, timeout = 10_000, oncePerTurn = false } = limits
+    this.#limits = { waiting, waitingPerClient, timeout, oncePerTurn }
     this.#slots = new Slots(limits)
     this.#long = new Slots(limits.long ?? limits)
   }
@@ -140,14 +143,15 @@ export class FairQueue {
     else this.#take(client, isLong)
     let isHeld = true
     return () => {
-      if (isHeld) this.#release(client, isLong)
+      if (isHeld && this.#limits.oncePerTurn) setImmediate(() => this.#release(client, isLong))
+      else if (isHeld) this.#release(client, isLong)
       isHeld = false
     }
   }
 
-  /** Runs `work` in a slot and releases the slot when it settles. See `enter`. */
-  async run<T>(client: string, work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
-    const release = await this.enter(client, signal)
+  /** Runs `work` in a slot and releases the slot when it has ended. See `enter`. */
+  async run<T>({ address, signal }: QueueClient, work: () => T | Promise<T>): Promise<T> {
+    const release = await this.enter(address, signal)
     try {
       return await work()
     } finally {

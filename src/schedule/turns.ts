@@ -6,8 +6,6 @@ const SLICE = 1
 const AT_ONCE = 0.25
 /** Clients that take turns. */
 const MAX_RUNNING = 1_000
-/** Milliseconds. */
-const LONGEST_WAIT = 10_000
 
 /** Reads what the next steps need. */
 type Reading = () => Promise<void>
@@ -29,14 +27,8 @@ type Reading = () => Promise<void>
  * what it has waited for.
  */
 export class Turns {
-  readonly #running = new FairQueue({
-    slots: MAX_RUNNING,
-    slotsPerClient: 1,
-    waiting: 1_000,
-    waitingPerClient: 250,
-    timeout: LONGEST_WAIT,
-  })
-  readonly #turns = queueOfRunning(1)
+  readonly #running = new FairQueue({ slots: MAX_RUNNING, slotsPerClient: 1 })
+  readonly #turns = queueOfRunning(1, { oncePerTurn: true })
   readonly #reads: FairQueue
 
   /** @param isRemote whether two may wait for the database at a time */
@@ -51,15 +43,14 @@ export class Turns {
    * @throws QueueFull, the signal's reason, and what a step throws
    */
   async run(client: QueueClient, step: () => boolean | Reading): Promise<void> {
-    const { address, signal } = client
     const takeSteps = async () => {
       for (;;) {
         const result = await this.#takeTurn(client, step)
         if (result === true) return
-        if (result !== false) await this.#reads.run(address, result, signal)
+        if (result !== false) await this.#reads.run(client, result)
       }
     }
-    await this.#running.run(address, takeSteps, signal)
+    await this.#running.run(client, takeSteps)
   }
 
   /**
@@ -83,30 +74,18 @@ export class Turns {
     return promise
   }
 
-  async #takeTurn(
-    { address, signal }: QueueClient,
-    step: () => boolean | Reading,
-  ): Promise<boolean | Reading> {
-    const leave = await this.#turns.enter(address, signal)
-    try {
+  #takeTurn(client: QueueClient, step: () => boolean | Reading): Promise<boolean | Reading> {
+    return this.#turns.run(client, () => {
       const end = performance.now() + SLICE
       for (;;) {
         const result = step()
         if (result !== false || performance.now() >= end) return result
       }
-    } finally {
-      setImmediate(leave)
-    }
+    })
   }
 }
 
 /** Returns a queue of clients that run. Each has one caller, so that none is refused. */
-function queueOfRunning(slots: number): FairQueue {
-  return new FairQueue({
-    slots,
-    slotsPerClient: 1,
-    waiting: MAX_RUNNING,
-    waitingPerClient: 1,
-    timeout: LONGEST_WAIT,
-  })
+function queueOfRunning(slots: number, options: { oncePerTurn?: boolean } = {}): FairQueue {
+  return new FairQueue({ slots, slotsPerClient: 1, waiting: MAX_RUNNING, waitingPerClient: 1, ...options })
 }

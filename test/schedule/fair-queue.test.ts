@@ -1,4 +1,4 @@
-import { setTimeout } from 'node:timers/promises'
+import { setImmediate, setTimeout } from 'node:timers/promises'
 import t from 'tap'
 import { FairQueue, QueueFull } from '../../src/schedule/fair-queue.ts'
 
@@ -159,9 +159,9 @@ t.test('all callers of a client can be dismissed', async (t) => {
 
 t.test('run releases its slot after success and failure', async (t) => {
   const queue = new FairQueue({ ...limits, slots: 1 })
-  t.equal(await queue.run('a', async () => 'done'), 'done')
+  t.equal(await queue.run({ address: 'a' }, async () => 'done'), 'done')
   await t.rejects(
-    queue.run('a', async () => Promise.reject(new Error('failed'))),
+    queue.run({ address: 'a' }, async () => Promise.reject(new Error('failed'))),
     { message: 'failed' },
   )
   t.equal(queue.taken, 0)
@@ -177,4 +177,17 @@ t.test('a slot is needed of a client that waits itself, and of any only if all a
   t.same([queue.needsSlotOf('a'), queue.needsSlotOf('b')], [true, true])
   queue.dismiss('a', new Error('the test ends'))
   await t.rejects(waiting, { message: 'the test ends' })
+})
+
+t.test('a queue of turns admits one caller of each client in a turn of the event loop', async (t) => {
+  const queue = new FairQueue({ slots: 1, slotsPerClient: 1, oncePerTurn: true })
+  const turns: number[] = []
+  let turn = 0
+  const runs = ['a', 'b', 'a'].map((address) => queue.run({ address }, () => turns.push(turn)))
+  while (queue.taken > 0) {
+    await setImmediate()
+    turn++
+  }
+  await Promise.all(runs)
+  t.equal(new Set(turns).size, 3)
 })

@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import { type RefRule, requiredBy } from '../../domain/ref-rules.ts'
 import { explanationSteps, type ReportedContext, type Steps } from '../../domain/verdict.ts'
-import type { GitClient } from '../../git/history/cached-reads.ts'
+import type { QueueClient } from '../../schedule/fair-queue.ts'
 import type { Turns } from '../../schedule/turns.ts'
 import type { Store } from '../../store/store.ts'
 
@@ -32,7 +32,7 @@ export async function findUnmetChecks(
   { store, turns }: { store: Pick<Store, 'reportedContexts'>; turns: Turns },
   repositoryId: number,
   commits: readonly RuledCommit[],
-  client: GitClient,
+  client: QueueClient,
 ): Promise<(commit: RuledCommit) => UnmetChecks | null> {
   // Many refs have the same rules, and may name the same commit. Each pair is decided once.
   const pairs = new Map(commits.map((commit) => [keyOf(commit), commit]))

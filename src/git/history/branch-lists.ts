@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer'
 import { setImmediate } from 'node:timers/promises'
 import { schemas } from '../../../generated/schemas.ts'
 import { BRANCHES } from '../../domain/ref-names.ts'
-import type { FairQueue } from '../../schedule/fair-queue.ts'
+import type { FairQueue, QueueClient } from '../../schedule/fair-queue.ts'
 import { bytesOfTexts, MEGABYTE } from '../../util/memory.ts'
 import { unavailable } from '../errors.ts'
 import type { Disk } from '../file-state.ts'
@@ -13,7 +13,7 @@ import { readRefState, readRefsState } from '../refs/head.ts'
 import { listRefs } from '../refs/list-refs.ts'
 import { isRefName } from '../refs/read-refs.ts'
 import { type RefIds, readRefFiles, readRefIds } from '../refs/ref-ids.ts'
-import { CachedReads, type GitClient } from './cached-reads.ts'
+import { CachedReads } from './cached-reads.ts'
 
 /** Maximum number of branches of a list. */
 export const MAX_LISTED_BRANCHES = 20_000
@@ -68,7 +68,7 @@ export class BranchLists {
   }
 
   /** Returns the branches as of now: the same list until a ref changes. Throws as `CachedReads.get`. */
-  list(repository: RepositoryFiles, client: GitClient): Promise<BranchList> {
+  list(repository: RepositoryFiles, client: QueueClient): Promise<BranchList> {
     const { path } = repository
     return this.#lists.get(repository, path, client, {
       state: () => readRefsState(path, this.#disk),
@@ -84,7 +84,7 @@ export class BranchLists {
    * @param name anything a client may send, without `refs/heads/`
    * @throws as `CachedReads.get`
    */
-  async tipOf(repository: RepositoryFiles, name: string, client: GitClient): Promise<string | null> {
+  async tipOf(repository: RepositoryFiles, name: string, client: QueueClient): Promise<string | null> {
     if (!isRefName(name)) return null
     const ref = Buffer.from(`${BRANCHES}${name}`).toString('latin1')
     const known =
@@ -127,7 +127,7 @@ export class BranchLists {
 async function readFiles(
   repository: RepositoryFiles,
   ref: string,
-  { signal }: GitClient,
+  { signal }: QueueClient,
 ): Promise<RefIds | null> {
   const { path } = await openRepository(repository)
   return readRefFiles(path, new Set([ref]), signal).catch((error: unknown) => {

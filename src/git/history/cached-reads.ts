@@ -1,18 +1,10 @@
 import { LRUCache } from 'lru-cache'
-import { FairQueue } from '../../schedule/fair-queue.ts'
+import { FairQueue, type QueueClient } from '../../schedule/fair-queue.ts'
 import { SharedRuns } from '../../schedule/shared-runs.ts'
 import { bytesOfTexts } from '../../util/memory.ts'
 import { GitTimeout } from '../errors.ts'
 import { type FilesState, isCurrent } from '../file-state.ts'
 import { type OpenedRepository, openRepository, type RepositoryFiles } from '../opened-repository.ts'
-
-/** On whose behalf git is asked. */
-export interface GitClient {
-  /** Address whose share of the git processes is used. */
-  address: string
-  /** Stops waiting, and git if nobody else waits. */
-  signal?: AbortSignal
-}
 
 /** How a value is read. */
 interface Reading<Value> {
@@ -35,9 +27,6 @@ export function createGitQueue(slots = 4): FairQueue {
   return new FairQueue({
     slots,
     slotsPerClient: Math.ceil(slots / 2),
-    waiting: 1_000,
-    waitingPerClient: 250,
-    timeout: 10_000,
   })
 }
 
@@ -49,10 +38,10 @@ export function createGitQueue(slots = 4): FairQueue {
 export function runInSlot<T>(
   queue: FairQueue,
   repository: RepositoryFiles,
-  { address, signal }: GitClient,
+  client: QueueClient,
   work: (opened: OpenedRepository) => Promise<T>,
 ): Promise<T> {
-  return queue.run(address, () => openRepository(repository).then(work), signal)
+  return queue.run(client, () => openRepository(repository).then(work))
 }
 
 /** Reads values once for all who ask, and caches them until the repository changes. */
@@ -82,7 +71,7 @@ export class CachedReads<Value extends object> {
   async get(
     repository: RepositoryFiles,
     key: string,
-    client: GitClient,
+    client: QueueClient,
     reading: Reading<Value>,
   ): Promise<Value> {
     const cachedEntry = await this.#current(key)

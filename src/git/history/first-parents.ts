@@ -1,13 +1,13 @@
 import { join } from 'node:path'
 import { setImmediate } from 'node:timers/promises'
 import { LRUCache } from 'lru-cache'
-import type { FairQueue } from '../../schedule/fair-queue.ts'
+import type { FairQueue, QueueClient } from '../../schedule/fair-queue.ts'
 import { SharedRuns } from '../../schedule/shared-runs.ts'
 import { RepositoryUnavailable } from '../errors.ts'
 import { type Disk, filesState } from '../file-state.ts'
 import type { OpenedRepository, RepositoryFiles } from '../opened-repository.ts'
 import { runGit } from '../run-git.ts'
-import { type GitClient, runInSlot } from './cached-reads.ts'
+import { runInSlot } from './cached-reads.ts'
 
 /*
  * The first parents of a commit never change, so they are cached by its id, in segments:
@@ -89,7 +89,7 @@ export class FirstParents {
     repository: RepositoryFiles,
     tip: string,
     wanted: Wanted,
-    client: GitClient,
+    client: QueueClient,
   ): Promise<FirstParentList | null> {
     if (wanted.after !== undefined && wanted.after.length !== tip.length) return null
     const prefix = await this.prefixOf(repository)

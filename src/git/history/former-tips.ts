@@ -1,11 +1,11 @@
 import { LRUCache } from 'lru-cache'
 import { insteadOf } from '../../errors.ts'
-import type { FairQueue } from '../../schedule/fair-queue.ts'
+import type { FairQueue, QueueClient } from '../../schedule/fair-queue.ts'
 import { SharedRuns } from '../../schedule/shared-runs.ts'
 import { GitFailed } from '../errors.ts'
 import type { RepositoryFiles } from '../opened-repository.ts'
 import { readGit } from '../run-git.ts'
-import { type GitClient, runInSlot } from './cached-reads.ts'
+import { runInSlot } from './cached-reads.ts'
 import { CommitGraph } from './commit-graph.ts'
 import type { FirstParentList, FirstParents, Wanted } from './first-parents.ts'
 
@@ -38,7 +38,7 @@ const LIMITS = { maxBytes: 16 * 1024 * 1024, commits: 20_000, timeout: 3_000 }
 interface Reading {
   repository: RepositoryFiles
   tips: readonly string[]
-  client: GitClient
+  client: QueueClient
 }
 
 /** Where first parents go on. */
@@ -95,7 +95,7 @@ export class FormerTips {
     repository: RepositoryFiles,
     tips: readonly string[],
     { after, count }: Wanted,
-    client: GitClient,
+    client: QueueClient,
   ): Promise<FirstParentList | null> {
     const [tip = ''] = tips
     if (tips.length === 1) return this.#firstParents.list(repository, tip, { after, count }, client)
@@ -265,7 +265,7 @@ export class FormerTips {
     repository: RepositoryFiles,
     first: string,
     last: string,
-    { signal = new AbortController().signal, ...client }: GitClient,
+    { signal = new AbortController().signal, ...client }: QueueClient,
   ): Promise<CommitGraph> {
     return runInSlot(this.#queue, repository, { ...client, signal }, (opened) =>
       CommitGraph.read(opened, first, last, this.#limits, signal),

@@ -1,9 +1,9 @@
-import type { FairQueue } from '../../schedule/fair-queue.ts'
+import type { FairQueue, QueueClient } from '../../schedule/fair-queue.ts'
 import { bytesOfTexts, MEGABYTE } from '../../util/memory.ts'
 import type { RepositoryFiles } from '../opened-repository.ts'
 import type { ListLimits } from '../record-parser.ts'
 import { readHeadState } from '../refs/head.ts'
-import { CachedReads, type GitClient } from './cached-reads.ts'
+import { CachedReads } from './cached-reads.ts'
 import { type Commit, readLog } from './log-reader.ts'
 
 const LIMITS: ListLimits = { count: 30, timeout: 10_000 }
@@ -43,7 +43,7 @@ export class CommitLog {
    * Returns at most `count` of the newest commits of the branch that HEAD names, or none if the
    * branch has no commits. A push takes effect at once. Throws as `CachedReads.get`.
    */
-  newest(repository: RepositoryFiles, client: GitClient): Promise<readonly Commit[]> {
+  newest(repository: RepositoryFiles, client: QueueClient): Promise<readonly Commit[]> {
     const { path } = repository
     return this.#reads.get(repository, path, client, {
       state: () => readHeadState(path),
@@ -59,7 +59,7 @@ export class CommitLog {
   async ofBranches(
     repository: RepositoryFiles,
     tips: readonly string[],
-    client: GitClient,
+    client: QueueClient,
   ): Promise<readonly Commit[]> {
     if (tips.length === 0) return []
     return this.#reads.get(repository, ['branches', repository.path, ...tips].join('\0'), client, {
@@ -78,7 +78,7 @@ export class CommitLog {
     repository: RepositoryFiles,
     first: string,
     last: string | null,
-    client: GitClient,
+    client: QueueClient,
   ): Promise<{ commits: readonly Commit[]; more: boolean }> {
     const limits = { ...this.#limits, count: last === null ? 1 : BETWEEN + 1 }
     const revisions = last === null ? [first] : [first, `^${last}`]
@@ -113,7 +113,7 @@ export class CommitLog {
   async history(
     repository: RepositoryFiles,
     from: { first: string } | { after: readonly string[] },
-    client: GitClient,
+    client: QueueClient,
   ): Promise<History> {
     const starts = 'first' in from ? [from.first] : from.after.slice(0, MAX_STARTS)
     const shownId = 'first' in from ? undefined : starts[0]

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { BRANCHES, TAGS } from '../../domain/ref-names.ts'
-import type { FairQueue } from '../../schedule/fair-queue.ts'
+import type { FairQueue, QueueClient } from '../../schedule/fair-queue.ts'
 import { memoizeByObject } from '../../util/memoize.ts'
 import { bytesOfTexts, MEGABYTE } from '../../util/memory.ts'
 import type { Disk } from '../file-state.ts'
@@ -11,7 +11,7 @@ import { followsDeletions } from '../refs/default-branch.ts'
 import { readRefsState } from '../refs/head.ts'
 import { type Ref, type Refs, readRef, readRefs } from '../refs/read-refs.ts'
 import { decodeLatin1, readGit } from '../run-git.ts'
-import { CachedReads, createGitQueue, type GitClient, runInSlot } from './cached-reads.ts'
+import { CachedReads, createGitQueue, runInSlot } from './cached-reads.ts'
 
 const LIMITS: ListLimits = { count: 20_000, timeout: 10_000 }
 /** Bytes of refs in memory, and of names of branches. The least recently used lists are dropped. */
@@ -49,7 +49,7 @@ export class RefLists {
   /**
    * Returns branches and tags, the newest first, and HEAD, as of now. Throws as `CachedReads.get`.
    */
-  list(repository: RepositoryFiles, client: GitClient): Promise<Refs> {
+  list(repository: RepositoryFiles, client: QueueClient): Promise<Refs> {
     const { path } = repository
     return this.#reads.get(repository, path, client, {
       state: () => readRefsState(path, this.#disk),
@@ -58,7 +58,7 @@ export class RefLists {
   }
 
   /** Returns the branches of `list` that contain a commit. Throws as `CachedReads.get`. */
-  containing(repository: RepositoryFiles, refs: Refs, sha: string, client: GitClient) {
+  containing(repository: RepositoryFiles, refs: Refs, sha: string, client: QueueClient) {
     const { path } = repository
     const args = ['for-each-ref', `--contains=${sha}`, `--count=${this.#limits.count}`]
     const all = [...args, '--format=%(refname:lstrip=2)', BRANCHES]
@@ -80,7 +80,7 @@ export class RefLists {
   }
 
   /** Returns whether HEAD leaves a branch that a push deletes. Throws as `runInSlot`. */
-  followsDeletions(repository: RepositoryFiles, client: GitClient): Promise<boolean> {
+  followsDeletions(repository: RepositoryFiles, client: QueueClient): Promise<boolean> {
     return runInSlot(this.#queue, repository, client, followsDeletions)
   }
 
@@ -91,7 +91,12 @@ export class RefLists {
    * @param refs the answer of `list`
    * @param name anything a user may send
    */
-  async find(repository: RepositoryFiles, refs: Refs, name: string, client: GitClient): Promise<Ref | null> {
+  async find(
+    repository: RepositoryFiles,
+    refs: Refs,
+    name: string,
+    client: QueueClient,
+  ): Promise<Ref | null> {
     const findIn = (list: readonly Ref[], prefix: string) => list.find((ref) => prefix + ref.name === name)
     const listedRef =
       findIn(refs.branches, '') ??
@@ -102,7 +107,7 @@ export class RefLists {
   }
 
   /** Finds a branch, or else a tag, of exactly this name without the list. Otherwise as `find`. */
-  findUnlisted(repository: RepositoryFiles, name: string, client: GitClient): Promise<Ref | null> {
+  findUnlisted(repository: RepositoryFiles, name: string, client: QueueClient): Promise<Ref | null> {
     const { timeout } = this.#limits
     return runInSlot(this.#queue, repository, client, (opened) =>
       readRef(opened, name, timeout, client.signal),

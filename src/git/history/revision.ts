@@ -1,4 +1,4 @@
-import type { FairQueue } from '../../schedule/fair-queue.ts'
+import type { FairQueue, QueueClient } from '../../schedule/fair-queue.ts'
 import { bytesOfTexts, MEGABYTE } from '../../util/memory.ts'
 import { cannotOpen, unavailable } from '../errors.ts'
 import type { CommitLookup } from '../objects/commit-lookup.ts'
@@ -6,7 +6,7 @@ import type { LookupRepository } from '../objects/lookup-queue.ts'
 import type { OpenedRepository } from '../opened-repository.ts'
 import { RecordParser, readDate } from '../record-parser.ts'
 import { readGit, runGit } from '../run-git.ts'
-import { CachedReads, type GitClient, runInSlot } from './cached-reads.ts'
+import { CachedReads, runInSlot } from './cached-reads.ts'
 
 /** A commit for display. */
 export interface CommitDetails {
@@ -59,7 +59,7 @@ export class Revisions {
   }
 
   /** Returns the ids of commits that begin with a short id in lower case. Throws as `runInSlot`. */
-  async withPrefix(repository: LookupRepository, prefix: string, client: GitClient): Promise<string[]> {
+  async withPrefix(repository: LookupRepository, prefix: string, client: QueueClient): Promise<string[]> {
     const args = ['rev-parse', `--disambiguate=${prefix}`]
     const read = (opened: OpenedRepository) =>
       readGit(opened, args, { timeout: TIMEOUT, signal: client.signal })
@@ -79,7 +79,7 @@ export class Revisions {
   async describe(
     repository: LookupRepository,
     sha: string,
-    client: GitClient,
+    client: QueueClient,
   ): Promise<CommitDetails | undefined> {
     const key = `${repository.id} ${sha}`
     if (!this.#commits.has(key) && !(await this.#lookup.has(repository, sha))) return undefined

@@ -2,9 +2,9 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { renamedError } from '../../auth/access-policy.ts'
 import { isRepositoryPath } from '../../domain/names.ts'
 import { ServiceError } from '../../errors.ts'
-import type { GitClient } from '../../git/history/cached-reads.ts'
 import { connectionSignal } from '../../http/connection-signal.ts'
 import { recheckAccess } from '../../replies/recheck-access.ts'
+import type { QueueClient } from '../../schedule/fair-queue.ts'
 import type { ReadableRepository } from '../../store/access/readable-repositories.ts'
 import { sessionOf, signInPath } from '../session/session-auth.ts'
 import type { PageContext } from './page-context.ts'
@@ -15,7 +15,7 @@ export interface RepositoryRoute {
 }
 
 /** Returns the client for which a page asks git, until its connection is closed. */
-export function gitClient({ client, raw }: FastifyRequest): GitClient {
+export function gitClient({ client, raw }: FastifyRequest): QueueClient {
   return { address: client.address, signal: connectionSignal(raw.socket) }
 }
 

@@ -17,25 +17,14 @@ export function createPageQueue(isRemote: boolean) {
   const queue = new FairQueue({
     slots: isRemote ? 2 : 1,
     slotsPerClient: 1,
-    waiting: 1_000,
-    waitingPerClient: 250,
-    timeout: 10_000,
+    oncePerTurn: true,
   })
-  const enter = (request: FastifyRequest) =>
-    queue.enter(request.client.address, connectionSignal(request.raw.socket))
+  const run = <T>({ client, raw }: FastifyRequest, work: () => T | Promise<T>) =>
+    queue.run({ address: client.address, signal: connectionSignal(raw.socket) }, work)
   return {
     /** Waits until a page may start. */
-    async start(request: FastifyRequest): Promise<void> {
-      setImmediate(await enter(request))
-    },
+    start: (request: FastifyRequest) => run(request, () => {}),
     /** Runs `render`, which reads what a page shows and renders it, when it is its turn. */
-    async render<T>(request: FastifyRequest, render: () => Promise<T>): Promise<T> {
-      const leave = await enter(request)
-      try {
-        return await render()
-      } finally {
-        setImmediate(leave)
-      }
-    },
+    render: run,
   }
 }

@@ -61,8 +61,11 @@ t.test('who asks while a value is read gets that value, without another read', a
 t.test('no client takes all places of git', async (t) => {
   const queue = createGitQueue(4)
   const end = Promise.withResolvers<void>()
-  const held = Array.from({ length: 4 }, () => queue.run('192.0.2.1', () => end.promise))
-  t.equal(await Promise.race([queue.run('192.0.2.2', async () => 'at once'), setTimeout(1_000)]), 'at once')
+  const held = Array.from({ length: 4 }, () => queue.run({ address: '192.0.2.1' }, () => end.promise))
+  t.equal(
+    await Promise.race([queue.run({ address: '192.0.2.2' }, async () => 'at once'), setTimeout(1_000)]),
+    'at once',
+  )
   end.resolve()
   await Promise.all(held)
 })

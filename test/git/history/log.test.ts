@@ -3,11 +3,12 @@ import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, w
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { GitTimeout, RepositoryUnavailable } from '../../../src/git/errors.ts'
-import { createGitQueue, type GitClient } from '../../../src/git/history/cached-reads.ts'
+import { createGitQueue } from '../../../src/git/history/cached-reads.ts'
 import { CommitLog } from '../../../src/git/history/log.ts'
 import { Revisions } from '../../../src/git/history/revision.ts'
 import { CommitLookup } from '../../../src/git/objects/commit-lookup.ts'
 import { createBareRepository } from '../../../src/git/repository.ts'
+import type { QueueClient } from '../../../src/schedule/fair-queue.ts'
 import { temporaryFolder } from '../../helpers/databases.ts'
 import { createCommits, git, importCommits, replaceGit } from '../../helpers/git.ts'
 import { until } from '../../helpers/until.ts'
@@ -100,7 +101,7 @@ t.test('git runs once for concurrent calls, and a few processes at a time', asyn
   const runs = join(folder, 'runs')
   replaceGit(t, `echo x >> ${runs}; exec "$git" "$@"`)
   const log = new CommitLog(createGitQueue())
-  const ask = (client: GitClient) =>
+  const ask = (client: QueueClient) =>
     Promise.all(
       Array.from({ length: 50 }, () =>
         log.newest({ path, ownerTrust: 'trusted' }, client).then(({ length }) => length),

@@ -2,13 +2,14 @@ import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { RepositoryUnavailable } from '../../../src/git/errors.ts'
-import { createGitQueue, type GitClient } from '../../../src/git/history/cached-reads.ts'
+import { createGitQueue } from '../../../src/git/history/cached-reads.ts'
 import { CommitLog } from '../../../src/git/history/log.ts'
 import { RefLists } from '../../../src/git/history/ref-lists.ts'
 import type { RepositoryFiles } from '../../../src/git/opened-repository.ts'
 import { readRefsState } from '../../../src/git/refs/head.ts'
 import { isBranchName, isRefName } from '../../../src/git/refs/read-refs.ts'
 import { createBareRepository } from '../../../src/git/repository.ts'
+import type { QueueClient } from '../../../src/schedule/fair-queue.ts'
 import { temporaryFolder } from '../../helpers/databases.ts'
 import { git, importCommits, replaceGit } from '../../helpers/git.ts'
 
@@ -179,7 +180,7 @@ t.test('refs and commits are read once for all who ask at the same time', async 
   replaceGit(t, `echo "$3" >> ${runs}; exec "$git" "$@"`)
   const queue = createGitQueue()
   const [refs, log] = [new RefLists(queue), new CommitLog(queue)]
-  const read = async (client: GitClient) => {
+  const read = async (client: QueueClient) => {
     const { head } = await refs.list(repository, client)
     return log.history(repository, { first: head ?? '' }, client)
   }

@@ -1,7 +1,7 @@
 import { setTimeout } from 'node:timers/promises'
 import { ExpectedError, insteadOf } from '../../../errors.ts'
-import type { GitClient } from '../../../git/history/cached-reads.ts'
 import type { Ref, Refs } from '../../../git/refs/read-refs.ts'
+import type { QueueClient } from '../../../schedule/fair-queue.ts'
 import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
 import type { PageContext } from '../../parts/page-context.ts'
 
@@ -24,7 +24,7 @@ export async function findPlaces(
   { refs }: PageContext,
   repository: ReadableRepository,
   sha: string,
-  client: GitClient,
+  client: QueueClient,
 ): Promise<Places> {
   const all = await refs.list(repository, client)
   // git may have lost the commit, or the repository may be unavailable.
@@ -59,7 +59,7 @@ export async function readHistories(
   repository: ReadableRepository,
   sha: string,
   { all, branches }: Places,
-  client: GitClient,
+  client: QueueClient,
 ): Promise<BranchHistory[]> {
   const isDefault = ({ name }: Ref) => name === all.defaultBranch
   const base = branches.some(isDefault) ? undefined : all.branches.find(isDefault)

@@ -1,6 +1,6 @@
 import { isFullId, isShortId } from '../../../domain/commit-id.ts'
 import { ServiceError } from '../../../errors.ts'
-import type { GitClient } from '../../../git/history/cached-reads.ts'
+import type { QueueClient } from '../../../schedule/fair-queue.ts'
 import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
 import type { PageContext } from '../../parts/page-context.ts'
 
@@ -16,7 +16,7 @@ export async function resolveCommit(
   { refs, revisions }: PageContext,
   repository: ReadableRepository,
   text: string,
-  client: GitClient,
+  client: QueueClient,
 ): Promise<string | null> {
   const id = text.toLowerCase()
   if (isFullId(id, repository.objectFormat)) return id

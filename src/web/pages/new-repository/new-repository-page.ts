@@ -43,8 +43,7 @@ export async function newRepositoryPage(
     refused: (error, fields) => ({ ...readForm(fields), error }),
     async submit({ request, form: fields, transact }) {
       const form = readForm(fields)
-      const { address, signal } = gitClient(request)
-      await queue.run(address, () => createRepositories(transact, store, [form]), signal)
+      await queue.run(gitClient(request), () => createRepositories(transact, store, [form]))
       const name = `${form.owner}/${form.name}`
       return { path: `/${name}`, text: `Created ${name}, which is ${form.visibility}.` }
     },

@@ -1,10 +1,10 @@
 import { setImmediate } from 'node:timers/promises'
 import { LRUCache } from 'lru-cache'
 import { ExpectedError, insteadOf } from '../../../errors.ts'
-import type { GitClient } from '../../../git/history/cached-reads.ts'
 import type { CommitLog } from '../../../git/history/log.ts'
 import type { RepositoryFiles } from '../../../git/opened-repository.ts'
 import { readHeadId } from '../../../git/refs/head.ts'
+import type { QueueClient } from '../../../schedule/fair-queue.ts'
 import type { ListedRepository } from '../../../store/access/repository-listing.ts'
 import { NO_STATUSES, type StatusSummary } from '../../../store/statuses/status-summaries.ts'
 import { chunksOf } from '../../../util/lists.ts'
@@ -86,7 +86,7 @@ export class Ranking {
   }
 
   /** Reads conditions that are not remembered. git runs only where files do not name the commit. */
-  async refresh(candidates: readonly Candidate[], client: GitClient): Promise<void> {
+  async refresh(candidates: readonly Candidate[], client: QueueClient): Promise<void> {
     await this.#read(candidates, async (repository) => {
       const [commit] = await this.#headLog.newest(repository, client)
       return commit?.sha ?? null

@@ -5,9 +5,9 @@ import { isRepositoryPath } from '../../../domain/names.ts'
 import { BRANCHES as BRANCH_REFS } from '../../../domain/ref-names.ts'
 import { rulesOfRef } from '../../../domain/ref-rules.ts'
 import { ExpectedError, insteadOf, ServiceError, Unavailable } from '../../../errors.ts'
-import type { GitClient } from '../../../git/history/cached-reads.ts'
 import { type History, MAX_STARTS } from '../../../git/history/log.ts'
 import type { Ref, Refs } from '../../../git/refs/read-refs.ts'
+import type { QueueClient } from '../../../schedule/fair-queue.ts'
 import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
 import { NO_STATUSES, type StatusSummary } from '../../../store/statuses/status-summaries.ts'
 import { goImport } from '../../go-get.ts'
@@ -155,7 +155,7 @@ export async function repositoryPage(pages: Pages, options: PageContext): Promis
   async function findLastPassed(
     repository: ReadableRepository,
     { name, sha }: Ref,
-    client: GitClient,
+    client: QueueClient,
   ): Promise<LastPassedCommit | null> {
     const rules = await store.rules.load(repository.id)
     if (rulesOfRef(rules, `${BRANCH_REFS}${name}`).length === 0) return null
