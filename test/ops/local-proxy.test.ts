@@ -21,6 +21,14 @@ t.test('finds the people who can connect as the proxy does', async (t) => {
     t.same(peopleBesideProxy([parseCidr(range ?? '')], ['ann']), ['ann'], range ?? '')
   t.same(peopleBesideProxy([], ['ann']), [])
   t.same(peopleBesideProxy([parseCidr('192.0.2.1'), parseCidr('2001:db8::/64')], ['ann']), [])
+
+  // As in a unit without AF_NETLINK.
+  const unlisted = () => {
+    throw new Error('uv_interface_addresses returned Unknown system error 97')
+  }
+  t.same(peopleBesideProxy([parseCidr('127.0.0.1')], ['ann'], unlisted), ['ann'])
+  t.same(peopleBesideProxy([parseCidr(own[0]?.address ?? '')], ['ann'], unlisted), ['ann'])
+  t.same(peopleBesideProxy([parseCidr('192.0.2.1')], ['ann'], unlisted), [])
 })
 
 t.test('people have accounts with a shell and a high id', async (t) => {
