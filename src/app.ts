@@ -165,6 +165,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     spool,
     store,
     bodyTimeout: timeouts.body,
+    onPushRefused: (kind) => metrics?.pushRefused(kind),
     addGauge: metrics?.gauge,
   })
   await app.register(gitLfs)

@@ -3,6 +3,7 @@ import { type ErrorCode, ServiceError, statusOf } from '../errors.ts'
 import { asServiceError } from '../replies/error-replies.ts'
 import { QueueFull } from '../schedule/fair-queue.ts'
 import { packet } from './push/pkt-line.ts'
+import type { RefusalKind } from './push/refused-refs.ts'
 
 /** Errors of a body, which no protocol can tell: it has not arrived as it should. */
 const OF_BODIES: readonly ErrorCode[] = [
@@ -30,6 +31,12 @@ export function tellInProtocol(
   request.refusal = error
   if (statusOf(error.code) >= 500) reply.server.logError(request, error)
   return error.message
+}
+
+/** Returns the kind of what refuses a push as a whole. */
+export function kindOfError({ code }: ServiceError): RefusalKind {
+  if (code === 'no_room') return 'no room'
+  return statusOf(code) >= 500 ? 'unavailable' : 'no access'
 }
 
 /** Returns an answer to a fetch that git prints as "remote error" (gitprotocol-pack(5)). */

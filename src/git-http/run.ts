@@ -7,6 +7,7 @@ import { type OpenedRepository, openRepository } from '../git/opened-repository.
 import { checkObjects } from '../git/repository-health.ts'
 import type { GitEnd } from '../git/run-git.ts'
 import { connectionSignal } from '../http/connection-signal.ts'
+import { whoSent } from '../replies/client.ts'
 import { recheckAccess } from '../replies/recheck-access.ts'
 import { limitConcurrency } from '../schedule/limit-concurrency.ts'
 import { SharedBudget } from '../schedule/shared-budget.ts'
@@ -18,8 +19,9 @@ import { createGitPlaces } from './git-places.ts'
 import type { GitLimits } from './limits.ts'
 import { type PushRequest, readCommands } from './push/commands.ts'
 import { Push, type PushOptions } from './push/push.ts'
+import { type RefRefusal, type RefusalKind, type RefusedRef, refusalLines } from './push/refused-refs.ts'
 import { EMPTY_PACKET, progress, reportRefusal } from './push/report.ts'
-import { asGitError, tellInProtocol } from './refusals.ts'
+import { asGitError, kindOfError, tellInProtocol } from './refusals.ts'
 import { type GitCall, startService } from './service.ts'
 import type { Spool } from './spool.ts'
 import { SpooledStream } from './spooled-stream.ts'
@@ -66,6 +68,8 @@ export interface GitServerOptions {
   bodyTimeout: number
   pushes: Pick<PushOptions, 'store' | 'recorder' | 'presence' | 'turns' | 'onError'>
   garbage: GarbageCollector
+  /** Called once for each kind of reason why refs of a push were refused. */
+  onPushRefused(kind: RefusalKind): void
   addGauge?: AddGauge | undefined
 }
 
@@ -87,7 +91,7 @@ export interface GitServerOptions {
  * When the client disconnects, its request leaves the queue, or git is stopped.
  */
 export function createGitServer(options: GitServerOptions) {
-  const { limits, spool, bodyTimeout, pushes, garbage, addGauge } = options
+  const { limits, spool, bodyTimeout, pushes, garbage, onPushRefused, addGauge } = options
   const places = createGitPlaces(limits.maxChildren, limits.maxWait)
   const pushDisk = new SharedBudget(spool.bytes)
   const answerDisk = new SharedBudget(spool.bytes, spool.bytes * ANSWERS_OF_CLIENT)
@@ -117,7 +121,7 @@ export function createGitServer(options: GitServerOptions) {
    * @param maxWait longest wait for a place, in milliseconds
    * @returns why git must not decide about a push; null if git has begun
    */
-  async function runInPlace(run: Run, maxWait: number): Promise<string | null> {
+  async function runInPlace(run: Run, maxWait: number): Promise<RefRefusal | null> {
     const { call, body, answer, stop, whileWanted } = run
     const { request, repository, service, client, pusher, authorizeAgain } = call
     const timeout = body?.timeout ?? limits.timeout
@@ -137,6 +141,7 @@ export function createGitServer(options: GitServerOptions) {
       leave()
       body?.close()
       clearTimeout(timer)
+      if (push) recordRefused(call, push.refused)
       await push?.end()
       if (push && opened) void garbage.collect(opened)
     }
@@ -179,6 +184,33 @@ export function createGitServer(options: GitServerOptions) {
     return null
   }
 
+  /** Counts and logs refs that were refused, which no status of an answer tells. */
+  function recordRefused({ request, pusher }: GitRequest, refused: readonly RefusedRef[]): void {
+    for (const kind of new Set(refused.map((it) => it.kind))) onPushRefused(kind)
+    const push = { reqId: request.id, ...whoSent(request), repository: pusher?.repositoryName }
+    for (const { fields, message } of refusalLines(refused))
+      request.server.log.info({ ...push, ...fields }, message)
+  }
+
+  /** Refuses a push as a whole. Returns the report that git would give. */
+  function refuseAll(call: GitRequest, request: PushRequest, refusal: RefRefusal): Buffer {
+    recordRefused(
+      call,
+      request.commands.map(({ ref }) => ({ ref, ...refusal })),
+    )
+    return reportRefusal(request, refusal.reason)
+  }
+
+  /** As `refuseAll`, of a push that failed. @throws the error if HTTP must tell it */
+  async function reportError(call: GitRequest, request: PushRequest, cause: unknown): Promise<Buffer> {
+    // A git that cannot be started fails twice.
+    const isRecorded = call.request.refusal !== null
+    const error = asGitError(await recheckAccess(cause, call.authorizeAgain))
+    const reason = tellInProtocol(call, error)
+    if (isRecorded) return reportRefusal(request, reason)
+    return refuseAll(call, request, { reason, kind: kindOfError(error) })
+  }
+
   async function runFetch(call: GitRequest, body: Body | null): Promise<Readable> {
     const run = createRun(call, body)
     try {
@@ -195,8 +227,8 @@ export function createGitServer(options: GitServerOptions) {
     const { call } = run
     try {
       if (body.refusal) throw body.refusal
-      const reason = await runInPlace(run, body.sideband ? limits.timeout : limits.maxWait)
-      return reason === null ? null : reportRefusal(await requestOf(run), reason)
+      const refusal = await runInPlace(run, body.sideband ? limits.timeout : limits.maxWait)
+      return refusal && refuseAll(call, await requestOf(run), refusal)
     } catch (cause) {
       return reportError(call, await requestOf(run).finally(() => body.close()), cause)
     }
@@ -240,12 +272,6 @@ export function createGitServer(options: GitServerOptions) {
     }
     return body && call.pusher ? runPush(call, body) : runFetch(call, body)
   }
-}
-
-/** Returns the report of a push that failed. @throws the error if HTTP must tell it */
-async function reportError(call: GitRequest, request: PushRequest, cause: unknown): Promise<Buffer> {
-  const error = await recheckAccess(cause, call.authorizeAgain)
-  return reportRefusal(request, tellInProtocol(call, error))
 }
 
 /** Returns what a push asks for. @throws Error unless it is a push */

@@ -2,6 +2,7 @@ import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from '@pro
 import { schemas } from '../../generated/schemas.ts'
 import { insteadOf, Unavailable } from '../errors.ts'
 import type { CommitLookup } from '../git/objects/commit-lookup.ts'
+import { REFUSAL_KINDS, type RefusalKind } from '../git-http/push/refused-refs.ts'
 import { version } from '../runtime.ts'
 import type { FailureLimits } from '../store/access/failures.ts'
 import type { Store } from '../store/store.ts'
@@ -85,6 +86,12 @@ export function createMetrics(
   }
   const reports = counter('commit_status_reports_total', 'Statuses reported, by state.', ['state'])
   for (const state of schemas.State.enum) reports.inc({ state }, 0)
+  const refusedPushes = counter(
+    'commit_status_refused_pushes_total',
+    'Pushes of which refs were refused, counted once for each kind of reason.',
+    ['reason'],
+  )
+  for (const reason of REFUSAL_KINDS) refusedPushes.inc({ reason }, 0)
   const failures = counter(
     'commit_status_authentication_failures_total',
     'Counted failed authentication attempts.',
@@ -153,6 +160,7 @@ export function createMetrics(
       }
     },
     statusReported: (state: string) => reports.inc({ state }),
+    pushRefused: (reason: RefusalKind) => refusedPushes.inc({ reason }),
     authenticationFailed: () => failures.inc(),
     addressBlocked: () => blocked.inc(),
     requestShed: () => shed.inc(),

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, renameSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import Sqlite from 'better-sqlite3'
@@ -8,9 +8,11 @@ import { StoreUnavailable } from '../../src/store/engine.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import { sqlite } from '../helpers/databases.ts'
 import { replaceGit } from '../helpers/git.ts'
+import { recordLog } from '../helpers/log.ts'
+import { addReport } from '../helpers/records.ts'
 import { startServer } from '../helpers/server.ts'
 import { until } from '../helpers/until.ts'
-import { basic, createCheckout, git, tryGit, workFolder } from './client.ts'
+import { basic, commit, createCheckout, git, tryGit, workFolder } from './client.ts'
 import { blockGit, finish, startGitServer, WHOLE } from './git-server.ts'
 import { beginRpc, packet, pushBody, servicesOf, spooledFiles } from './raw.ts'
 
@@ -203,4 +205,97 @@ t.test('git prints why a push of many refs is refused, though the report is shor
   const commands = names.map((name) => `${'0'.repeat(40)} ${tip} ${name}`)
   request.end(pushBody(commands, 'report-status side-band-64k'))
   t.ok((await answer).body.length < 400, 'answers that nobody reads stay in memory')
+})
+
+t.test('refused pushes are counted by kind of reason, and logged with at most ten refs', async (t) => {
+  const metricsToken = 'x'.repeat(32)
+  const { logger, lines } = recordLog('info')
+  const { server, url, authorization } = await startGitServer(t, {}, { metricsToken, logger })
+  const { store } = server
+  const repository = await store.repositories.get('owner', 'demo')
+  for (const refPattern of ['stable', 'r/*'])
+    await asAdministrator(store).rules.set(repository, { refPattern, required: ['ci'], bypass: [] })
+  const checkout = await createCheckout(t, url)
+  const tip = await git(checkout, ['rev-parse', 'HEAD'])
+  const sum = async () => {
+    const { body } = await server.call('GET', '/metrics', { token: metricsToken })
+    const counts = body.matchAll(/^commit_status_refused_pushes_total\{reason="([^"]+)"\} (\d+)$/gm)
+    return new Map(Array.from(counts, ([, kind = '', count]) => [kind, Number(count)]))
+  }
+  /** Pushes, and returns which kinds were counted and what was logged. */
+  const refuse = async (push: () => Promise<unknown>) => {
+    const before = await sum()
+    lines.length = 0
+    await push()
+    const kinds = Array.from(await sum()).filter(([kind, count]) => count > (before.get(kind) ?? 0))
+    t.ok(kinds.every(([kind, count]) => count === (before.get(kind) ?? 0) + 1))
+    const entries = lines.map((line) => JSON.parse(line)).filter(({ msg }) => /^push refused/.test(msg))
+    return { kinds: kinds.map(([kind]) => kind), entries }
+  }
+  const gitPush = (...args: string[]) => tryGit(checkout, ['push', url, ...args], { authorization })
+  const rawPush = (commands: string[], pack?: Buffer) => {
+    const { request, answer } = beginRpc(url, 'git-receive-pack', authorization)
+    request.end(pushBody(commands, 'report-status', pack))
+    return answer
+  }
+
+  t.equal((await sum()).get('checks'), 0, 'every series exists from the start')
+  const guide = readFileSync('src/ops/README.md', 'utf8')
+  for (const kind of (await sum()).keys()) t.ok(guide.includes(`\`${kind}\``), `the guide explains ${kind}`)
+  const missing = await refuse(() => gitPush('HEAD:stable', 'HEAD:topic-\u202e'))
+  t.same(missing.kinds, ['checks'])
+  const push = { user: 'owner', repository: 'owner/demo', level: 30, msg: 'push refused' }
+  const reason = 'ci has not reported'
+  t.match(missing.entries, [{ ...push, ref: 'refs/heads/stable', kind: 'checks', reason }])
+  t.equal(missing.entries.length, 1, 'the other ref was updated')
+  t.match(missing.entries[0].reqId, /^[\w-]{36}$/)
+  t.notMatch(JSON.stringify(missing.entries), /cst_/)
+
+  await addReport({ store, repositoryId: repository.id, sha: tip }, 'ci', 'failure')
+  const failed = await refuse(() => gitPush('HEAD:stable', '--atomic', 'HEAD:beside'))
+  t.same(failed.kinds.sort(), ['atomic', 'failed checks'])
+  t.equal(failed.entries.length, 2)
+
+  const refs = Array.from({ length: 13 }, (_, index) => `HEAD:refs/heads/r/é${index + 10}`)
+  const many = await refuse(() => gitPush(...refs))
+  t.same(many.kinds, ['failed checks'], 'a push is counted once')
+  t.equal(many.entries.length, 11)
+  t.equal(many.entries[0].ref, 'refs/heads/r/é10')
+  t.match(many.entries[10], { user: 'owner', repository: 'owner/demo', msg: 'push refused: and 3 more refs' })
+
+  await addReport({ store, repositoryId: repository.id, sha: tip }, 'ci', 'success')
+  t.same(
+    await refuse(() => gitPush('HEAD:stable', 'HEAD:a')),
+    { kinds: [], entries: [] },
+    'nothing was refused',
+  )
+  await commit(checkout)
+  await git(checkout, [
+    'update-ref',
+    'refs/heads/unrelated',
+    await git(checkout, ['commit-tree', '-m', 'x', 'HEAD^{tree}']),
+  ])
+  t.same((await refuse(() => gitPush('--force', 'unrelated:stable'))).kinds, ['branch forced'])
+  t.same((await refuse(() => gitPush(':stable'))).kinds, ['branch deleted'])
+  t.same((await refuse(() => gitPush('HEAD:a/b'))).kinds, ['changed'], 'git cannot create it beside a')
+  const [none, unknown] = ['0', '1'].map((digit) => digit.repeat(40))
+  t.same((await refuse(() => rawPush([`${none} ${unknown} refs/heads/new`]))).kinds, ['objects'])
+  t.same((await refuse(() => rawPush([`${unknown} ${none} refs/heads/a`]))).kinds, ['changed'])
+  t.same((await refuse(() => rawPush([1, 2].map(() => `${none} ${tip} refs/heads/new`)))).kinds, [
+    'malformed',
+  ])
+
+  const { open } = store.pushes
+  store.pushes.open = () => Promise.reject(new StoreUnavailable('away'))
+  const away = await refuse(() => gitPush('HEAD:topic'))
+  store.pushes.open = open
+  t.same(away.kinds, ['unavailable'])
+  t.match(away.entries, [{ ...push, kind: 'unavailable', reason: defaultMessage('unavailable') }])
+
+  await server.createUser('stranger')
+  const credential = { username: 'x', password: await server.createToken('stranger') }
+  const stranger = await refuse(() => tryGit(checkout, ['push', url, 'HEAD:topic'], { credential }))
+  t.same(stranger, { kinds: [], entries: [] }, 'the status of the answer tells')
+  const { body } = await server.call('GET', '/metrics', { token: metricsToken })
+  t.notMatch(body, /owner|demo|refs\/|topic/)
 })

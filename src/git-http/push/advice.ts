@@ -2,12 +2,7 @@ import { BRANCHES, TAGS } from '../../domain/ref-names.ts'
 import { type RefRule, refRuleMatcher } from '../../domain/ref-rules.ts'
 import { replaceHidden } from '../../util/replace-characters.ts'
 import { truncate } from '../../util/truncate.ts'
-
-/** What stops an update: reports that are missing or have failed, or a rule that holds whatever has been reported. */
-export type Obstacle =
-  | ('checks' | 'failed checks')
-  | ('branch deleted' | 'branch forced')
-  | ('tag deleted' | 'tag moved' | 'tag of no commit')
+import type { Obstacle } from './refused-refs.ts'
 
 /** An update that a rule has refused. */
 export interface RuledOut {

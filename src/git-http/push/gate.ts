@@ -6,10 +6,11 @@ import { findChangedRefs } from '../../git/refs/changed-refs.ts'
 import type { Turns } from '../../schedule/turns.ts'
 import type { Pusher, RefUpdate } from '../../store/audit/audit.ts'
 import type { Store } from '../../store/store.ts'
-import { adviceOf, type Obstacle, type RuledOut } from './advice.ts'
+import { adviceOf, type RuledOut } from './advice.ts'
 import { NO_OBJECT } from './commands.ts'
 import type { PushedRefs } from './proc-receive.ts'
 import { compareTips, type Move, peelToCommits } from './ref-graph.ts'
+import { isObstacle, type RefRefusal } from './refused-refs.ts'
 import { findUnmetChecks, type UnmetChecks } from './unmet-checks.ts'
 
 /** What is decided about a push. */
@@ -23,8 +24,8 @@ interface GatedPush {
 
 /** What is decided about the refs of a push. */
 export interface Decision {
-  /** A reason for each ref that is not updated. */
-  refusals: Map<string, string>
+  /** Of each ref that is not updated. */
+  refusals: Map<string, RefRefusal>
   /** Lines that say what to do about it: see `adviceOf`. */
   advice: string[]
 }
@@ -47,13 +48,6 @@ interface RuledUpdate {
   refs: { ref: string; rules: RefRule[] }[]
 }
 
-/** Why an update is refused. */
-interface RefRefusal {
-  reason: string
-  /** null: git refuses it too, whoever pushes it. */
-  obstacle: Obstacle | null
-}
-
 /** What the objects say about an update. */
 interface Comparison {
   /** Why it is refused whatever has been reported; null: it depends on the reports. */
@@ -67,21 +61,24 @@ interface Comparison {
  * are compared together.
  */
 export const MAX_RULED_BRANCHES = 50
-const FAILED = 'the server cannot check the rules of the repository now; push again later'
-const NO_ACCESS = 'you may not push here any more'
-const ATOMIC = 'the push is atomic, and another ref was refused'
+const FAILED: RefRefusal = {
+  reason: 'the server cannot check the rules of the repository now; push again later',
+  kind: 'unavailable',
+}
+const NO_ACCESS: RefRefusal = { reason: 'you may not push here any more', kind: 'no access' }
+const ATOMIC: RefRefusal = { reason: 'the push is atomic, and another ref was refused', kind: 'atomic' }
 const BRANCH_DELETED: RefRefusal = {
   reason: 'a branch with required checks cannot be deleted',
-  obstacle: 'branch deleted',
+  kind: 'branch deleted',
 }
 const TAG_DELETED: RefRefusal = {
   reason: 'a tag with required checks cannot be deleted',
-  obstacle: 'tag deleted',
+  kind: 'tag deleted',
 }
-const TAG_MOVED: RefRefusal = { reason: 'a tag with required checks cannot be moved', obstacle: 'tag moved' }
+const TAG_MOVED: RefRefusal = { reason: 'a tag with required checks cannot be moved', kind: 'tag moved' }
 const TAG_OF_NO_COMMIT: RefRefusal = {
   reason: 'a tag with required checks must name a commit',
-  obstacle: 'tag of no commit',
+  kind: 'tag of no commit',
 }
 /** Why a move of a branch is refused whatever has been reported. */
 const MOVES: Record<Move, RefRefusal | null> = {
@@ -89,10 +86,10 @@ const MOVES: Record<Move, RefRefusal | null> = {
   forward: null,
   forced: {
     reason: 'a branch with required checks cannot be pushed to by force',
-    obstacle: 'branch forced',
+    kind: 'branch forced',
   },
-  'not from a commit': { reason: 'the branch has changed; fetch and push again', obstacle: null },
-  'not to a commit': { reason: 'not a commit', obstacle: null },
+  'not from a commit': { reason: 'the branch has changed; fetch and push again', kind: 'changed' },
+  'not to a commit': { reason: 'not a commit', kind: 'not a commit' },
 }
 
 /**
@@ -159,19 +156,20 @@ async function decideRefs(
     signal,
   })
 
-  const refusals = new Map<string, string>()
+  const refusals = new Map<string, RefRefusal>()
   const ruledOut: RuledOut[] = []
   const bypasses = new Map<string, Set<RefUpdate>>()
   for (const { update, ref, rules, sha, refusal } of wanted) {
     const unmet = refusal ?? refusalFor(unmetChecksOf({ sha, rules }))
     if (unmet === null) continue
-    const { reason, obstacle } = unmet
-    if (obstacle !== null && isBypassedBy(rules, userId)) {
+    const { reason, kind } = unmet
+    // git refuses the others too, whoever pushes them.
+    if (isObstacle(kind) && isBypassedBy(rules, userId)) {
       bypasses.set(reason, (bypasses.get(reason) ?? new Set()).add(update))
       continue
     }
-    refusals.set(update.ref, reason)
-    if (obstacle !== null) ruledOut.push({ ref, obstacle, sha })
+    refusals.set(update.ref, unmet)
+    if (isObstacle(kind)) ruledOut.push({ ref, obstacle: kind, sha })
   }
 
   const advice = adviceOf(ruledOut, rulesNow, repositoryUrl)
@@ -185,7 +183,7 @@ async function decideRefs(
 
 /** Returns the refusal for checks that are not met. */
 function refusalFor(unmet: UnmetChecks | null): RefRefusal | null {
-  return unmet && { reason: unmet.reason, obstacle: unmet.hasFailed ? 'failed checks' : 'checks' }
+  return unmet && { reason: unmet.reason, kind: unmet.hasFailed ? 'failed checks' : 'checks' }
 }
 
 /** Compares branches with their tips. */
@@ -252,10 +250,11 @@ function hasTag({ refs }: RuledUpdate): boolean {
   return refs.some(({ ref }) => isTag(ref))
 }
 
-function tooMany(count: number): string {
-  return `${count} branches with required checks in one push; at most ${MAX_RULED_BRANCHES} are allowed: push fewer at a time`
+function tooMany(count: number): RefRefusal {
+  const reason = `${count} branches with required checks in one push; at most ${MAX_RULED_BRANCHES} are allowed: push fewer at a time`
+  return { reason, kind: 'limit' }
 }
 
-function refuseAll(updates: readonly RefUpdate[], reason: string): Decision {
-  return { refusals: new Map(updates.map(({ ref }) => [ref, reason])), advice: [] }
+function refuseAll(updates: readonly RefUpdate[], refusal: RefRefusal): Decision {
+  return { refusals: new Map(updates.map(({ ref }) => [ref, refusal])), advice: [] }
 }

@@ -4,6 +4,7 @@ import { type RefRule, rulesOfRef } from '../../domain/ref-rules.ts'
 import type { OpenedRepository } from '../../git/opened-repository.ts'
 import { followFirstBranch } from '../../git/refs/default-branch.ts'
 import { type RefIds, readRefIds } from '../../git/refs/ref-ids.ts'
+import { decodeLatin1 } from '../../git/run-git.ts'
 import type { Turns } from '../../schedule/turns.ts'
 import type { ReadableRepository } from '../../store/access/readable-repositories.ts'
 import type { Pusher, RefUpdate } from '../../store/audit/audit.ts'
@@ -18,6 +19,7 @@ import { compareRefs, isMove, nothingKnown, uncheckedRules } from './outcome.ts'
 import type { Presence } from './presence.ts'
 import type { PushedRefs } from './proc-receive.ts'
 import type { PushRecorder } from './record.ts'
+import { kindOfGit, type RefRefusal, type RefusedRef } from './refused-refs.ts'
 import { PushReport, progress } from './report.ts'
 
 export interface PushOptions {
@@ -82,6 +84,8 @@ export class Push {
   readonly #options: PushOptions
   /** The rules when the push was stored; null before that. */
   #rules: readonly RefRule[] | null = null
+  /** What the rules refuse. */
+  #refusals: ReadonlyMap<string, RefRefusal> = new Map()
   #head: HeadPlan = { leaves: null, advice: [] }
   /** How HEAD has moved. */
   #headMove: Awaited<ReturnType<typeof followPush>> = null
@@ -126,6 +130,14 @@ export class Push {
     return this.#head.leaves !== null
   }
 
+  /** The refs that git has reported as refused so far. */
+  get refused(): RefusedRef[] {
+    return this.report.refused.map(({ ref, reason: said }) => {
+      const reason = decodeLatin1(said)
+      return { ref, ...(this.#refusals.get(ref) ?? { reason, kind: kindOfGit(reason) }) }
+    })
+  }
+
   /** @throws Error before `begin` has returned null */
   get opened(): OpenedRepository {
     if (!this.#opened) throw new Error('the push has not begun')
@@ -138,16 +150,16 @@ export class Push {
    *
    * @returns why the push was refused; null if it is open
    */
-  async begin(opened: OpenedRepository, signal: AbortSignal): Promise<string | null> {
+  async begin(opened: OpenedRepository, signal: AbortSignal): Promise<RefRefusal | null> {
     this.#enter('beginning')
     const { store, recorder, presence, pusher, request } = this.#options
     const { commands } = request
     await recorder.settleBefore(pusher.repositoryId, commands)
     const before = await readRefIds(opened, refsOf(commands), { signal })
-    const reason = findReason(commands, before, commitIdLength(this.repository.objectFormat))
-    if (reason !== null) {
+    const refusal = findRefusal(commands, before, commitIdLength(this.repository.objectFormat))
+    if (refusal !== null) {
       this.#enter('refused')
-      return reason
+      return refusal
     }
 
     const { managed } = this.repository
@@ -174,10 +186,11 @@ export class Push {
   async decide(pushed: PushedRefs): Promise<ReadonlyMap<string, string>> {
     this.#enter('deciding')
     const { refusals, advice } = await decide(this, pushed, this.#options)
+    this.#refusals = refusals
     this.advice = this.#adviceOf(advice)
     // git may have been stopped meanwhile.
     if (this.#state === 'deciding') this.#enter('open')
-    return refusals
+    return new Map([...refusals].map(([ref, { reason }]) => [ref, reason]))
   }
 
   /**
@@ -247,18 +260,23 @@ export class Push {
 }
 
 /** Returns why no ref of a push may be updated; null if git may decide. @param refs before it */
-function findReason(commands: readonly RefUpdate[], refs: RefIds, idLength: number): string | null {
+function findRefusal(commands: readonly RefUpdate[], refs: RefIds, idLength: number): RefRefusal | null {
   if (commands.length > MAX_REFS)
-    return `${commands.length} refs in one push; at most ${MAX_REFS} are allowed`
+    return { reason: `${commands.length} refs in one push; at most ${MAX_REFS} are allowed`, kind: 'limit' }
   const other = commands
     .flatMap((command) => [command.old, command.new])
     .find(({ length }) => length !== idLength)
-  if (other !== undefined)
-    return `the push has object ids of ${other.length} hex digits; those of this repository have ${idLength}`
+  if (other !== undefined) {
+    const reason = `the push has object ids of ${other.length} hex digits; those of this repository have ${idLength}`
+    return { reason, kind: 'malformed' }
+  }
   // No client does this, and neither git's report nor the refs would tell these updates apart.
-  if (new Set(commands.map(({ ref }) => ref)).size < commands.length) return 'a ref was pushed more than once'
+  if (new Set(commands.map(({ ref }) => ref)).size < commands.length)
+    return { reason: 'a ref was pushed more than once', kind: 'malformed' }
   // If git does not know the old object, it deletes the ref whatever its value is. If it does, it
   // compares the value itself.
   const wrong = commands.find(({ ref, old, new: id }) => NO_OBJECT.test(id) && refs.get(ref) !== old)
-  return wrong === undefined ? null : `${wrong.ref} has changed; fetch and push again`
+  return wrong === undefined
+    ? null
+    : { reason: `${wrong.ref} has changed; fetch and push again`, kind: 'changed' }
 }

@@ -25,6 +25,8 @@ export class PushReport {
   readonly #report = new PacketReader((line) => this.#takeLine(line))
   readonly #answer = new PacketReader((content) => this.#takePacket(content))
   #reported = 0
+  /** The refs that git has refused so far, and why, both in Latin-1. */
+  readonly refused: { ref: string; reason: string }[] = []
   /**
    * Whether the answer contains more than progress and empty packets, which keep the connection
    * alive.
@@ -65,8 +67,13 @@ export class PushReport {
   #takeLine(content: Buffer | null): boolean {
     const line = content?.toString('latin1').replace(/\n$/, '') ?? ''
     const command = this.#commands[this.#reported]
-    if (command && line === `ok ${command.ref}`) this.#updated.push(command)
-    if (command && (line === `ok ${command.ref}` || line.startsWith(`ng ${command.ref} `))) this.#reported++
+    if (!command) return content !== null
+    const { ref } = command
+    const refusal = `ng ${ref} `
+    if (line === `ok ${ref}`) this.#updated.push(command)
+    else if (line.startsWith(refusal)) this.refused.push({ ref, reason: line.slice(refusal.length) })
+    else return content !== null
+    this.#reported++
     return content !== null
   }
 }

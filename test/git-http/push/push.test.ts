@@ -84,7 +84,7 @@ t.test('a push goes only from one state to the next', async (t) => {
   const refused = create([command, command])
   t.throws(() => refused.opened, /has not begun/)
   await t.rejects(refused.decide(asked), /received cannot be deciding/)
-  t.equal(await refused.begin(opened, signal), 'a ref was pushed more than once')
+  t.match(await refused.begin(opened, signal), { reason: 'a ref was pushed more than once' })
   await t.rejects(refused.begin(opened, signal), /refused cannot be beginning/)
   await refused.end()
   t.notOk(await isOpen(), 'nothing was stored')
