@@ -1,6 +1,7 @@
 import { setTimeout } from 'node:timers/promises'
 import { sql } from 'kysely'
-import { ADMINISTRATOR, type Administrator, type PruneReason } from '../store/audit/audit.ts'
+import { ADMINISTRATOR, type Administrator } from '../domain/actors.ts'
+import type { PruneReason } from '../store/audit/audit.ts'
 import type { Change } from '../store/audit/change.ts'
 import type { Engine } from '../store/engine.ts'
 import type { Store } from '../store/store.ts'

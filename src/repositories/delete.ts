@@ -1,6 +1,6 @@
 import { rm } from 'node:fs/promises'
+import type { Person } from '../domain/actors.ts'
 import type { RepositoryName } from '../store/access/administration.ts'
-import type { Person } from '../store/audit/audit.ts'
 import type { Transact } from '../store/audit/change.ts'
 import type { Store } from '../store/store.ts'
 

@@ -1,6 +1,6 @@
 import { setTimeout } from 'node:timers/promises'
 import { sql } from 'kysely'
-import type { Administrator, Server } from './audit/audit.ts'
+import type { Administrator, Server } from '../domain/actors.ts'
 import type { Transact } from './audit/change.ts'
 import { DELETE_STEP } from './steps.ts'
 

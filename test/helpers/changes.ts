@@ -1,4 +1,4 @@
-import { ADMINISTRATOR, type Administrator } from '../../src/store/audit/audit.ts'
+import { ADMINISTRATOR, type Administrator } from '../../src/domain/actors.ts'
 import type { Change, Transact } from '../../src/store/audit/change.ts'
 import type { Store } from '../../src/store/store.ts'
 

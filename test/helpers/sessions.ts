@@ -1,6 +1,6 @@
 import { createHash, randomUUID } from 'node:crypto'
+import type { NamedUser, SignedIn } from '../../src/domain/actors.ts'
 import type { SessionClient } from '../../src/store/accounts/sessions.ts'
-import type { NamedUser, SignedIn } from '../../src/store/audit/audit.ts'
 import type { Store } from '../../src/store/store.ts'
 
 export const BROWSER: SessionClient = { address: '192.0.2.1', userAgent: 'Mozilla/5.0' }

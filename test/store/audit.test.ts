@@ -2,14 +2,9 @@ import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
 import { sql } from 'kysely'
 import { test } from 'tap'
+import { ADMINISTRATOR, type Administrator, type Author } from '../../src/domain/actors.ts'
 import { createRepositories } from '../../src/repositories/create.ts'
-import {
-  ADMINISTRATOR,
-  type Administrator,
-  type AuditEvent,
-  type AuditLine,
-  type Author,
-} from '../../src/store/audit/audit.ts'
+import type { AuditEvent, AuditLine } from '../../src/store/audit/audit.ts'
 import type { Transact } from '../../src/store/audit/change.ts'
 import type { AuditFilter, RepositoryEventFilter } from '../../src/store/audit/repository-events.ts'
 import { addMissingRepositories } from '../../src/store/schema/older-rows.ts'

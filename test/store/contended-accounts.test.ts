@@ -1,8 +1,8 @@
 import { sql } from 'kysely'
 import { test } from 'tap'
 import { createToken, hashToken } from '../../src/auth/token.ts'
+import type { SignedIn, TokenHolder } from '../../src/domain/actors.ts'
 import { chooseDefaultBranch, followPushes } from '../../src/repositories/default-branch.ts'
-import type { SignedIn, TokenHolder } from '../../src/store/audit/audit.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import {
   attack,

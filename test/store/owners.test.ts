@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { test } from 'tap'
-import { ADMINISTRATOR, type Person, type SignedIn } from '../../src/store/audit/audit.ts'
+import { ADMINISTRATOR, type Person, type SignedIn } from '../../src/domain/actors.ts'
 import type { Change } from '../../src/store/audit/change.ts'
 import { openStore, type Store } from '../../src/store/store.ts'
 import { compareWithModel } from '../helpers/access-model.ts'

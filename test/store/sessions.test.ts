@@ -1,6 +1,6 @@
 import { test } from 'tap'
+import type { NamedUser } from '../../src/domain/actors.ts'
 import { sessionId } from '../../src/store/accounts/sessions.ts'
-import type { NamedUser } from '../../src/store/audit/audit.ts'
 import { openStore, type Store } from '../../src/store/store.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import { databases, openTestStore } from '../helpers/databases.ts'

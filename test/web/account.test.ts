@@ -1,5 +1,5 @@
 import t from 'tap'
-import { ADMINISTRATOR } from '../../src/store/audit/audit.ts'
+import { ADMINISTRATOR } from '../../src/domain/actors.ts'
 import { browserName } from '../../src/web/pages/account/browser-name.ts'
 import { createAccount, csrfOf, openPageClient, PASSWORD } from '../helpers/page-client.ts'
 import { startServer } from '../helpers/server.ts'

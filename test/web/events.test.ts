@@ -1,5 +1,6 @@
 import t from 'tap'
-import { ADMINISTRATOR, type AuditEvent, type AuditLine } from '../../src/store/audit/audit.ts'
+import { ADMINISTRATOR } from '../../src/domain/actors.ts'
+import type { AuditEvent, AuditLine } from '../../src/store/audit/audit.ts'
 import { REPOSITORY_ACTIONS } from '../../src/store/audit/repository-events.ts'
 import { type EventReader, sentenceOf } from '../../src/web/events/sentences.ts'
 import { createAccount, openPageClient } from '../helpers/page-client.ts'

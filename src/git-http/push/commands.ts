@@ -1,6 +1,6 @@
 import type { FileHandle } from 'node:fs/promises'
+import type { RefUpdate } from '../../domain/ref-updates.ts'
 import { ServiceError } from '../../errors.ts'
-import type { RefUpdate } from '../../store/audit/audit.ts'
 import { lengthOfPacket, PacketReader } from './pkt-line.ts'
 
 /** What a push begins with. */

@@ -1,10 +1,10 @@
 import { BRANCHES } from '../../domain/ref-names.ts'
+import type { RefUpdate } from '../../domain/ref-updates.ts'
 import type { OpenedRepository } from '../../git/opened-repository.ts'
 import { followsDeletions, leaveDeletedBranch } from '../../git/refs/default-branch.ts'
 import { readHeadRefs } from '../../git/refs/head.ts'
 import { type RefIds, readRefIds } from '../../git/refs/ref-ids.ts'
 import { decodeLatin1 } from '../../git/run-git.ts'
-import type { RefUpdate } from '../../store/audit/audit.ts'
 import { NO_OBJECT } from './commands.ts'
 
 /** What becomes of HEAD when a push deletes the branch that it names. */

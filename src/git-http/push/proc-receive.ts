@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import type { Duplex } from 'node:stream'
-import type { RefUpdate } from '../../store/audit/audit.ts'
+import type { RefUpdate } from '../../domain/ref-updates.ts'
 import { PacketReader, packet } from './pkt-line.ts'
 
 /** All updates of one push. */

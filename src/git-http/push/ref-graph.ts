@@ -1,8 +1,8 @@
 import { isFullId } from '../../domain/commit-id.ts'
+import type { RefUpdate } from '../../domain/ref-updates.ts'
 import { GitFailed } from '../../git/errors.ts'
 import type { OpenedRepository } from '../../git/opened-repository.ts'
 import { readGit } from '../../git/run-git.ts'
-import type { RefUpdate } from '../../store/audit/audit.ts'
 import { NO_OBJECT } from './commands.ts'
 
 /**

@@ -1,6 +1,6 @@
 import { Transform } from 'node:stream'
+import type { RefUpdate } from '../../domain/ref-updates.ts'
 import { ServiceError } from '../../errors.ts'
-import type { RefUpdate } from '../../store/audit/audit.ts'
 import { hasCapability, type PushRequest, SIDE_BAND } from './commands.ts'
 import { lengthOfPacket, MAX_CONTENT, PacketReader, packet } from './pkt-line.ts'
 

@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely'
-import type { Administrator } from '../audit/audit.ts'
+import type { Administrator } from '../../domain/actors.ts'
 import type { Audit, Change } from '../audit/change.ts'
 import { type DialectSql, type Engine, StoreUnavailable } from '../engine.ts'
 import { prepare } from '../prepared.ts'

@@ -1,7 +1,7 @@
 import type { Selectable } from 'kysely'
+import type { NamedUser } from '../../domain/actors.ts'
 import { nameKey } from '../../domain/names.ts'
 import { Refusal } from '../../domain/refusal.ts'
-import type { NamedUser } from '../audit/audit.ts'
 import type { Change } from '../audit/change.ts'
 import type { Tables } from '../tables.ts'
 

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { type Selectable, sql } from 'kysely'
+import type { Administrator, NamedUser, Person, SignedIn } from '../../domain/actors.ts'
 import { checkPatterns } from '../../domain/patterns.ts'
 import { Refusal } from '../../domain/refusal.ts'
 import { keepUser } from '../access/locked-rows.ts'
@@ -11,7 +12,6 @@ import {
   storedLimits,
   type TokenLimits,
 } from '../access/token-limits.ts'
-import type { Administrator, NamedUser, Person, SignedIn } from '../audit/audit.ts'
 import type { Change, Transact } from '../audit/change.ts'
 import { isPresent } from '../deleted-repositories.ts'
 import type { Engine } from '../engine.ts'

@@ -1,8 +1,9 @@
 import { type RawBuilder, type Selectable, sql } from 'kysely'
+import type { Administrator } from '../../domain/actors.ts'
 import { nameKey } from '../../domain/names.ts'
 import type { Reading } from '../engine.ts'
 import type { Tables } from '../tables.ts'
-import { type Administrator, type AuditLine, BACKUP } from './audit.ts'
+import { type AuditLine, BACKUP } from './audit.ts'
 import type { Transact } from './change.ts'
 import { lineOf } from './event-rows.ts'
 import {

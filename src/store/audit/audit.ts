@@ -1,69 +1,6 @@
+import type { Actor, NamedUser } from '../../domain/actors.ts'
 import type { Json } from '../../domain/event-details.ts'
-
-/** Whoever runs the administrator's command line. */
-export interface Administrator {
-  kind: 'administrator'
-}
-
-/** A client without an identity. */
-export interface Anonymous {
-  kind: 'anonymous'
-  /** In the form of `http/address.ts`. */
-  address: string
-}
-
-/** The server, which completes what others have begun: its events name these. */
-export interface Server {
-  kind: 'server'
-}
-
-interface User {
-  kind: 'user'
-  user: NamedUser
-  /** In the form of `http/address.ts`. */
-  address: string
-}
-
-/** A user in a browser. */
-export interface SignedIn extends User {
-  /** The hash under which the session is stored. */
-  session: string
-  token?: never
-  account?: never
-}
-
-/** A user's token. */
-export interface TokenHolder extends User {
-  token: { id: string; name: string }
-  session?: never
-  account?: never
-}
-
-/** A user whose password has just been compared, or whom the provider has just identified. */
-export interface SigningIn extends User {
-  /** What was stored then. */
-  account: { passwordHash: string | null; subject: string | null }
-  session?: never
-  token?: never
-}
-
-/**
- * Who changes something. A user has exactly one of a session, a token and an account: by it, the
- * transaction of the change checks that the user may still act.
- */
-export type Actor = Administrator | Anonymous | Server | SignedIn | TokenHolder | SigningIn
-
-/** Who administers: users, groups, repositories and their rules. No token does. */
-export type Person = Administrator | SignedIn
-
-/** Whom an event names. */
-export type Author = Administrator | Anonymous | (User & Partial<Pick<TokenHolder, 'token'>>)
-
-/** A user, also one that has been deleted. */
-export interface NamedUser {
-  id: number
-  name: string
-}
+import type { NamedUpdate } from '../../domain/ref-updates.ts'
 
 /** A repository, as an event names it. */
 export interface NamedRepository {
@@ -73,35 +10,11 @@ export interface NamedRepository {
   name: string
 }
 
-/** Who pushes to which repository. */
-export interface Pusher {
-  by: TokenHolder
-  repositoryId: number
-  /** OWNER/NAME as in the request. */
-  repositoryName: string
-}
-
-/** The actor of the administrator's command line. */
-export const ADMINISTRATOR: Administrator = { kind: 'administrator' }
-
 /**
  * The object of events about backups. By it, as the key of a repository, which has a slash, they
  * are found.
  */
 export const BACKUP = 'backup'
-
-/** A move of a ref from one id to another. */
-export interface RefUpdate {
-  /**
-   * Its full name. In the protocol, the bytes are decoded as Latin-1, because they may not be
-   * UTF-8; in events, as UTF-8.
-   */
-  ref: string
-  /** All zeros for a new ref. git compares it when it updates the ref. */
-  old: string
-  /** All zeros to delete the ref. */
-  new: string
-}
 
 /** Actions on a user. */
 interface UserActions {
@@ -176,7 +89,7 @@ interface RepositoryActions {
    * `reason`: why the update would have been refused, or each of several `updates` of a push.
    * `as`: see `PushedAs`.
    */
-  'rule.bypassed': (RefUpdate | { updates: RefUpdate[] }) & { reason: string } & PushedAs
+  'rule.bypassed': (NamedUpdate | { updates: NamedUpdate[] }) & { reason: string } & PushedAs
   'status.deleted': { sha: string; context: string }
   'status.requested': { sha: string; context: string }
   /**
@@ -186,8 +99,8 @@ interface RepositoryActions {
    * of rules that were set too late to decide about it.
    */
   push: {
-    updates: RefUpdate[]
-    unknown?: RefUpdate[]
+    updates: NamedUpdate[]
+    unknown?: NamedUpdate[]
     more?: number
     unreported?: true
     interrupted?: true

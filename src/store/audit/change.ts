@@ -1,4 +1,5 @@
 import type { SelectQueryBuilder, Transaction } from 'kysely'
+import type { Actor, Author, Server, SignedIn, SigningIn, TokenHolder } from '../../domain/actors.ts'
 import { ServiceError } from '../../errors.ts'
 import type { Engine } from '../engine.ts'
 import { hasEnded } from '../session-lifetime.ts'
@@ -6,16 +7,7 @@ import type { Tables } from '../tables.ts'
 import { nowInSeconds, type Seconds } from '../time.ts'
 import { checkToken, signInDue } from '../token-validity.ts'
 import { runInTransaction } from '../transaction-context.ts'
-import type {
-  Actor,
-  AuditEvent,
-  AuditLine,
-  Author,
-  Server,
-  SignedIn,
-  SigningIn,
-  TokenHolder,
-} from './audit.ts'
+import type { AuditEvent, AuditLine } from './audit.ts'
 import { recordEvents, replaceDetails } from './event-rows.ts'
 
 /** Who records events of what is done. */

@@ -1,20 +1,12 @@
 import type { Selectable, Transaction } from 'kysely'
+import type { Author, Pusher } from '../../domain/actors.ts'
 import { nameKey } from '../../domain/names.ts'
 import { chunksOf } from '../../util/lists.ts'
 import { truncate } from '../../util/truncate.ts'
 import { isPresent } from '../deleted-repositories.ts'
 import { INSERTED_ROWS } from '../steps.ts'
 import type { Queries, Tables } from '../tables.ts'
-import {
-  type AuditEvent,
-  type AuditLine,
-  type Author,
-  BACKUP,
-  type NamedRepository,
-  type PushedAs,
-  type Pusher,
-  type RefUpdate,
-} from './audit.ts'
+import { type AuditEvent, type AuditLine, BACKUP, type NamedRepository, type PushedAs } from './audit.ts'
 
 type Row = Selectable<Tables['audit_events']>
 
@@ -118,11 +110,6 @@ export async function pushedRepository(
 ): Promise<{ repository: NamedRepository; pushedAs: PushedAs }> {
   const name = (await repositoryNameOf(db, id)) ?? used
   return { repository: { id, name }, pushedAs: nameKey(name) === nameKey(used) ? {} : { as: used } }
-}
-
-/** Returns an update of the protocol as events name it: see `RefUpdate`. */
-export function decodeName(update: RefUpdate): RefUpdate {
-  return { ...update, ref: Buffer.from(update.ref, 'latin1').toString() }
 }
 
 function objectOf(event: AuditEvent): string {

@@ -1,7 +1,7 @@
+import type { Administrator } from '../../domain/actors.ts'
 import { isOwnerName, nameKey, OWNER_NAME_RULE } from '../../domain/names.ts'
 import type { Permission } from '../../domain/permissions.ts'
 import { AlreadyExists, Refusal } from '../../domain/refusal.ts'
-import type { Administrator } from '../audit/audit.ts'
 import type { Change } from '../audit/change.ts'
 import type { Reading } from '../engine.ts'
 import type { Queries } from '../tables.ts'

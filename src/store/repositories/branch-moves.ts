@@ -1,7 +1,7 @@
 import { type Expression, sql } from 'kysely'
 import { BRANCHES } from '../../domain/ref-names.ts'
+import type { RefUpdate } from '../../domain/ref-updates.ts'
 import { chunksOf } from '../../util/lists.ts'
-import type { RefUpdate } from '../audit/audit.ts'
 import type { Change } from '../audit/change.ts'
 import { isPresent } from '../deleted-repositories.ts'
 import type { Reading } from '../engine.ts'

@@ -1,8 +1,11 @@
 import { sql, type Transaction } from 'kysely'
+import type { Pusher } from '../../domain/actors.ts'
 import { nameKey } from '../../domain/names.ts'
-import type { AuditEvent, NamedRepository, PushDetails, Pusher, RefUpdate } from '../audit/audit.ts'
+import type { RefUpdate } from '../../domain/ref-updates.ts'
+import { decodeName, type NamedUpdate } from '../../domain/ref-updates.ts'
+import type { AuditEvent, NamedRepository, PushDetails } from '../audit/audit.ts'
 import type { Audit } from '../audit/change.ts'
-import { decodeName, MAX_UPDATES, pushedRepository, readDetails, recordEvents } from '../audit/event-rows.ts'
+import { MAX_UPDATES, pushedRepository, readDetails, recordEvents } from '../audit/event-rows.ts'
 import { isPresent } from '../deleted-repositories.ts'
 import type { Engine } from '../engine.ts'
 import { prepare } from '../prepared.ts'
@@ -302,7 +305,7 @@ async function withoutRecorded(
   }
 }
 
-function textOf({ ref, old, new: id }: RefUpdate): string {
+function textOf({ ref, old, new: id }: NamedUpdate): string {
   return `${ref} ${old} ${id}`
 }
 

@@ -1,4 +1,5 @@
 import { schemas } from '../../../generated/schemas.ts'
+import type { NamedUser, Person } from '../../domain/actors.ts'
 import { checkPattern } from '../../domain/patterns.ts'
 import { Refusal } from '../../domain/refusal.ts'
 import type { Reporter } from '../../domain/reported-results.ts'
@@ -6,7 +7,6 @@ import { checkReservation, type Reservation, readReservations } from '../../doma
 import { listAccess } from '../access/access-list.ts'
 import { administeredRepository, namedAs, type RepositoryName } from '../access/administration.ts'
 import { keepUsers, keptUser } from '../access/locked-rows.ts'
-import type { NamedUser, Person } from '../audit/audit.ts'
 import type { Change } from '../audit/change.ts'
 import type { Engine } from '../engine.ts'
 import type { Queries } from '../tables.ts'

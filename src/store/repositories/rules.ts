@@ -1,4 +1,5 @@
 import { schemas } from '../../../generated/schemas.ts'
+import type { Person, Pusher } from '../../domain/actors.ts'
 import { compareNames } from '../../domain/names.ts'
 import { checkPattern, readPatterns } from '../../domain/patterns.ts'
 import {
@@ -8,13 +9,15 @@ import {
   rulesOfRef,
   validateRule,
 } from '../../domain/ref-rules.ts'
+import type { RefUpdate } from '../../domain/ref-updates.ts'
+import { decodeName } from '../../domain/ref-updates.ts'
 import { Refusal } from '../../domain/refusal.ts'
 import { memoizeByObject } from '../../util/memoize.ts'
 import { administeredRepository, namedAs, type RepositoryName } from '../access/administration.ts'
 import { keepUsers, keptUser } from '../access/locked-rows.ts'
-import type { AuditEvent, Person, Pusher, RefUpdate } from '../audit/audit.ts'
+import type { AuditEvent } from '../audit/audit.ts'
 import type { Audit, Change } from '../audit/change.ts'
-import { decodeName, MAX_UPDATES, pushedRepository } from '../audit/event-rows.ts'
+import { MAX_UPDATES, pushedRepository } from '../audit/event-rows.ts'
 import type { Reading } from '../engine.ts'
 import { prepare } from '../prepared.ts'
 import type { Queries } from '../tables.ts'

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
+import type { SignedIn } from '../../domain/actors.ts'
 import { Refusal } from '../../domain/refusal.ts'
 import { namedAs, permittedRepository, type RepositoryName } from '../access/administration.ts'
-import type { SignedIn } from '../audit/audit.ts'
 import type { Change } from '../audit/change.ts'
 import { nowInSeconds } from '../time.ts'
 
