@@ -180,7 +180,8 @@ t.test('everything works without JavaScript', async (t) => {
   await page.click('text=Revoke token')
   t.equal(await page.locator('tbody tr', { hasText: 'plain' }).count(), 0)
   await page.goto(`${url}/docs`)
-  t.match(await page.textContent('noscript, .empty'), 'require JavaScript')
+  t.match(await page.textContent('noscript, .empty'), 'requires JavaScript')
+  t.ok(await page.isVisible('#operation-reportStatus'), 'the operations are there')
 })
 
 t.test('a group is administered with and without JavaScript', async (t) => {
@@ -566,6 +567,35 @@ t.test(
     }
   },
 )
+
+t.test('on a slow network the API docs show the operations first', async (t) => {
+  const page = await openPage(t, { viewport: { width: 320, height: 640 }, isMobile: true })
+  await page.addInitScript(AXE)
+  const release = Promise.withResolvers<void>()
+  await page.route('**/swagger-ui-bundle.js*', async (route) => {
+    await release.promise
+    await route.continue()
+  })
+  const devTools = await page.context().newCDPSession(page)
+  // Slow 3G: 400 kbit/s, and 400 ms for each round trip.
+  const slow = { downloadThroughput: 50_000, uploadThroughput: 50_000, latency: 400, offline: false }
+  await devTools.send('Network.emulateNetworkConditions', slow)
+  await page.goto(`${url}/docs`, { waitUntil: 'commit' })
+  await page.waitForSelector('#operation-reportStatus')
+  const shownAfter = await page.evaluate<number>('performance.now()')
+  t.ok(shownAfter < 5_000, `${Math.round(shownAfter)} ms`)
+  const fast = { downloadThroughput: -1, uploadThroughput: -1, latency: 0, offline: false }
+  await devTools.send('Network.emulateNetworkConditions', fast)
+  await page.locator('a[href="#operation-getVerdict"]').click()
+  await until(() => page.evaluate<boolean>('scrollY > 0'))
+  release.resolve()
+  await until(() => page.evaluate<boolean>('window.SwaggerUIBundle !== undefined'))
+  await checkLooks(t, page, 'operations')
+  t.equal(await page.locator('#docs .opblock').count(), 0, 'whoever reads is not interrupted')
+  await page.evaluate('scrollTo(0, 0)')
+  await page.waitForSelector('#docs .opblock')
+  t.equal(await page.locator('#reference').count(), 0, 'the console has the same')
+})
 
 t.test('the API docs show the first operation on the first screen, and readable tables', async (t) => {
   const { commits } = await server.createRepository('alice/tried', { private: true })

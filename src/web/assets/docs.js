@@ -68,6 +68,7 @@ async function render() {
     load('script', { src: docs.dataset.script }),
   ])
   const contract = await response.json()
+  await untilAtTop()
   window.SwaggerUIBundle({
     spec: forTrying(contract),
     dom_id: '#docs',
@@ -77,10 +78,24 @@ async function render() {
     defaultModelsExpandDepth: 0,
     presets: [window.SwaggerUIBundle.presets.apis],
     plugins: [collapseConventions],
+    onComplete: () => document.getElementById('reference').remove(),
   })
 }
 
-// Swagger UI is a hundred times larger than the page, which is shown first.
+/** Waits until the page is not scrolled: nobody who reads the reference loses the place. */
+function untilAtTop() {
+  return new Promise((resolve) => {
+    const check = () => {
+      if (window.scrollY > 0) return
+      window.removeEventListener('scroll', check)
+      resolve()
+    }
+    window.addEventListener('scroll', check)
+    check()
+  })
+}
+
+// Swagger UI is a hundred times larger than the page, whose reference is shown first.
 render()
 
 /** Adds the accessibility attributes that Swagger UI lacks. */

@@ -1,5 +1,6 @@
 import { swaggerUiPath } from '../../files.ts'
 import { html } from '../../parts/html.ts'
+import { operationsView } from './operations-view.ts'
 
 /**
  * The style of what comes before the stylesheets: on a slow network they take longer than a reader
@@ -22,5 +23,6 @@ export const docsView = html`<nav class="clients" aria-label="Clients"><a href="
 <a href="/docs/recipes">recipes for CI systems</a>. For coding agents: <a href="/assets/SKILL.md"><code>SKILL.md</code></a>.</nav>
 <link rel="stylesheet" href="/assets/style.css">
 <link rel="stylesheet" href="/assets/docs.css">
-<div id="docs" data-style="${swaggerUiPath('swagger-ui.css')}" data-script="${swaggerUiPath('swagger-ui-bundle.js')}"><noscript><p class="empty">The API docs require JavaScript. The contract
-is also available at <a href="/openapi.yaml">/openapi.yaml</a>.</p></noscript></div>`
+<main id="reference">${operationsView}</main>
+<div id="docs" data-style="${swaggerUiPath('swagger-ui.css')}" data-script="${swaggerUiPath('swagger-ui-bundle.js')}"><noscript><p class="empty">To try the API
+here requires JavaScript. The contract is also available at <a href="/openapi.yaml">/openapi.yaml</a>.</p></noscript></div>`

@@ -12,14 +12,23 @@ interface Parameter {
 interface Operation {
   operationId: string
   summary: string
+  description: string
   parameters: (Parameter | { $ref: string })[]
-  requestBody?: { content: { 'application/json': { examples: Record<string, { value: object }> } } }
+  requestBody?: {
+    content: { 'application/json': { schema: { $ref: string }; examples: Record<string, { value: object }> } }
+  }
+  responses: Record<string, object>
+}
+
+interface Schema {
+  description?: string
+  properties?: Record<string, Schema | { $ref: string }>
 }
 
 interface Contract {
   info: { version: string }
   paths: Record<string, Record<string, Operation>>
-  components: { parameters: Record<string, Parameter> }
+  components: { parameters: Record<string, Parameter>; schemas: Record<string, Schema> }
 }
 
 // `npm run check` compares this file with openapi.yaml, which it has validated.
@@ -29,15 +38,28 @@ const contract = JSON.parse(
 
 export const contractVersion = contract.info.version
 
-/** Each operation, with its first example as code in several languages. */
+/** Each operation: what it takes and answers, and its first example as code in several languages. */
 export const samples = Object.entries(contract.paths).flatMap(([path, methods]) =>
-  Object.entries(methods).map(([method, { operationId, summary, parameters, requestBody }]) => {
-    const all = parameters.map((each) => ('$ref' in each ? referenced(each.$ref) : each))
-    const examples = Object.values(requestBody?.content['application/json'].examples ?? {})
+  Object.entries(methods).map(([method, operation]) => {
+    const { operationId, summary, description, parameters, requestBody, responses } = operation
+    const { parameters: shared, schemas } = contract.components
+    const all = parameters.map((each) => ('$ref' in each ? referenced(shared, each.$ref) : each))
+    const content = requestBody?.content['application/json']
+    const examples = Object.values(content?.examples ?? {})
+    const fields = Object.entries(content ? (referenced(schemas, content.schema.$ref).properties ?? {}) : {})
     const sample = { operationId, method: method.toUpperCase(), path, all, body: examples[0]?.value }
     return {
       operationId,
       summary,
+      description,
+      method: sample.method,
+      path,
+      parameters: all.map(({ name, in: place, description }) => ({ name, place, description })),
+      fields: fields.map(([name, field]) => {
+        const { description = '' } = '$ref' in field ? referenced(schemas, field.$ref) : field
+        return { name, place: 'body', description }
+      }),
+      replies: Object.keys(responses),
       deprecated: all.filter(({ deprecated }) => deprecated),
       code: { curl: curl(sample), TypeScript: typescript(sample), Python: python(sample) },
     }
@@ -52,10 +74,10 @@ interface Sample {
   body: object | undefined
 }
 
-function referenced(reference: string): Parameter {
-  const parameter = contract.components.parameters[reference.slice(reference.lastIndexOf('/') + 1)]
-  if (!parameter) throw new Error(`generated/openapi.json has no ${reference}`)
-  return parameter
+function referenced<Part>(parts: Record<string, Part>, reference: string): Part {
+  const part = parts[reference.slice(reference.lastIndexOf('/') + 1)]
+  if (!part) throw new Error(`generated/openapi.json has no ${reference}`)
+  return part
 }
 
 /** Returns the path and query of the examples. @param sha how the language inserts the commit */
