@@ -40,7 +40,7 @@ const environment = `NODE_OPTIONS=${process.env.NODE_OPTIONS ?? ''}`
 const options = [
   `--min-semi-space-size=${NEW_OBJECTS}`,
   `--max-semi-space-size=${NEW_OBJECTS}`,
-  ...['--import', import.meta.resolve('./helpers/tap-domain.ts')],
+  ...['--import', import.meta.resolve('./helpers/tap-hooks.ts')],
 ]
 const together = `${import.meta.dirname}/run-together.ts`
 

@@ -5,7 +5,7 @@
 const LOCATION = /^ *(at|source|stack|command|args|jobId|tapCaught|compare|errorOrigin):/
 
 /** What loads test files. An error is not in its files, even if it surfaced there. */
-const LOADER = /(^|\/)(run-together|tap-domain)\.ts$/
+const LOADER = /(^|\/)(run-together|tap-hooks)\.ts$/
 
 /**
  * Returns each failure in TAP output: file and line, names of the tests around it, the assertion,
