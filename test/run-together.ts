@@ -13,6 +13,7 @@ export const files = new Map<string, Test>()
 // Tap names its root test, and folders of tests, after the arguments.
 const paths = process.argv.splice(2)
 const { default: t } = await import('tap')
+escapeSeparators()
 
 registerHooks({
   resolve: (specifier, context, next) =>
@@ -28,6 +29,20 @@ const t = files.get(${JSON.stringify(file)})
 export default t
 export const test = t.test.bind(t)`
   return `data:text/javascript,${encodeURIComponent(code)}`
+}
+
+/**
+ * Has tap print line separators as escapes. Its parser, through which each test prints, takes them
+ * for ends of lines and loses all that follows.
+ */
+function escapeSeparators(): void {
+  const parser: { write(chunk: unknown, ...rest: unknown[]): boolean } = Object.getPrototypeOf(t.parser)
+  const { write } = parser
+  const escapeOf = (character: string) => `\\u${character.charCodeAt(0).toString(16)}`
+  parser.write = function (chunk, ...rest) {
+    const isText = typeof chunk === 'string'
+    return write.call(this, isText ? chunk.replace(/[\u2028\u2029]/g, escapeOf) : chunk, ...rest)
+  }
 }
 
 for (const file of paths) {

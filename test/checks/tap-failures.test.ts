@@ -1,3 +1,5 @@
+import { spawnSync } from 'node:child_process'
+import { join } from 'node:path'
 import t from 'tap'
 import { failuresOf } from '../helpers/tap-failures.ts'
 
@@ -95,4 +97,18 @@ t.test('a failed run ends with its failures', async (t) => {
     'test/e.test.ts no such export\n  type: SyntaxError',
   ])
   t.same(failuresOf('# Subtest: test/e.test.ts\n    ok 1 - fine\nok 1 - test/e.test.ts\n', 6), [])
+})
+
+t.test('no failure is lost behind a line separator', async (t) => {
+  const helpers = join(import.meta.dirname, '../helpers')
+  const program = [join(helpers, '../run-together.ts'), 'test/checks/fixtures/separators.ts']
+  const hooks = ['--import', join(helpers, 'tap-hooks.ts')]
+  const { stdout } = spawnSync(process.execPath, [...hooks, ...program], {
+    encoding: 'utf8',
+    env: { ...process.env, TAP_TIMEOUT: '60', TEST_TIMES: '/dev/null' },
+  })
+  const [found = '', ...others] = failuresOf(stdout, 60)
+  t.match(found, /separators\.ts:4 found\n[\s\S]*\+a\\u2028b\\u2029c$/)
+  const file = 'test/checks/fixtures/separators.ts'
+  t.same(others, [`${file}:5 named a\\u2028b`, `${file}:6 after`])
 })
