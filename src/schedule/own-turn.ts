@@ -1,5 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 
+/** One for the process, which has one event loop. */
 let last = Promise.resolve()
 
 /** Resolves in a later turn of the event loop, in each turn for one caller, in order of arrival. */

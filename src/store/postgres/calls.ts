@@ -1,6 +1,7 @@
 import { Batches } from '../../schedule/batches.ts'
 import { ownTurn } from '../../schedule/own-turn.ts'
 import { type OrderedCall, RowOrder } from '../../schedule/row-order.ts'
+import { Suspects } from '../../schedule/suspects.ts'
 import { StoreUnavailable } from '../engine.ts'
 import type { Prepared, Statement } from '../prepared.ts'
 import { MANY_ROWS } from '../steps.ts'
@@ -74,8 +75,8 @@ export class StatementCalls<Params, Row> {
   readonly #order = new RowOrder<Call<Params, Row>>()
   /** Calls without an answer, in order of arrival. */
   readonly #unanswered = new Set<Call<Params, Row>>()
-  /** Until when calls of a key are made alone. The first one ends first. */
-  readonly #suspects = new Map<string, number>()
+  /** Keys whose calls are made alone. */
+  readonly #suspects = new Suspects(SUSPICION)
   #expiry: NodeJS.Timeout | undefined
 
   constructor(query: Prepared<Params, Row>, use: Use, options: CallOptions) {
@@ -114,7 +115,7 @@ export class StatementCalls<Params, Row> {
     this.#order.add(call)
     this.#expire()
     if (this.#batch === null) void this.#makeOne(call)
-    else if (!this.#isSuspect(key)) this.#together.add(call)
+    else if (!this.#suspects.has(key)) this.#together.add(call)
     else (this.#isWriting ? this.#patient : this.#alone).add(call)
     return promise
   }
@@ -139,7 +140,7 @@ export class StatementCalls<Params, Row> {
         else if (!rows) this.#together.add(call)
         else if (rows.length <= MAX_ROWS) this.#end(call, () => call.resolve(rows))
         else {
-          this.#suspect(call.key)
+          this.#suspects.add(call.key)
           this.#alone.add(call)
         }
       }
@@ -158,7 +159,7 @@ export class StatementCalls<Params, Row> {
       const rows = await retry(() => this.#send([call], (session) => this.#sendOne(session, call, single)))
       this.#end(call, () => call.resolve(rows))
     } catch (error) {
-      if (isRolledBack(error)) this.#suspect(call.key)
+      if (isRolledBack(error)) this.#suspects.add(call.key)
       if (isLockTimeout(error)) this.#patient.add(call)
       else this.#fail(call, error)
     }
@@ -169,18 +170,18 @@ export class StatementCalls<Params, Row> {
     if (!call) return
     const since = performance.now()
     await this.#makeOne(call)
-    if (performance.now() - since > LOCK_TIMEOUT) this.#suspect(call.key)
+    if (performance.now() - since > LOCK_TIMEOUT) this.#suspects.add(call.key)
   }
 
   /** Makes a call by the statement of a single one. */
   async #makeOne(call: Call<Params, Row>): Promise<void> {
     try {
       const rows = await retry(() => this.#send([call], (session) => this.#sendOne(session, call)))
-      if (rows.length > MAX_ROWS) this.#suspect(call.key)
+      if (rows.length > MAX_ROWS) this.#suspects.add(call.key)
       if (rows.length >= MANY_ROWS) await ownTurn()
       this.#end(call, () => call.resolve(rows))
     } catch (error) {
-      if (isRolledBack(error)) this.#suspect(call.key)
+      if (isRolledBack(error)) this.#suspects.add(call.key)
       this.#fail(call, error)
     }
   }
@@ -268,21 +269,5 @@ export class StatementCalls<Params, Row> {
       this.#expire()
     }
     this.#expiry = setTimeout(end, Math.max(0, first.since + timeout - performance.now())).unref()
-  }
-
-  #suspect(key: string | undefined): void {
-    if (key === undefined) return
-    const now = performance.now()
-    for (const [other, until] of this.#suspects) {
-      if (until > now) break
-      this.#suspects.delete(other)
-    }
-    this.#suspects.delete(key)
-    this.#suspects.set(key, now + SUSPICION)
-  }
-
-  #isSuspect(key: string | undefined): boolean {
-    const until = key === undefined ? undefined : this.#suspects.get(key)
-    return until !== undefined && until > performance.now()
   }
 }
