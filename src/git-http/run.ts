@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream'
-import { setTimeout as delay, setImmediate } from 'node:timers/promises'
+import { setTimeout as delay } from 'node:timers/promises'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Pusher } from '../domain/actors.ts'
 import { ServiceError } from '../errors.ts'
@@ -10,7 +10,7 @@ import type { GitEnd } from '../git/run-git.ts'
 import { connectionSignal } from '../http/connection-signal.ts'
 import { whoSent } from '../replies/client.ts'
 import { recheckAccess } from '../replies/recheck-access.ts'
-import { limitConcurrency } from '../schedule/limit-concurrency.ts'
+import { ownTurn } from '../schedule/own-turn.ts'
 import { SharedBudget } from '../schedule/shared-budget.ts'
 import type { ReadableRepository } from '../store/access/readable-repositories.ts'
 import type { AddGauge } from '../util/gauge.ts'
@@ -31,8 +31,6 @@ const ANSWERS_OF_CLIENT = 1 / 4
 
 const WAITING = 'The server is busy, and the push waits for its turn.'
 const TOO_LONG = 'Git took longer than it may here, and was stopped.'
-/** Each turn of the event loop starts one process, because that blocks it for milliseconds. */
-const inTurn = limitConcurrency(1)
 
 /** A call of git over HTTP. */
 export interface GitRequest extends GitCall {
@@ -170,7 +168,8 @@ export function createGitServer(options: GitServerOptions) {
         }
       }
       const content = (await body?.open(signal)) ?? null
-      await inTurn(() => setImmediate())
+      // To start a process blocks the event loop for milliseconds.
+      await ownTurn()
       signal.throwIfAborted()
       const reportFailure = (error: unknown) =>
         pushRequest && !whileWanted.aborted ? reportError(call, pushRequest, error) : null
