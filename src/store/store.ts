@@ -8,6 +8,7 @@ import { ExpectedError } from '../errors.ts'
 import { createAccessStore } from './access/access.ts'
 import { createFailureStore } from './access/failures.ts'
 import { createRepositoryListing } from './access/repository-listing.ts'
+import { createUsedTokens } from './access/used-tokens.ts'
 import { createSessionStore } from './accounts/sessions.ts'
 import { createTokenStore } from './accounts/tokens.ts'
 import { createUserStore } from './accounts/users.ts'
@@ -208,6 +209,7 @@ export function createStore(
     collaborators: createCollaboratorStore(engine),
     reservations: createReservationStore(engine),
     tokens: createTokenStore(engine, signInEvery),
+    usedTokens: createUsedTokens(engine),
     rules: createRuleStore(engine, audit),
     listTips: createBranchMoves(engine),
     pushes: createPushStore(engine, repositories, audit),

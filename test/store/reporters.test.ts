@@ -1,7 +1,9 @@
 import t from 'tap'
+import { basic, createCheckout, git as runGit } from '../git-http/client.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import { databases } from '../helpers/databases.ts'
 import { startInstance } from '../helpers/instance.ts'
+import { createAccount, openPageClient } from '../helpers/page-client.ts'
 import { addReport } from '../helpers/records.ts'
 import { startServer } from '../helpers/server.ts'
 
@@ -91,6 +93,65 @@ for (const database of databases) {
         ],
       )
       t.equal(await store.statuses.hasAny(id, sha), false)
+    })
+
+    t.test('an admin of a repository sees which tokens were used there', async (t) => {
+      const day = 86_400_000
+      const { repository, path } = { repository: 'acme/kit', path: '/acme/kit/settings/access' }
+      await server.createRepository(repository)
+      const kit = await store.repositories.get('acme', 'kit')
+      for (const user of ['ada', 'eve']) await createAccount(server, user)
+      for (const [user, permission] of [
+        ['ci-bot', 'write'],
+        ['eve', 'write'],
+        ['ada', 'admin'],
+      ] as const)
+        await asAdministrator(store).collaborators.set(
+          { owner: 'acme', name: 'kit' },
+          await server.createUser(user),
+          permission,
+        )
+      const pusher = await server.createToken('eve', { name: 'laptop of eve' })
+      const ci = await server.createToken('ci-bot', { name: '<b>CI</b>' })
+      const idle = await server.createToken('ci-bot', { name: 'idle' })
+      const used = async (since = Date.now() - day) =>
+        (await store.usedTokens(kit.id, since)).map(({ user, token, pushedAt, reportedAt }) => [
+          ...[user, token, pushedAt !== null, reportedAt !== null],
+        ])
+      t.same(await used(), [])
+
+      const checkout = await createCheckout(t, `${server.url}/acme/kit.git`)
+      const head = await runGit(checkout, ['rev-parse', 'HEAD'])
+      await runGit(checkout, ['push', '--quiet', 'origin', 'main:work', 'main:topic'], {
+        authorization: basic('x', pusher),
+      })
+      t.same(await used(), [['eve', 'laptop of eve', true, false]])
+      await report(repository, head, { state: 'success', context: 'a' }, ci)
+      await report(repository, head, { state: 'success', context: 'b' }, pusher)
+      // Elsewhere, and a read.
+      await report('acme/repo', sha, { state: 'success', context: 'a' }, idle)
+      await read(repository, head, idle)
+      await runGit(checkout, ['push', '--quiet', 'origin', ':topic'], { authorization: basic('x', pusher) })
+      const all = [
+        ['ci-bot', '<b>CI</b>', false, true],
+        ['eve', 'laptop of eve', true, true],
+      ]
+      t.same((await used()).sort(), all)
+      t.same(await used(Date.now() + day), [], 'neither earlier pushes nor earlier reports')
+      for (const { id } of await store.tokens.list(await server.createUser('ci-bot')))
+        await asAdministrator(store).tokens.revoke(id)
+      t.same((await used()).sort(), all, 'also those that were revoked')
+
+      const ada = openPageClient(server.url)
+      await ada.signIn('ada')
+      const { status, body } = await ada.get(path)
+      t.equal(status, 200)
+      t.match(body, /<th scope="row">ci-bot<\/th>\s*<td[^>]*>&lt;b&gt;CI&lt;\/b&gt;<\/td>/)
+      t.match(body, /<th scope="row">eve<\/th>\s*<td[^>]*>laptop of eve<\/td>\s*<td[^>]*><time/)
+      t.notMatch(body, 'idle')
+      const eve = openPageClient(server.url)
+      await eve.signIn('eve')
+      t.notMatch((await eve.get(path)).body, 'laptop of eve', 'it is for admins')
     })
   })
 }

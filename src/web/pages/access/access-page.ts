@@ -9,6 +9,9 @@ import { settingsPath } from '../../parts/repository-paths.ts'
 import { sessionOf, signInPath, userOf } from '../../session/session-auth.ts'
 import { accessView } from './access-view.ts'
 
+/** Milliseconds within which tokens were used that are shown: 30 days. */
+const USED_WITHIN = 30 * 86_400_000
+
 /** Registers `/{owner}/{repo}/settings/access`: who has access to a repository, and why. */
 export async function accessPage(pages: Pages, context: PageContext): Promise<void> {
   const { store, findUser } = context
@@ -22,6 +25,7 @@ export async function accessPage(pages: Pages, context: PageContext): Promise<vo
       const { owner, name } = repository
       const entries = await store.collaborators.list(repository)
       const isMember = Boolean((await store.groups.find(owner, userOf(request).id))?.permission)
+      const usedTokens = await store.usedTokens(repository.id, Date.now() - USED_WITHIN)
       const form = request.form ?? new URLSearchParams()
       const link = `${request.client.origin()}${signInPath(`/${owner}/${name}`)}`
       const content = accessView({
@@ -29,6 +33,7 @@ export async function accessPage(pages: Pages, context: PageContext): Promise<vo
         repository,
         entries,
         isMember,
+        usedTokens,
         form,
         error,
         invitation: invitation(link, context.oidc !== null),

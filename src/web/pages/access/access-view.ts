@@ -2,9 +2,11 @@ import type { Session } from '../../../auth/session.ts'
 import type { AccessEntry } from '../../../store/access/access-list.ts'
 import type { Reason } from '../../../store/access/access-rules.ts'
 import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
+import { MAX_COMMITS, MAX_PUSHES, type UsedToken } from '../../../store/access/used-tokens.ts'
 import { changePermission, givePermission, refusedForms } from '../../forms/permission-forms.ts'
 import { settingsHead } from '../../parts/administration.ts'
 import { type Html, html } from '../../parts/html.ts'
+import { time } from '../../parts/layout.ts'
 import { settingsPath } from '../../parts/repository-paths.ts'
 
 interface AccessView {
@@ -13,6 +15,8 @@ interface AccessView {
   entries: readonly AccessEntry[]
   /** Whether the user may see the members of the owner. */
   isMember: boolean
+  /** Of the last 30 days. */
+  usedTokens: readonly UsedToken[]
   /** What was sent; empty at first. */
   form: URLSearchParams
   error: string | undefined
@@ -41,11 +45,37 @@ export function accessView(view: AccessView): Html {
     <tbody>${entries.map((entry) => entryRow(view, entry, row))}</tbody>
   </table></div>
 </section>
+${usedTokensTable(view.usedTokens)}
 <section class="card" aria-labelledby="add">
   <h2 id="add">Give access</h2>
   ${givePermission(formsOf(view), 'Give access', add)}
   ${view.invitation}
 </section>`
+}
+
+function usedTokensTable(tokens: readonly UsedToken[]): Html {
+  const row = ({ user, token, pushedAt, reportedAt }: UsedToken) => html`<tr>
+  <th scope="row">${user}</th>
+  <td data-column="Token">${token}</td>
+  <td data-column="Pushed">${lastTime(pushedAt)}</td>
+  <td data-column="Reported">${lastTime(reportedAt)}</td>
+</tr>`
+  return html`<section aria-labelledby="tokens">
+  <h2 id="tokens">Tokens used here</h2>
+  <p class="hint">In the last 30 days, among the newest ${MAX_PUSHES} pushes and the latest reports on the newest ${MAX_COMMITS} commits that they brought. Reads leave no trace.</p>
+  ${
+    tokens.length === 0
+      ? html`<p class="empty">No token has pushed or reported.</p>`
+      : html`<div class="scroll" tabindex="0" role="group" aria-labelledby="tokens"><table>
+    <thead><tr><th scope="col">User</th><th scope="col">Token</th><th scope="col">Last push</th><th scope="col">Last report</th></tr></thead>
+    <tbody>${tokens.map(row)}</tbody>
+  </table></div>`
+  }
+</section>`
+}
+
+function lastTime(milliseconds: number | null): Html | string {
+  return milliseconds === null ? '–' : time(new Date(milliseconds).toISOString())
 }
 
 function entryRow(
