@@ -1,8 +1,8 @@
 import { parse } from 'pg-connection-string'
 import type { OidcOptions } from './auth/oidc.ts'
-import { ExpectedError, isSystemError } from './errors.ts'
 import { parseCidr, type TrustedProxies } from './http/address.ts'
 import { parseDuration } from './util/duration.ts'
+import { ExpectedError, isSystemError } from './util/expected-errors.ts'
 
 /** A variable has an invalid value; the message names the variable. */
 export class ConfigError extends ExpectedError {

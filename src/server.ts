@@ -3,7 +3,6 @@ import { join } from 'node:path'
 import { buildApp } from './app.ts'
 import { describeVariables, readConfig } from './config.ts'
 import { ConfigError } from './config-values.ts'
-import { describeFailure, hasCode, insteadOf, isExpected, Unavailable } from './errors.ts'
 import { checkGit, GitTooOld } from './git/git-version.ts'
 import { removeLeftovers } from './git/leftovers.ts'
 import { CommitLookup } from './git/objects/commit-lookup.ts'
@@ -18,6 +17,7 @@ import { adminCommand, version, versionText } from './runtime.ts'
 import type { AuditLine } from './store/audit/audit.ts'
 import { sharesSessions } from './store/postgres/connections.ts'
 import { openStore, type Store } from './store/store.ts'
+import { describeFailure, hasCode, insteadOf, isExpected, Unavailable } from './util/expected-errors.ts'
 
 /** Returns the usage text with all variables. */
 function usage(): string {

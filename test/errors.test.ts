@@ -1,7 +1,8 @@
 import t from 'tap'
-import { describeFailure, insteadOf, ServiceError, Unavailable } from '../src/errors.ts'
+import { ServiceError } from '../src/errors.ts'
 import { asServiceError } from '../src/replies/error-replies.ts'
 import { StoreUnavailable } from '../src/store/engine.ts'
+import { describeFailure, insteadOf, Unavailable } from '../src/util/expected-errors.ts'
 
 t.test('an expected error ends a program with its message, a bug with its stack', async (t) => {
   t.equal(describeFailure(new StoreUnavailable('the disk is full')), 'the disk is full')

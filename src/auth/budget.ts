@@ -1,5 +1,5 @@
 import { setTimeout } from 'node:timers/promises'
-import { insteadOf, ServiceError, TryLater, Unavailable } from '../errors.ts'
+import { ServiceError, TryLater } from '../errors.ts'
 import { FairQueue, QueueFull } from '../schedule/fair-queue.ts'
 import {
   type FailedAttempt,
@@ -9,6 +9,7 @@ import {
 } from '../store/access/failures.ts'
 import type { Store } from '../store/store.ts'
 import { inMilliseconds, type Milliseconds } from '../store/time.ts'
+import { insteadOf, Unavailable } from '../util/expected-errors.ts'
 import { persist } from '../util/persist.ts'
 
 /** The budget of an address is spent. */

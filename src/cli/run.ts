@@ -1,7 +1,7 @@
 import { CommanderError } from 'commander'
 import { AlreadyExists } from '../domain/refusal.ts'
-import { describeFailure } from '../errors.ts'
 import { NoDatabase } from '../store/store.ts'
+import { describeFailure } from '../util/expected-errors.ts'
 import { replaceHiddenInLines } from '../util/replace-characters.ts'
 import { UsageError } from './parts/arguments.ts'
 import { createProgram } from './program.ts'

@@ -1,7 +1,7 @@
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import openapiTypescript, { astToString } from 'openapi-typescript'
-import { emptyWhenMissing } from '../errors.ts'
+import { emptyWhenMissing } from '../util/expected-errors.ts'
 import { emitClient } from './emit/client.ts'
 import { emitHandlers } from './emit/handlers.ts'
 import { emitOperations } from './emit/operations.ts'

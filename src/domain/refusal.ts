@@ -1,4 +1,4 @@
-import { ExpectedError } from '../errors.ts'
+import { ExpectedError } from '../util/expected-errors.ts'
 
 /** A refused request that the user can correct. Nothing was changed. The message is meant for the user. */
 export class Refusal extends ExpectedError {

@@ -2,8 +2,9 @@ import type { IncomingMessage } from 'node:http'
 import type { Readable, Writable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { createGunzip } from 'node:zlib'
-import { hasCode, isSystemError, ServiceError } from '../errors.ts'
+import { ServiceError } from '../errors.ts'
 import { tooLarge } from '../http/body.ts'
+import { hasCode, isSystemError } from '../util/expected-errors.ts'
 
 /** Bytes that are decompressed at once: each time takes a turn of the event loop. */
 const AT_ONCE = 32 * 1024

@@ -1,7 +1,8 @@
 import type { FileHandle } from 'node:fs/promises'
 import { Writable } from 'node:stream'
-import { isSystemError, nullOnSystemError, ServiceError } from '../errors.ts'
+import { ServiceError } from '../errors.ts'
 import type { Holder } from '../schedule/shared-budget.ts'
+import { isSystemError, nullOnSystemError } from '../util/expected-errors.ts'
 import { CommandReader, type PushRequest } from './push/commands.ts'
 
 /** Bytes of a push that are written at once: fewer make one of 100 MB a fifth slower. */

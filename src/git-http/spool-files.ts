@@ -1,6 +1,6 @@
 import type { FileHandle } from 'node:fs/promises'
-import { hasCode, nullOnSystemError } from '../errors.ts'
 import type { Holder, SharedBudget } from '../schedule/shared-budget.ts'
+import { hasCode, nullOnSystemError } from '../util/expected-errors.ts'
 import type { Spool } from './spool.ts'
 
 /** A file, and how much of it was written and read. */

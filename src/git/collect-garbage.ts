@@ -1,7 +1,7 @@
 import { readdir, readFile, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { emptyWhenMissing, nullOnSystemError } from '../errors.ts'
 import { limitConcurrency } from '../schedule/limit-concurrency.ts'
+import { emptyWhenMissing, nullOnSystemError } from '../util/expected-errors.ts'
 import { gitEnvironment } from './environment.ts'
 import type { OpenedRepository } from './opened-repository.ts'
 import { startGit, terminateGroup } from './run-git.ts'

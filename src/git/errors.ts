@@ -1,4 +1,4 @@
-import { ExpectedError, isSystemError, Unavailable } from '../errors.ts'
+import { ExpectedError, isSystemError, Unavailable } from '../util/expected-errors.ts'
 
 /** The repository cannot be opened, so its content is unknown. */
 export class RepositoryUnavailable extends Unavailable {

@@ -1,6 +1,6 @@
 import { type BigIntStats, lstatSync, statSync } from 'node:fs'
 import { lstat, stat } from 'node:fs/promises'
-import { hasCode, nullOnSystemError } from '../errors.ts'
+import { hasCode, nullOnSystemError } from '../util/expected-errors.ts'
 
 /** The state of several files and folders at one moment. */
 export interface FilesState {

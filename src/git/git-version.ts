@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
-import { ExpectedError } from '../errors.ts'
+import { ExpectedError } from '../util/expected-errors.ts'
 import { gitEnvironment } from './environment.ts'
 import { RepositoryUnavailable } from './errors.ts'
 

@@ -1,6 +1,6 @@
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { emptyWhenMissing } from '../errors.ts'
+import { emptyWhenMissing } from '../util/expected-errors.ts'
 import { shellQuote } from '../util/shell-quote.ts'
 import { GitFailed, GitTimeout, RepositoryUnavailable } from './errors.ts'
 import { statIfExists } from './file-state.ts'

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { lstat, readdir, readFile, rm } from 'node:fs/promises'
 import { uptime } from 'node:os'
 import { join } from 'node:path'
-import { emptyWhenMissing, isMissing, nullOnSystemError } from '../errors.ts'
+import { emptyWhenMissing, isMissing, nullOnSystemError } from '../util/expected-errors.ts'
 import { walk } from '../util/walk.ts'
 import { unavailable } from './errors.ts'
 

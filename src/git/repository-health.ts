@@ -1,7 +1,7 @@
 import { constants } from 'node:fs'
 import { access, readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { emptyWhenMissing, isMissing, isSystemError } from '../errors.ts'
+import { emptyWhenMissing, isMissing, isSystemError } from '../util/expected-errors.ts'
 import { cannotOpen, RepositoryUnavailable, unavailable } from './errors.ts'
 import { statIfExists } from './file-state.ts'
 

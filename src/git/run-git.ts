@@ -1,6 +1,6 @@
 import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process'
 import { constants, getPriority, setPriority } from 'node:os'
-import { hasCode } from '../errors.ts'
+import { hasCode } from '../util/expected-errors.ts'
 import { gitEnvironment } from './environment.ts'
 import { GitFailed, GitTimeout } from './errors.ts'
 import type { OpenedRepository } from './opened-repository.ts'

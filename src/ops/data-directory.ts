@@ -1,7 +1,7 @@
 import { accessSync, constants, realpathSync, statSync } from 'node:fs'
 import { Refusal } from '../domain/refusal.ts'
-import { isSystemError } from '../errors.ts'
 import { accountName } from '../util/accounts.ts'
+import { isSystemError } from '../util/expected-errors.ts'
 import { shellQuote } from '../util/shell-quote.ts'
 
 const GROUP_AND_OTHERS = 0o077

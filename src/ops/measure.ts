@@ -2,15 +2,6 @@ import type { FastifyInstance, onResponseHookHandler } from 'fastify'
 import { statusOf } from '../errors.ts'
 import type { Metrics } from './metrics.ts'
 
-declare module 'fastify' {
-  interface FastifyContextConfig {
-    /** Name of the route in metrics. Default: method and path. */
-    operation?: string
-    /** Returns the name where it depends on the request: one of a few. */
-    operationOf?(request: FastifyRequest): string
-  }
-}
-
 /**
  * Counts and times every request by operation. Call it before adding routes: each route's series is
  * chosen when it is added.

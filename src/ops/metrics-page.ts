@@ -2,9 +2,10 @@ import { hash, timingSafeEqual } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
 import type { Budget } from '../auth/budget.ts'
 import { readAuthorization } from '../auth/credential.ts'
-import { insteadOf, ServiceError, Unavailable } from '../errors.ts'
+import { ServiceError } from '../errors.ts'
 import { headerValues } from '../http/incoming.ts'
 import { sendError } from '../replies/error-replies.ts'
+import { insteadOf, Unavailable } from '../util/expected-errors.ts'
 import type { Metrics } from './metrics.ts'
 
 export interface MetricsPageOptions {

@@ -1,11 +1,11 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from '@prometheus-io/client'
 import { schemas } from '../../generated/schemas.ts'
-import { insteadOf, Unavailable } from '../errors.ts'
 import type { CommitLookup } from '../git/objects/commit-lookup.ts'
 import { REFUSAL_KINDS, type RefusalKind } from '../git-http/push/refused-refs.ts'
 import { version } from '../runtime.ts'
 import type { FailureLimits } from '../store/access/failures.ts'
 import type { Store } from '../store/store.ts'
+import { insteadOf, Unavailable } from '../util/expected-errors.ts'
 import type { AddGauge } from '../util/gauge.ts'
 
 export type Metrics = ReturnType<typeof createMetrics>

@@ -2,13 +2,6 @@ import { monitorEventLoopDelay } from 'node:perf_hooks'
 import type { FastifyInstance } from 'fastify'
 import { ServiceError } from '../errors.ts'
 
-declare module 'fastify' {
-  interface FastifyContextConfig {
-    /** Whether the route is served while the server is overloaded. */
-    alwaysServed?: boolean
-  }
-}
-
 /** Length of a measurement, and its resolution, in milliseconds. */
 const INTERVAL = 500
 const RESOLUTION = 10

@@ -1,32 +1,6 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type { Caller } from '../auth/access-policy.ts'
-import type { Session } from '../auth/session.ts'
-import type { ServiceError } from '../errors.ts'
 import { addressKey, findClient, isTrusted, type TrustedProxies } from '../http/address.ts'
-
-declare module 'fastify' {
-  interface FastifyRequest {
-    /** The origin of the request, according to the connection and trusted proxies. */
-    readonly client: Client
-    /** `client`, once it was asked for. */
-    knownClient: Client | null
-    /** The token that the request was authorized with; null: none, or not yet. */
-    caller: Caller['token']
-    /** What was refused in the protocol of git, in an answer whose status is 200. */
-    refusal: ServiceError | null
-    /** The session of the browser; null on routes that are no pages, and until it has been read. */
-    session: Session | null
-  }
-}
-
-interface Client {
-  /** The key by which failures are counted and resources are shared. */
-  readonly address: string
-  /**
-   * Returns the public origin or else the one that the client used: `https://status.example.org`.
-   */
-  origin(): string
-}
+import type { Client } from './fastify.ts'
 
 const FORWARDED = ['x-forwarded-for', 'x-forwarded-proto', 'x-forwarded-host'] as const
 

@@ -1,13 +1,6 @@
 import type { FastifyInstance } from 'fastify'
-import { type ErrorCode, type ServiceError, statusOf } from '../errors.ts'
+import { type ErrorCode, statusOf } from '../errors.ts'
 import { whoSent } from './client.ts'
-
-declare module 'fastify' {
-  interface FastifyInstance {
-    /** Logs a server error (status 500 or above), or a refused sign-in. */
-    logError(request: FastifyRequest, error: ServiceError): void
-  }
-}
 
 /** The server works as it should, and has more to do than it can. */
 const BUSY: readonly ErrorCode[] = ['git_busy', 'no_room', 'authentication_busy']

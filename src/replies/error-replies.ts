@@ -1,6 +1,7 @@
 import { randomInt } from 'node:crypto'
 import type { FastifyReply } from 'fastify'
-import { hasCode, ServiceError, statusOf, TryLater, Unavailable } from '../errors.ts'
+import { ServiceError, statusOf, TryLater } from '../errors.ts'
+import { hasCode, Unavailable } from '../util/expected-errors.ts'
 
 /** Seconds after which a client may retry while the database or a repository is unavailable. */
 const RETRY_AFTER = 2

@@ -2,13 +2,6 @@ import type { FastifyInstance, FastifyRequest, RouteOptions } from 'fastify'
 import { isReserved } from '../domain/names.ts'
 import { ServiceError } from '../errors.ts'
 
-declare module 'fastify' {
-  interface FastifyContextConfig {
-    /** The route is a page for browsers: its errors are pages too. */
-    page?: boolean
-  }
-}
-
 /** The path exists, but not with this method. */
 export class WrongMethod extends ServiceError {
   /** Whether all routes with this path are pages. */

@@ -1,4 +1,4 @@
-import { Unavailable } from '../errors.ts'
+import { Unavailable } from '../util/expected-errors.ts'
 
 /** How much a `FairQueue` admits. Counts are of callers, the time is in milliseconds. */
 export interface FairQueueLimits {

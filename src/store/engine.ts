@@ -1,6 +1,6 @@
 import type { Kysely, RawBuilder, Transaction } from 'kysely'
 import type { StatusCounts, StatusState } from '../domain/states.ts'
-import { Unavailable } from '../errors.ts'
+import { Unavailable } from '../util/expected-errors.ts'
 import type { Prepared } from './prepared.ts'
 import type { DecidedFields, GivenFields } from './statuses/columns.ts'
 import type { RunSql } from './statuses/runs.ts'

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { isSystemError } from '../errors.ts'
+import { isSystemError } from './expected-errors.ts'
 
 /** Ids from here on belong to people, not to services (login.defs(5)). */
 const FIRST_OF_PEOPLE = 1000

@@ -1,7 +1,7 @@
 import { constants } from 'node:fs'
 import { link, mkdir, open, readdir, rename, stat, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { hasCode, nullOnSystemError } from '../errors.ts'
+import { hasCode, nullOnSystemError } from './expected-errors.ts'
 
 /**
  * Waits until the content of a file, or the names in a folder, are on disk. Creating, renaming or

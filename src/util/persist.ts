@@ -1,5 +1,5 @@
 import { setTimeout } from 'node:timers/promises'
-import { Unavailable } from '../errors.ts'
+import { Unavailable } from './expected-errors.ts'
 
 /** How long a write is retried, and how often, in milliseconds. */
 const WAIT = 20_000

@@ -1,6 +1,6 @@
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { emptyWhenMissing } from '../errors.ts'
+import { emptyWhenMissing } from './expected-errors.ts'
 
 /**
  * Lists everything below a folder, then the folder itself. Entries that are removed meanwhile may

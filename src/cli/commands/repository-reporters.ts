@@ -7,7 +7,6 @@ import {
   noteOnUnable,
   resultsByOthers,
 } from '../../domain/reported-results.ts'
-import { insteadOf, Unavailable } from '../../errors.ts'
 import { GitFailed } from '../../git/errors.ts'
 import { readLog } from '../../git/history/log-reader.ts'
 import { openRepository } from '../../git/opened-repository.ts'
@@ -15,6 +14,7 @@ import { readRefs } from '../../git/refs/read-refs.ts'
 import type { Repository } from '../../store/repositories/repositories.ts'
 import { MATRIX_COMMITS } from '../../store/statuses/check-matrix.ts'
 import type { Store } from '../../store/store.ts'
+import { insteadOf, Unavailable } from '../../util/expected-errors.ts'
 import { replaceHidden } from '../../util/replace-characters.ts'
 import { findRepository, splitFullName, UsageError } from '../parts/arguments.ts'
 import { printList, say } from '../parts/output.ts'

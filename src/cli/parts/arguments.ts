@@ -1,9 +1,9 @@
 import { resolve } from 'node:path'
 import { PERMISSIONS, type Permission } from '../../domain/permissions.ts'
-import { ExpectedError } from '../../errors.ts'
 import type { Repository } from '../../store/repositories/repositories.ts'
 import type { Store } from '../../store/store.ts'
 import { parseDuration } from '../../util/duration.ts'
+import { ExpectedError } from '../../util/expected-errors.ts'
 
 const DATE = /^\d{4}-\d{2}-\d{2}$/
 const DATE_TIME = /^(\d{4}-\d{2}-\d{2})[Tt ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|z|[+-]\d{2}:?\d{2})$/

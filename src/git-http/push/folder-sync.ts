@@ -1,11 +1,11 @@
 import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { isMissing } from '../../errors.ts'
 import { unavailable } from '../../git/errors.ts'
 import { isSettled } from '../../git/file-state.ts'
 import { FAN_OUT } from '../../git/repository-health.ts'
 import { limitConcurrency } from '../../schedule/limit-concurrency.ts'
 import { syncPath } from '../../util/durable.ts'
+import { isMissing } from '../../util/expected-errors.ts'
 import { walk } from '../../util/walk.ts'
 
 /** Maximum number of remembered folders; they take about 10 MB. */

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { type FileHandle, open, readdir, readFile, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { nullOnSystemError } from '../../errors.ts'
+import { nullOnSystemError } from '../../util/expected-errors.ts'
 
 /** What is known of a server: whether it runs, or still a git that works on one of its pushes. */
 export type ServerState = 'running' | 'git runs' | 'ended' | 'unknown'

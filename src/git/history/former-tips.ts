@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache'
-import { insteadOf } from '../../errors.ts'
 import type { FairQueue, QueueClient } from '../../schedule/fair-queue.ts'
 import { SharedRuns } from '../../schedule/shared-runs.ts'
+import { insteadOf } from '../../util/expected-errors.ts'
 import { GitFailed } from '../errors.ts'
 import type { RepositoryFiles } from '../opened-repository.ts'
 import { readGit } from '../run-git.ts'

@@ -1,7 +1,7 @@
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { BRANCHES } from '../../domain/ref-names.ts'
-import { nullOnSystemError } from '../../errors.ts'
+import { nullOnSystemError } from '../../util/expected-errors.ts'
 import { GitFailed } from '../errors.ts'
 import { type Disk, type FilesState, filesState } from '../file-state.ts'
 import type { OpenedRepository } from '../opened-repository.ts'

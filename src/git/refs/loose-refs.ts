@@ -1,7 +1,7 @@
 import { constants } from 'node:fs'
 import { open, readlink } from 'node:fs/promises'
 import { join, relative } from 'node:path'
-import { hasCode, nullOnSystemError } from '../../errors.ts'
+import { hasCode, nullOnSystemError } from '../../util/expected-errors.ts'
 import { walk } from '../../util/walk.ts'
 
 /*

@@ -1,6 +1,6 @@
 import { type FileHandle, open } from 'node:fs/promises'
 import { join } from 'node:path'
-import { isMissing } from '../../errors.ts'
+import { isMissing } from '../../util/expected-errors.ts'
 
 /** Bytes that are searched as text. */
 const WINDOW = 64 * 1024

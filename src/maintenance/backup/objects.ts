@@ -4,11 +4,11 @@ import { chmod, open, readdir, readFile, rm, stat } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import type { ObjectFormat } from '../../domain/commit-id.ts'
-import { isExpected, isMissing } from '../../errors.ts'
 import { type OpenedRepository, openRepository } from '../../git/opened-repository.ts'
 import { createBareRepository } from '../../git/repository.ts'
 import { indexPack } from '../../git/transfer.ts'
 import { publish, syncPath, writeDurably } from '../../util/durable.ts'
+import { isExpected, isMissing } from '../../util/expected-errors.ts'
 
 /** The repository that all backups of a repository share. */
 export interface SharedObjects {

@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import type { Administrator, NamedUser, SignedIn, SigningIn } from '../../domain/actors.ts'
-import { insteadOf, ServiceError } from '../../errors.ts'
+import { ServiceError } from '../../errors.ts'
+import { insteadOf } from '../../util/expected-errors.ts'
 import type { Audit, Change } from '../audit/change.ts'
 import type { Engine } from '../engine.ts'
 import { hasEnded } from '../session-lifetime.ts'

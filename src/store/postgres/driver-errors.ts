@@ -1,5 +1,5 @@
 import { DatabaseError } from 'pg'
-import { isSystemError } from '../../errors.ts'
+import { isSystemError } from '../../util/expected-errors.ts'
 import {
   ForeignKeyViolation,
   PermissionDenied,

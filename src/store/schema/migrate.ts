@@ -1,5 +1,5 @@
 import { type Kysely, sql, type TableMetadata, type Transaction } from 'kysely'
-import { ExpectedError } from '../../errors.ts'
+import { ExpectedError } from '../../util/expected-errors.ts'
 import { type DialectSql, type Engine, PermissionDenied, type SchemaFunction } from '../engine.ts'
 import { primaryKeys, type Tables } from '../tables.ts'
 import { FIRST_BESIDE, migrations } from './migrations.ts'

@@ -1,6 +1,6 @@
 import { statSync } from 'node:fs'
 import Sqlite from 'better-sqlite3'
-import { isSystemError } from '../../errors.ts'
+import { isSystemError } from '../../util/expected-errors.ts'
 import { StoreUnavailable } from '../engine.ts'
 
 /** Milliseconds for which reads rely on the previous check. */

@@ -1,12 +1,5 @@
 import type { FastifyRequest } from 'fastify'
 
-declare module 'fastify' {
-  interface FastifyRequest {
-    /** The form that a page received; null if it received none. */
-    form: URLSearchParams | null
-  }
-}
-
 /** Returns the form that a page received. */
 export function formOf({ form }: FastifyRequest): URLSearchParams {
   if (!form) throw new Error('only a POST to a page has a form')

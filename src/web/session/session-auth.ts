@@ -4,12 +4,13 @@ import { parseCookie, stringifySetCookie } from 'cookie'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Session } from '../../auth/session.ts'
 import type { SignedIn } from '../../domain/actors.ts'
-import { insteadOf, ServiceError } from '../../errors.ts'
+import { ServiceError } from '../../errors.ts'
 import type { SessionClient, SessionUser } from '../../store/accounts/sessions.ts'
 import type { User } from '../../store/accounts/user-rows.ts'
 import type { PasswordChange } from '../../store/accounts/users.ts'
 import type { Transact } from '../../store/audit/change.ts'
 import type { Store } from '../../store/store.ts'
+import { insteadOf } from '../../util/expected-errors.ts'
 
 interface SessionStore extends Pick<Store, 'audit'> {
   sessions: Pick<Store['sessions'], 'create' | 'signOut' | 'use'>

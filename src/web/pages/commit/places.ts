@@ -1,8 +1,8 @@
 import { setTimeout } from 'node:timers/promises'
-import { ExpectedError, insteadOf } from '../../../errors.ts'
 import type { Ref, Refs } from '../../../git/refs/read-refs.ts'
 import type { QueueClient } from '../../../schedule/fair-queue.ts'
 import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
+import { ExpectedError, insteadOf } from '../../../util/expected-errors.ts'
 import type { PageContext } from '../../parts/page-context.ts'
 
 /** Where a commit is in its repository. */

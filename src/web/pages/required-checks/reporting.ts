@@ -12,11 +12,11 @@ import {
   resultsByOthers,
 } from '../../../domain/reported-results.ts'
 import { isOpen } from '../../../domain/reservations.ts'
-import { insteadOf, Unavailable } from '../../../errors.ts'
 import type { Refs } from '../../../git/refs/read-refs.ts'
 import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
 import type { Transact } from '../../../store/audit/change.ts'
 import { type NamedReservation, reservationState } from '../../../store/repositories/reservations.ts'
+import { insteadOf, Unavailable } from '../../../util/expected-errors.ts'
 import { linesOf, problemOf } from '../../forms/form.ts'
 import { gitClient, type RepositoryRoute } from '../../parts/find-repository.ts'
 import type { PageContext } from '../../parts/page-context.ts'
