@@ -113,7 +113,7 @@ t.test('a change of the contract requires the edits that the README names, and i
     const read = async (url: string, headers = {}) => (await fetch(url, { headers })).text()
     const page = await read(`${server.url}/${commit}`)
     t.match(page, '1 failed, 1 passed')
-    const inSections = `id="failed".*badge failure">${FAIL}<.*ci/mac.*id="passed".*badge success">${PASS}<`
+    const inSections = `id="failed".*icon failure ${FAIL}">${FAIL}<.*ci/mac.*id="passed".*icon success ${PASS}">${PASS}<`
     t.match(page, new RegExp(inSections, 's'))
     const filtered = await read(`${server.url}/${commit}?state=${FAIL}`)
     t.match(filtered, `<option value="${FAIL}" selected>`)

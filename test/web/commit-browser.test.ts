@@ -67,10 +67,10 @@ t.test('the first screen answers the questions of a user', async (t) => {
       }
 
       await check(`/commits/${tip}`)
-      const verdict = 'failure main: does not meet the rules · 2 failed · 1 not reported'
+      const verdict = 'failure main: not deployable'
       t.equal(await page.title(), `✗ 2 failed · first-screen@${tip.slice(0, 7)}`)
       const facts = async () => (await page.textContent('.facts'))?.replace(/\s+/g, ' ')
-      t.equal(await facts(), `${verdict} · 1 pending · 118 passed`)
+      t.equal(await facts(), `${verdict}, 2 failed, 1 not reported · 1 pending · 118 passed`)
       for (const text of ['ci/mac', 'ci/shard-77', 'ci/shard-78', 'launch/approval'])
         await isOnFirstScreen(text)
       // Of the smallest phones, too.
@@ -89,7 +89,10 @@ t.test('the first screen answers the questions of a user', async (t) => {
       const since = page.locator('#failing li').first()
       t.match(await since.textContent(), /ci\/mac\s+Broken for .* by .*5 commits/s)
       await isOnFirstScreen('ci/mac')
-      t.equal(await facts(), `${verdict}: launch/approval · 1 pending · 118 passed`)
+      t.equal(
+        await facts(),
+        `${verdict} · 2 failed · 1 not reported: launch/approval · 1 pending · 118 passed`,
+      )
       t.equal(await page.locator('.matrix tbody tr').count(), 182, 'all checks are shown')
       t.equal(await page.locator('.matrix thead [scope=col]').count(), 13)
       const [row = []] = await page
@@ -419,7 +422,7 @@ t.test('screen readers read the state first, then the verdict and what failed', 
   await report(sha, 'ci/mac', 'failure', '2 of 414 tests failed')
   for (let index = 0; index < 119; index++) await report(sha, `ci/shard-${index}`, 'success')
   const page = await openPage(t, DESKTOP)
-  const verdict = ['failure', 'main', 'does not meet the rules', '1 failed']
+  const verdict = ['failure', 'main: not deployable', '1 failed']
   const orders: Record<string, string[]> = {
     '': [
       'navigation Site',

@@ -384,10 +384,10 @@ t.test('a verdict is a sentence beside the combined state, where a rule still ap
   t.equal(changed.status, 200, 'a rule changes the page')
   t.match(changed.body, ' data-pending', 'a report that is missing may come')
   t.match(changed.body, 'data-tab="✓ 2 passed, 1 not reported · ', 'so that the title follows')
-  const verdict = '<strong><bdi>main</bdi></strong>: does not meet the rules'
+  const verdict = '<strong><bdi>main</bdi>: not deployable</strong>'
   for (const body of [changed.body, await read(page(sha))]) {
     t.match(body, /badge success">success<\/span>.*1 not reported<.*2 passed</s)
-    t.equal(body.split('</strong>: ').length, 2, 'one sentence')
+    t.equal(body.split('deployable</strong>').length, 2, 'one sentence')
     t.match(body, verdict)
     t.notMatch(body, /badge pending|release\/|badge required/)
     t.match(body, /id="missing".*>not reported<.*name"><bdi>lint&lt;&amp;</s)
@@ -400,9 +400,9 @@ t.test('a verdict is a sentence beside the combined state, where a rule still ap
     )
   t.notMatch(await read(page(middle)), /has not reported|not reported<|data-pending/, 'history stays')
   const overview = await read(`/alice/${name}`)
-  t.notMatch(overview, 'badge pending', 'a new rule repaints nothing')
+  t.notMatch(overview, /(?:badge|icon) pending/, 'a new rule repaints no state')
   t.equal(overview.split(verdict).length, 2)
-  t.match(overview, /class="tip success".*<dt><bdi>main<\/bdi><\/dt>.*8 more rules/s)
+  t.match(overview, /class="tip pending".*badge success.*<dt><bdi>main<\/bdi><\/dt>.*8 more rules/s)
   const filtered = await read(page(`${sha}?q=LIN`))
   t.match(filtered, '<bdi>lint&lt;&amp;</bdi>')
   t.notMatch(filtered, /No check matches|name"><bdi>docs/)
@@ -416,8 +416,8 @@ t.test('a verdict is a sentence beside the combined state, where a rule still ap
   const start = async () =>
     (await read('/')).split('<li').find((item) => item.includes(`<strong><bdi>${name}<`))
   t.match(await start(), /failure">failure<\/span>.*class="failed"><span><bdi>ci\/deploy/s)
-  t.notMatch(await start(), /badge success|has not reported/)
-  t.match(await read(page(sha)), /✗ 1 failed.*badge failure.*main<\/bdi><\/strong>: meets the rules/s)
+  t.notMatch(await start(), /icon success|has not reported/)
+  t.match(await read(page(sha)), /✗ 1 failed.*badge failure.*main<\/bdi>: deployable<\/strong>/s)
   await require('main', 'e2e')
   t.notMatch(await start(), 'has not reported', 'the state and what failed say it')
   t.match(await read(page(sha)), '<title>✗ 1 failed · ', 'a title says the worst alone')
@@ -428,17 +428,17 @@ t.test('a verdict is a sentence beside the combined state, where a rule still ap
   git(path, 'branch', 'feature/x', topic)
   t.match(
     await read(page(topic)),
-    /main<\/bdi><\/strong>: does not meet.*no checks have reported.*1 not reported.*No statuses/s,
+    /main<\/bdi>: not deployable.*no checks have reported.*1 not reported.*No statuses/s,
   )
   git(path, 'branch', 'release/0\u202e', sha)
   const release = await read(`/alice/${name}?ref=${encodeURIComponent('release/0\u202e')}`)
-  t.match(release, /release\/0\[U\+202E]<\/bdi><\/strong>: does not meet.*1 not reported<.*<bdi>e2e</s)
+  t.match(release, /release\/0\[U\+202E]<\/bdi>: not deployable.*1 not reported<.*<bdi>e2e</s)
   for (const attribute of ['aria-label="State of', 'alt="Badge with the state of'])
     t.match(release, `${attribute} release/0[U+202E]"`)
   t.match(release, '<option value="release/0\u202e" label="release/0[U+202E]">', 'the value is exact')
   git(path, 'tag', 'v1', middle)
   git(path, 'branch', 'past', middle)
-  for (const ref of ['v1', 'past']) t.notMatch(await read(`/alice/${name}?ref=${ref}`), 'the rules', ref)
+  for (const ref of ['v1', 'past']) t.notMatch(await read(`/alice/${name}?ref=${ref}`), 'deployable', ref)
 })
 
 t.test('polling does not extend a session', async (t) => {

@@ -58,7 +58,7 @@ t.test(`a commit with ${STATUSES} long statuses`, async (t) => {
       [...body.matchAll(/<bdi>(check \d+)</g)].map(([, context]) => context),
       contexts,
     )
-    const summary = (text: string) => /<p class="facts"[^>]*>(.*?)<\/p>/s.exec(text)?.[1]
+    const summary = (text: string) => /<p class="facts[^>]*>(.*?)<\/p>/s.exec(text)?.[1]
     t.match(summary(body), /success<\/span> .*1000 passed/)
     t.match(
       body.slice(-400),

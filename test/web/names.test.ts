@@ -108,8 +108,8 @@ const LOOK = `(names) => {
     probe.remove()
   }
   for (const row of document.querySelectorAll('main li')) {
-    const parts = [...row.querySelectorAll('.badge, bdi, time, code')]
-      .filter((part) => part.checkVisibility() && !part.closest('.sr') && !part.querySelector('.badge, bdi, time, code'))
+    const parts = [...row.querySelectorAll('.badge, .icon, bdi, time, code')]
+      .filter((part) => part.checkVisibility() && !part.closest('.sr') && !part.querySelector('.badge, .icon, bdi, time, code'))
       // A part may go on in the next line.
       .map((part) => [part, [...part.getClientRects()].map((rect) => visible(part.parentElement, rect)).filter(Boolean)])
     for (const [index, [part, boxes]] of parts.entries())

@@ -310,7 +310,7 @@ t.test('the list of repositories is paged', async (t) => {
     new RegExp(`class="failed"><span><a href="${log}"[^>]*>.*ci/test`),
     'none: what failed; one: its log',
   )
-  t.match(home, '<span class="badge failure">failure</span>', 'none: whether it is safe to merge')
+  t.match(home, '<span class="icon failure">failure</span>', 'none: whether it is safe to merge')
   const commit = /href="(\/alice\/rocket\/commits\/[^"]*)"/.exec(home)?.[1] ?? ''
   const { body: shown } = await client.get(commit)
   t.match(shown, /[Ff]ails since/, 'one: since when')

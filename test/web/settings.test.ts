@@ -246,7 +246,7 @@ t.test('rules of tags have a group and a preview of their own, and old ones can 
   for (const path of [`/alice/tagged/commits/${second}`, '/alice/tagged?ref=refs/tags/v2'])
     t.match(
       (await alice.get(path)).body,
-      /<bdi>refs\/tags\/v2<\/bdi><\/strong>: does not meet the rules.*1 not reported<.*<bdi>ci</s,
+      /<bdi>refs\/tags\/v2<\/bdi>: not deployable<\/strong>.*1 not reported<.*<bdi>ci</s,
       `${path} says what the tag lacks`,
     )
 

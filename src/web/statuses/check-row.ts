@@ -5,7 +5,7 @@ import { formatTime } from '../../store/time.ts'
 import { truncate } from '../../util/truncate.ts'
 import { type Html, html } from '../parts/html.ts'
 import { formatAge, formatElapsed, shownName, shownText, targetLink } from '../parts/text.ts'
-import { stateBadge } from './state-summary.ts'
+import { stateIcon } from './state-summary.ts'
 
 /** What a row shows of a status besides the status itself. */
 export interface StatusNotes {
@@ -37,8 +37,8 @@ export function statusRow(status: ReportedStatus, notes: StatusNotes): Html {
   const took = isPending || pending_at === null ? '' : formatElapsed(updated_at - pending_at)
   const isClaimed = isPending && run !== null && run === claim_run
   return html`<li id="s-${id}">
-<span>${stateBadge(state)}${notes.isStalled ? html` <span class="badge stalled">stalled</span>` : ''}</span>
-<span class="name">${targetLink(status.target_url, shownName(context))}${notes.isUnmet ? html` <span class="badge required">required</span>` : ''}</span>
+${stateIcon(state)}
+<span class="name">${targetLink(status.target_url, shownName(context))}${notes.isStalled ? html` <span class="badge stalled">stalled</span>` : ''}${notes.isUnmet ? html` <span class="badge required">required</span>` : ''}</span>
 ${noteOf(status.description ?? '', notes)}
 <span class="faint">${took && html`${took} · `}${isClaimed ? 'last heard of ' : ''}${formatAge(formatTime(updated_at))}${
     notes.canRunAgain
@@ -51,7 +51,7 @@ ${noteOf(status.description ?? '', notes)}
 /** Renders a required pattern that no context matches, as `statusRow`. */
 export function missingRow(pattern: string): Html {
   return html`<li>
-<span><span class="badge missing">not reported</span></span>
+<span class="icon none">not reported</span>
 <span class="name">${shownName(pattern)}</span></li>
 `
 }

@@ -4,7 +4,7 @@ import type { Commit } from '../../git/history/log-reader.ts'
 import type { StatusSummary } from '../../store/statuses/status-summaries.ts'
 import { type Html, html } from '../parts/html.ts'
 import { formatAge, shownText } from '../parts/text.ts'
-import { stateBadge } from './state-summary.ts'
+import { stateIcon } from './state-summary.ts'
 
 /** A commit in a list, with a summary of its statuses. */
 export interface SummarizedCommit {
@@ -18,8 +18,8 @@ export function stateOfSummary({ counts }: StatusSummary): CombinedState | null 
 }
 
 /** Renders the combined state of a commit. */
-export function pill(summary: StatusSummary): Html {
-  return stateBadge(stateOfSummary(summary))
+export function iconOf(summary: StatusSummary): Html {
+  return stateIcon(stateOfSummary(summary))
 }
 
 /** Renders the subject of a commit. */

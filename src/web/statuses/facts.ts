@@ -25,15 +25,27 @@ export interface Facts {
 /** Names of one kind in a line. */
 const NAMES = 3
 
+/** Renders the answer of a commit as a box of its own. */
+export function banner(facts: Facts): Html {
+  return factLine(facts, `facts tip ${toneOf(facts)}`)
+}
+
+/** Returns the class that colors the answer: a success that a rule does not accept is none yet. */
+export function toneOf({ summary, verdicts }: Pick<Facts, 'summary' | 'verdicts'>): string {
+  const state = stateOfSummary(summary) ?? 'unreported'
+  return state === 'success' && verdicts.some(({ unmet }) => unmet.length > 0) ? 'pending' : state
+}
+
 /**
- * Renders in one line whether a commit has passed and meets the rules, and what has failed or is
- * missing. Nothing else of a page repeats it.
+ * Renders in one line whether a commit has passed and may be deployed, and why not: what has failed or
+ * is missing. Nothing else of a page repeats it.
  */
-export function factLine({ repository, sha, summary, verdicts, listed = {}, name, note }: Facts): Html {
+export function factLine(facts: Facts, classes = 'facts'): Html {
+  const { repository, sha, summary, verdicts, listed = {}, name, note } = facts
   const commit = commitPath(repository, sha)
   const { failure, pending, success, total } = combinedCounts(summary.counts)
   const missing = unmetNames(verdicts, null)
-  const facts = [
+  const reasons = [
     ...verdicts.map(verdictWords),
     ...(name && verdicts.length === 0 ? [html`<strong>${shownText(name)}</strong>`] : []),
     ...(total === 0 ? [html`no checks have reported yet`] : []),
@@ -41,15 +53,22 @@ export function factLine({ repository, sha, summary, verdicts, listed = {}, name
     fact(missing.length, 'not reported', listed.missing, () =>
       namesOf(missing, missing.length, `${pathOf(repository)}#rules`),
     ),
+  ].filter((part) => part !== null)
+  const others = [
     fact(pending, 'pending', listed.pending, () => {
       const required = unmetNames(verdicts, 'pending')
       return required.length > 0 ? namesOf(required, pending, commit) : null
     }),
     fact(success, 'passed', undefined, () => null),
+    note ?? null,
   ].filter((part) => part !== null)
-  return html`<p class="facts" id="summary">${stateBadge(stateOfSummary(summary))} ${facts.map(
-    (part, index) => html`${index > 0 ? ' · ' : ''}${part}`,
-  )}${note && html` · <span class="faint">${note}</span>`}</p>`
+  // Names of checks have commas between them.
+  const separator = listed.failed && listed.missing ? ', ' : ' · '
+  return html`<p class="${classes}" id="summary">${stateBadge(stateOfSummary(summary))} ${joined(reasons, separator)} <span class="faint">${reasons.length > 0 && others.length > 0 ? '· ' : ''}${joined(others, ' · ')}</span></p>`
+}
+
+function joined(parts: readonly Html[], separator: string): Html[] {
+  return parts.map((part, index) => html`${index > 0 ? separator : ''}${part}`)
 }
 
 /** Renders a count, with a link to the checks if the page lists them, else with their names. */
@@ -113,8 +132,8 @@ function withRest(names: readonly Html[], total: number, path: string): Html {
   return html`${enumerate(names)}${rest > 0 ? html` <a href="${path}">and ${rest} more</a>` : ''}`
 }
 
-/** Renders whether a commit meets the rules of a branch or tag. */
+/** Renders whether the rules of a branch or tag accept a commit. */
 function verdictWords({ branch, unmet }: BranchVerdict): Html {
   const isMet = unmet.length === 0
-  return html`<strong>${shownText(branch)}</strong>: ${isMet ? 'meets the rules' : 'does not meet the rules'}`
+  return html`<strong>${shownText(branch)}: ${isMet ? 'deployable' : 'not deployable'}</strong>`
 }

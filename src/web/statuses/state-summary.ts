@@ -53,6 +53,15 @@ export function tabOf(
   return { tab: `${short} · ${title}`, icon, live: { summary: text, pending } }
 }
 
+/**
+ * Renders a state in a list as an icon, whose text is read and copied, or "no status". Success is quiet,
+ * failure is loud.
+ */
+export function stateIcon(state: StatusState | null): Html {
+  const combined = state && COMBINED[state]
+  return html`<span class="icon ${combined ?? 'none'}${combined === state ? '' : ` ${state}`}">${state ?? 'no status'}</span>`
+}
+
 /** Renders a state, or "no status". Its color is the one of the combined state. */
 export function stateBadge(state: StatusState | null): Html {
   return html`<span class="badge ${state ? COMBINED[state] : 'unreported'}">${state ?? 'no status'}</span>`

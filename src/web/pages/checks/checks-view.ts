@@ -13,8 +13,8 @@ import { repositoryHead } from '../../parts/repository-head.ts'
 import { commitPath, refName } from '../../parts/repository-paths.ts'
 import { shownName, shownText, targetLink, visibleText } from '../../parts/text.ts'
 import { type Broken, brokenWords, failedOn } from '../../statuses/broken.ts'
-import { factLine } from '../../statuses/facts.ts'
-import { stateBadge } from '../../statuses/state-summary.ts'
+import { banner } from '../../statuses/facts.ts'
+import { stateIcon } from '../../statuses/state-summary.ts'
 import { type FilteredCheck, filterForm, type StatusFilter } from '../../statuses/status-filter.ts'
 import type { BranchVerdict } from '../../statuses/verdicts.ts'
 
@@ -54,7 +54,7 @@ export function checksView(view: ChecksView): Html {
   const { owner, name } = repository
   return html`${repositoryHead(repository, { tab: 'checks', shown: { refs, ref }, suggests: true })}
 <h1>Checks${ref?.name ? html` of ${shownText(ref.name)}` : ''}</h1>
-${tip ? factLine({ repository, sha: tip.sha, summary: view.summary, verdicts: view.verdicts, listed: FAILING }) : ''}
+${tip ? banner({ repository, sha: tip.sha, summary: view.summary, verdicts: view.verdicts, listed: FAILING }) : ''}
 ${columns.length === 0 ? html`<p class="empty">No statuses have been reported for the newest commits.${allows(repository.permission, 'write') ? html` <a href="/settings/tokens?repository=${owner}/${name}#new">Create a token</a> with which CI reports them.` : ''}</p>` : matrixView(view)}`
 }
 
@@ -83,7 +83,7 @@ ${[...shown].map(row)}</tbody></table></div>`
 
 /** Renders since when contexts are failing, and who broke them. */
 function failingView({ repository, broken, moreBroken }: ChecksView): Html {
-  const item = (check: Broken) => html`<li><span>${stateBadge(check.newest.state)}</span>
+  const item = (check: Broken) => html`<li>${stateIcon(check.newest.state)}
 <span class="name">${targetLink(check.newest.target_url, shownName(check.context))}</span>
 ${brokenWords(repository, check)}
 <span class="faint">${failedOn(check)}</span></li>`

@@ -15,7 +15,7 @@ import { commitPath, pathOf, refQuery } from '../../parts/repository-paths.ts'
 import { copyButton, shownLines, shownText } from '../../parts/text.ts'
 import { RUN_AGAIN } from '../../statuses/check-row.ts'
 import { authorship, subjectOf } from '../../statuses/commit-row.ts'
-import { factLine } from '../../statuses/facts.ts'
+import { banner } from '../../statuses/facts.ts'
 import { filterForm, isFiltered } from '../../statuses/status-filter.ts'
 import { checksOf, type StatusList, statusSections } from '../../statuses/status-sections.ts'
 import type { Places } from './places.ts'
@@ -60,7 +60,7 @@ export function commitView(view: CommitView): Html {
 </div>
 ${details && fullMessage(details) !== '' ? messageView(details) : ''}
 ${problem ? html`<p class="error" role="alert">${problem}</p>` : ''}
-${factLine({ repository, sha, summary: { counts, failed: [] }, verdicts, listed: LISTED, note: statuses.reporter })}
+${banner({ repository, sha, summary: { counts, failed: [] }, verdicts, listed: LISTED, note: statuses.reporter })}
 ${places ? refLinks(repository, sha, places) : ''}
 ${total >= FILTERED_FROM || isFiltered(filter) ? filterForm(filter, checksOf(statuses)) : ''}
 ${total === 0 ? html`<p class="empty">No statuses have been reported for this commit.</p>` : ''}${statusSections(statuses)}

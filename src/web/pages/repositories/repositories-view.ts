@@ -5,7 +5,7 @@ import { type Html, html } from '../../parts/html.ts'
 import { commitPath } from '../../parts/repository-paths.ts'
 import { formatAge, shownName, shownText } from '../../parts/text.ts'
 import { type Broken, brokenWords, failedOn } from '../../statuses/broken.ts'
-import { pill, type SummarizedCommit, subjectOf } from '../../statuses/commit-row.ts'
+import { iconOf, type SummarizedCommit, subjectOf } from '../../statuses/commit-row.ts'
 import { failedInRow } from '../../statuses/facts.ts'
 import type { BranchVerdict } from '../../statuses/verdicts.ts'
 import type { Condition } from './ranking.ts'
@@ -83,12 +83,12 @@ const PROBLEMS: Record<Problem, Html | string> = {
 
 function repositoryItem(row: RepositoryRow): Html {
   const { owner, name, visibility } = row.repository
-  const badge =
+  const icon =
     'commit' in row
-      ? pill(row.summary)
-      : html`<span class="badge unreported">${row.problem === 'slow' ? 'unknown' : row.problem}</span>`
+      ? iconOf(row.summary)
+      : html`<span class="icon ${row.problem === 'unavailable' ? 'failure error' : 'none'}">${row.problem === 'slow' ? 'unknown' : row.problem}</span>`
   return html`<li id="r-${row.repository.id}">
-${badge}
+${icon}
 <span><a class="faint" href="/${owner}">${shownName(owner)}</a> / <a href="/${owner}/${name}"><strong>${shownName(name)}</strong></a>${visibility === 'private' ? html` <span class="badge">private</span>` : ''}</span>
 ${'commit' in row ? commitOf(row) : html`<span class="faint note">${PROBLEMS[row.problem]}</span>`}
 </li>`
@@ -100,7 +100,7 @@ function commitOf({ repository, commit, summary, verdict, broken }: CommitRow): 
   const newest = html`<a href="${path}">${subjectOf(commit)}</a> ${shownText(commit.author)}`
   const hasFailed = summary.failed.length > 0
   const note = hasFailed
-    ? html`${failedInRow(summary, verdict ? [verdict] : [], path)}${verdict?.unmet.length === 0 ? ' · meets the rules' : ''} ${broken ? '' : newest}`
+    ? html`${failedInRow(summary, verdict ? [verdict] : [], path)}${verdict?.unmet.length === 0 ? ' · deployable' : ''} ${broken ? '' : newest}`
     : html`${verdict?.reason && shownText(verdict.reason)} ${newest}`
   const failedAt = Math.min(...summary.failed.map(({ failedAt }) => failedAt))
   const date = hasFailed ? formatTime(failedAt) : commit.date

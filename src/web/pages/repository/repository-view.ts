@@ -10,8 +10,8 @@ import { repositoryHead } from '../../parts/repository-head.ts'
 import { commitPath, pathOf, refQuery } from '../../parts/repository-paths.ts'
 import { copyButton, enumerate, formatAge, shownText, visibleText } from '../../parts/text.ts'
 import { type Broken, brokenWords, failedOn } from '../../statuses/broken.ts'
-import { pill, type SummarizedCommit, stateOfSummary, subjectOf } from '../../statuses/commit-row.ts'
-import { factLine, failedInRow } from '../../statuses/facts.ts'
+import { iconOf, type SummarizedCommit, subjectOf } from '../../statuses/commit-row.ts'
+import { factLine, failedInRow, toneOf } from '../../statuses/facts.ts'
 import { ruleMarks } from '../../statuses/rule-marks.ts'
 import type { BranchVerdict } from '../../statuses/verdicts.ts'
 
@@ -87,16 +87,14 @@ ${
 }
 
 /**
- * Renders the combined state of the ref of the page, and whether its newest commit meets the rules.
+ * Renders the combined state of the ref of the page, and whether its newest commit may be deployed.
  */
 function tipView(view: RepositoryView): Html | string {
-  const { repository, refs, ref, tip, broken, verdicts } = view
+  const { repository, ref, tip, broken, verdicts } = view
   if (!ref || !tip) return ''
-  const state = stateOfSummary(tip.summary)
   const name = ref.name || 'HEAD'
-  const note = html`<a href="${pathOf(repository)}/checks${refQuery(refs, ref)}">All checks over time</a>`
-  return html`<section class="tip ${state ?? 'unreported'}" aria-label="State of ${visibleText(name)}">
-  ${factLine({ repository, sha: tip.commit.sha, summary: tip.summary, verdicts, name, note })}
+  return html`<section class="tip ${toneOf({ summary: tip.summary, verdicts })}" aria-label="State of ${visibleText(name)}">
+  ${factLine({ repository, sha: tip.commit.sha, summary: tip.summary, verdicts, name })}
   ${broken ? html`<p id="broken">${brokenWords(repository, broken)} <span class="faint">· failed on ${failedOn(broken)}</span></p>` : ''}
   ${lastPassedView(view)}
 </section>`
@@ -115,7 +113,7 @@ function refsView(view: RepositoryView): Html {
   const { repository, refs, branches, redBranches, ref } = view
   const item = (branch: RepositoryView['branches'][number]) => {
     const current = ref?.kind === 'branch' && ref.name === branch.name
-    return html`<li class="ref">${pill(branch.summary)}
+    return html`<li class="ref">${iconOf(branch.summary)}
       <a href="${pathOf(repository)}${refQuery(refs, branch)}"${current ? html` aria-current="page"` : ''}>${shownText(branch.name)}</a>
       <span class="faint">${branch.name === refs.defaultBranch ? 'default · ' : ''}${branch.date ? formatAge(branch.date) : ''}</span></li>`
   }
@@ -142,7 +140,7 @@ function commitItem({ repository, tip }: RepositoryView, { commit, summary }: Su
   const path = commitPath(repository, commit.sha)
   const hasNames = summary.failed.length > 0 && commit.sha !== tip?.commit.sha
   return html`<li id="c-${commit.sha}">
-  ${pill(summary)}
+  ${iconOf(summary)}
   <a class="subject" href="${path}">${subjectOf(commit)}</a>
   ${hasNames ? html`<span class="faint note">${failedInRow(summary, [], path)}</span>` : ''}
   <span class="faint"><a href="${path}"><code>${shortId(commit.sha)}</code></a> ${commit.date ? formatAge(commit.date) : ''}</span>
