@@ -24,7 +24,7 @@ interface PermissionForms {
 }
 
 /** Renders a form that gives a user a permission. @param sent what was sent; empty at first */
-export function givePermission(forms: PermissionForms, button: string, { form, error }: Refused): Html {
+export function givePermission(forms: PermissionForms, button: Html, { form, error }: Refused): Html {
   return html`<form method="post" action="${forms.action}">
     ${csrfField(forms.session)}<input type="hidden" name="from" value="none">
     ${field(
@@ -33,7 +33,7 @@ export function givePermission(forms: PermissionForms, button: string, { form, e
         html`<input ${attributes} value="${form.get('user') ?? ''}" required maxlength="100" autocomplete="off" spellcheck="false">`,
     )}
     ${choiceField({ name: 'access', label: 'Access' }, choices(forms), form.get('access') ?? 'write')}
-    <button type="submit">${button}</button>
+    ${button}
   </form>`
 }
 

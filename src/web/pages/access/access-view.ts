@@ -48,7 +48,7 @@ export function accessView(view: AccessView): Html {
 ${usedTokensTable(view.usedTokens)}
 <section class="card" aria-labelledby="add">
   <h2 id="add">Give access</h2>
-  ${givePermission(formsOf(view), 'Give access', add)}
+  ${givePermission(formsOf(view), html`<button type="submit">Give access</button>`, add)}
   ${view.invitation}
 </section>`
 }

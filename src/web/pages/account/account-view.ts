@@ -86,7 +86,7 @@ function sessionRow(session: Session, { id, createdAt, seenAt, address, userAgen
 function endOthersForm(session: Session): Html {
   return html`<form method="post" action="/settings/account/sessions/end-others">
   ${csrfField(session)}
-  <button type="submit">End all other sessions</button>
+  <button class="quiet" type="submit">End all other sessions</button>
 </form>`
 }
 

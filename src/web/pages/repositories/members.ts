@@ -74,7 +74,7 @@ function memberRow(view: MembersView, { user, permission, lockedAt }: Member, re
 function addForm(view: MembersView, add: Forms['add']): Html {
   return html`<section class="card" aria-labelledby="add">
   <h2 id="add">Add a member</h2>
-  ${givePermission(formsOf(view), 'Add member', add)}
+  ${givePermission(formsOf(view), html`<button class="quiet" type="submit">Add member</button>`, add)}
   ${view.invitation}
 </section>`
 }

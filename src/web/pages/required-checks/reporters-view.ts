@@ -93,7 +93,7 @@ export function reportersView(view: ReportersView): Html {
       (attributes) => html`<textarea ${attributes} rows="2" required autocomplete="off" spellcheck="false">
 ${form.users.join('\n')}</textarea>`,
     )}
-    <button type="submit" name="change" value="reserve">Reserve contexts</button>
+    <button class="quiet" type="submit" name="change" value="reserve">Reserve contexts</button>
   </form>
 </section>`
 }

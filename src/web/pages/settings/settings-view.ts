@@ -46,7 +46,7 @@ export function settingsView(view: SettingsView): Html {
       ],
       form.get('visibility') ?? visibility,
     )}
-    <button type="submit">Change visibility</button>`,
+    <button class="quiet" type="submit">Change visibility</button>`,
   )}
 </section>
 <section class="card" aria-labelledby="branch-title">
@@ -75,7 +75,7 @@ export function settingsView(view: SettingsView): Html {
       (attributes) =>
         html`<input ${attributes} value="${form.get('name') ?? name}" required maxlength="100" autocomplete="off" spellcheck="false">`,
     )}
-    <button type="submit">Rename or move</button>`,
+    <button class="quiet" type="submit">Rename or move</button>`,
   )}
 </section>
 <section class="card" aria-labelledby="delete-title">
@@ -94,7 +94,7 @@ export function settingsView(view: SettingsView): Html {
       (attributes) =>
         html`<input ${attributes} value="${form.get('confirm') ?? ''}" required autocomplete="off" spellcheck="false">`,
     )}
-    <button class="danger" type="submit">Delete repository</button>`,
+    <button class="quiet danger" type="submit">Delete repository</button>`,
   )}
 </section>`
 }
@@ -118,7 +118,7 @@ function branchForm(
       [...current, ...branches].map((branch) => [branch, visibleText(branch)]),
       form.get('branch') ?? defaultBranch ?? '',
     )}
-    <button type="submit">Change default branch</button>`,
+    <button class="quiet" type="submit">Change default branch</button>`,
   )
 }
 
@@ -135,7 +135,7 @@ function followForm({ session, repository, form, errors }: SettingsView, follows
         the default branch here, and the push is not refused.</p>
       ${fieldError('follow', errors.follow)}
     </div>
-    <button type="submit">Change what it follows</button>`,
+    <button class="quiet" type="submit">Change what it follows</button>`,
   )
 }
 

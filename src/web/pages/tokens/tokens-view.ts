@@ -182,13 +182,11 @@ function newTokenForm({
     (attributes) => html`<textarea ${attributes} rows="3" autocomplete="off" spellcheck="false">
 ${[...gone, form.contexts].filter(Boolean).join('\n')}</textarea>`,
   )}
-  <div class="row">
-    <div>${choiceField({ name: 'expiry', label: 'Expires', error: errors.expiry }, choices, shownChoice)}</div>
-    <div data-shown-for="expiry=date">${field(
-      { name: 'date', label: 'Date (for “on a date”)', error: errors.date },
-      (attributes) => html`<input ${attributes} type="date" value="${date}">`,
-    )}</div>
-  </div>
+  ${choiceField({ name: 'expiry', label: 'Expires', error: errors.expiry }, choices, shownChoice)}
+  <div data-shown-for="expiry=date">${field(
+    { name: 'date', label: 'Date (for “on a date”)', error: errors.date },
+    (attributes) => html`<input ${attributes} type="date" value="${date}">`,
+  )}</div>
   <button type="submit">Create token</button>
 </form>`
 }
