@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { type BrowserContext, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
 import type { Test } from 'tap'
 import { until } from './until.ts'
@@ -47,12 +48,25 @@ async function unpackOnce(): Promise<string> {
   return path
 }
 
+/** A monospaced font, and one of emoji, which the package of Chromium does not have. */
+const FONTS = [
+  import.meta.resolve('dejavu-fonts-ttf/ttf/DejaVuSansMono.ttf'),
+  import.meta.resolve('dejavu-fonts-ttf/ttf/DejaVuSansMono-Bold.ttf'),
+  import.meta.resolve('@expo-google-fonts/noto-emoji/400Regular/NotoEmoji_400Regular.ttf'),
+]
+
 /**
- * Returns a configuration with the fonts that the package unpacks. Its own names folders below
- * `/tmp`, whatever `TMPDIR` is, and Chromium crashes at the first form if it has no font.
+ * Returns a configuration with these fonts, and those that the package unpacks. Its own names folders
+ * below `/tmp`, whatever `TMPDIR` is, and Chromium crashes at the first form if it has no font.
  */
-function fontConfig(cache: string): string {
-  return `<fontconfig><dir>${join(tmpdir(), 'fonts')}</dir><cachedir>${cache}</cachedir></fontconfig>`
+function fontConfig(profile: string): string {
+  const own = join(profile, 'fonts')
+  mkdirSync(own)
+  for (const font of FONTS) symlinkSync(fileURLToPath(import.meta.resolve(font)), join(own, basename(font)))
+  const alias = (family: string, font: string) =>
+    `<alias><family>${family}</family><prefer><family>${font}</family></prefer></alias>`
+  return `<fontconfig><dir>${join(tmpdir(), 'fonts')}</dir><dir>${own}</dir><cachedir>${profile}</cachedir>
+    ${alias('sans-serif', 'Open Sans')}${alias('monospace', 'DejaVu Sans Mono')}</fontconfig>`
 }
 
 /** Starts Chromium. The test's teardown closes it and removes its profile. */

@@ -431,6 +431,12 @@ t.test('every page fits its window and is accessible', async (t) => {
     ['BUTTON. "one"', 'BUTTON. "two"'],
     'what is too small is found',
   )
+  const [narrow, wide] = await page.evaluate<number[]>(`['iiii', 'MMMM'].map((text) => {
+    const context = document.createElement('canvas').getContext('2d')
+    context.font = '20px monospace'
+    return context.measureText(text).width
+  })`)
+  t.equal(narrow, wide, 'the browser has a monospaced font')
   const check = (what: string) => checkLooks(t, page, what)
   const visit = async (path: string) => {
     await page.goto(url + path)

@@ -23,13 +23,12 @@ ${paragraphs(description)}
 
 /** Renders the Markdown of a description, of which the contract uses paragraphs, lists and code. */
 function paragraphs(text: string): Html {
-  const render = (block: string) =>
-    block.startsWith('- ')
-      ? html`<ul>${block
-          .slice(2)
-          .split('\n- ')
-          .map((item) => html`<li>${inline(item)}</li>`)}</ul>`
-      : html`<p>${inline(block)}</p>`
+  const render = (block: string) => {
+    const items = (mark: RegExp) => block.split(mark).map((item) => html`<li>${inline(item)}</li>`)
+    if (block.startsWith('- ')) return html`<ul>${items(/^- /m).slice(1)}</ul>`
+    if (block.startsWith('1. ')) return html`<ol>${items(/^\d+\. /m).slice(1)}</ol>`
+    return html`<p>${inline(block)}</p>`
+  }
   return html`${text.trim().split('\n\n').map(render)}`
 }
 
