@@ -1,10 +1,15 @@
 import { LRUCache } from 'lru-cache'
 import { type RefRule, refRuleMatcher, requiredBy } from '../domain/ref-rules.ts'
-import { COMBINED, type CombinedState, combinedState, type StatusCounts } from '../domain/states.ts'
+import {
+  COMBINED,
+  type CombinedState,
+  combinedState,
+  countStates,
+  type StatusCounts,
+} from '../domain/states.ts'
 import { type ReportedContext, type VerdictFinder, verdictFinder } from '../domain/verdict.ts'
 import type { QueueClient } from '../schedule/fair-queue.ts'
 import type { Turns } from '../schedule/turns.ts'
-import { NO_STATUSES } from '../store/statuses/status-summaries.ts'
 import type { Store } from '../store/store.ts'
 import { memoizeByObject, numberOf } from '../util/memoize.ts'
 import { bytesOfTexts, MEGABYTE } from '../util/memory.ts'
@@ -198,8 +203,7 @@ export function createDecisions(store: Pick<Store, 'rules' | 'reportedContexts' 
  */
 const known = new LRUCache<string, Decision>({ max: Math.floor(DECISIONS_BYTES / DECISION_BYTES) })
 
-const summaryOf = memoizeByObject((reported: readonly ReportedContext[]) => {
-  const counts = { ...NO_STATUSES.counts }
-  for (const { state } of reported) counts[state]++
-  return { state: combinedState(reported.map(({ state }) => state)), counts }
-})
+const summaryOf = memoizeByObject((reported: readonly ReportedContext[]) => ({
+  state: combinedState(reported.map(({ state }) => state)),
+  counts: countStates(reported),
+}))

@@ -15,6 +15,16 @@ export function statesOf(combined: CombinedState): StatusState[] {
 /** How many statuses of a commit have which state. */
 export type StatusCounts = Record<StatusState, number>
 
+// The contract's states are the keys of the counts.
+const NO_COUNTS = Object.fromEntries(schemas.State.enum.map((state) => [state, 0])) as StatusCounts
+
+/** Counts statuses by their states. */
+export function countStates(statuses: readonly { state: StatusState }[]): StatusCounts {
+  const counts = { ...NO_COUNTS }
+  for (const { state } of statuses) counts[state]++
+  return counts
+}
+
 /** The combined state of several statuses is the one of the highest rank. */
 const RANK: Readonly<Record<CombinedState, number>> = { success: 0, pending: 1, failure: 2 }
 

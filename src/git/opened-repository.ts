@@ -1,4 +1,4 @@
-import type { OwnerTrust } from '../domain/owner-trust.ts'
+import type { OwnerTrust } from '../domain/permissions.ts'
 import { cannotOpen } from './errors.ts'
 import { checkFolder } from './repository-health.ts'
 import { findOwnerProblem } from './repository-owner.ts'

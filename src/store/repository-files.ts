@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import type { OwnerTrust } from '../domain/owner-trust.ts'
+import type { OwnerTrust } from '../domain/permissions.ts'
 
 /** How `repositories.trust_owner` stores it. */
 export const OWNER_TRUST = { checked: 0, trusted: 1, exempt: 2 } as const satisfies Record<OwnerTrust, number>

@@ -15,6 +15,10 @@ interface Entry {
 /**
  * Caches the rows of queries by a key and a variant: all variants of a key are invalidated
  * together. The oldest keys are evicted first. Does not detect stale rows; see turn.ts.
+ *
+ * Not an `LRUCache`: whenever another process has committed, all rows are cleared, and its `clear` takes
+ * the time of the most entries that it ever had: 2 ms after 200,000 of them, once in a turn. That of a
+ * `Map` takes the time of those that are there.
  */
 export class RowCache {
   readonly #entries = new Map<string, Entry>()

@@ -1,6 +1,6 @@
 import type { SelectQueryBuilder } from 'kysely'
 import { schemas } from '../../../generated/schemas.ts'
-import { type StatusCounts, type StatusState, statesOf } from '../../domain/states.ts'
+import { countStates, type StatusCounts, type StatusState, statesOf } from '../../domain/states.ts'
 import type { Reading } from '../engine.ts'
 import { prepare } from '../prepared.ts'
 import type { Tables } from '../tables.ts'
@@ -22,16 +22,12 @@ export interface FailedContext {
 }
 
 /** The summary of a commit without statuses. */
-export const NO_STATUSES: StatusSummary = {
-  // The contract's states are the keys of the counts.
-  counts: Object.fromEntries(schemas.State.enum.map((state) => [state, 0])) as StatusCounts,
-  failed: [],
-}
+export const NO_STATUSES: StatusSummary = { counts: countStates([]), failed: [] }
 
 export const MAX_FAILED = 3
 export const FAILED = statesOf('failure')
 
-/** Counts statuses by state. */
+/** As `countStates`, in the database. */
 export function countsOf(statuses: SelectQueryBuilder<Tables, 'statuses', object>) {
   return statuses.select(({ fn }) =>
     schemas.State.enum.map((state) => fn.count<number>('state').filterWhere('state', '=', state).as(state)),

@@ -1,12 +1,11 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { shortId } from '../../../domain/commit-id.ts'
 import { allows } from '../../../domain/permissions.ts'
-import { COMBINED, combinedCounts } from '../../../domain/states.ts'
+import { COMBINED, combinedCounts, countStates } from '../../../domain/states.ts'
 import { ServiceError } from '../../../errors.ts'
 import { RepositoryUnavailable } from '../../../git/errors.ts'
 import { commitExists } from '../../../repositories/commit-exists.ts'
 import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
-import { NO_STATUSES } from '../../../store/statuses/status-summaries.ts'
 import type { ReportedStatus } from '../../../store/statuses/statuses.ts'
 import { nowInSeconds } from '../../../store/time.ts'
 import { sendUnknownName } from '../../parts/find-commit.ts'
@@ -114,7 +113,7 @@ export async function commitPage(pages: Pages, options: PageContext): Promise<vo
         verdicts,
         required: requiredContexts(verdicts),
         statuses,
-        counts: countsOf(statuses),
+        counts: countStates(statuses),
         since: await findSince(repository, statuses, histories ?? []),
         ...reportersOf(statuses, repository.permission),
         filter: readFilter(request.query),
@@ -170,10 +169,4 @@ function reportersOf(
   )
   const reporter = (status: ReportedStatus) => reporterOf(status, permission)
   return { reporter: first && isSame ? reporter(first) : null, reporterOf: reporter }
-}
-
-function countsOf(statuses: readonly ReportedStatus[]): StatusList['counts'] {
-  const counts = { ...NO_STATUSES.counts }
-  for (const { state } of statuses) counts[state]++
-  return counts
 }
