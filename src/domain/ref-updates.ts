@@ -19,3 +19,26 @@ export interface NamedUpdate extends Pick<RefUpdate, 'ref' | 'old' | 'new'> {
 export function decodeName({ ref, old, new: id }: RefUpdate): NamedUpdate {
   return { ref: Buffer.from(ref, 'latin1').toString(), old, new: id }
 }
+
+/** What stops an update: reports that are missing or have failed, or a rule that holds whatever has been reported. */
+const OBSTACLES = [
+  ...(['checks', 'failed checks', 'branch deleted', 'branch forced'] as const),
+  ...(['tag deleted', 'tag moved', 'tag of no commit'] as const),
+] as const
+
+export type Obstacle = (typeof OBSTACLES)[number]
+
+/** Why refs of a push are not updated. These are labels of a metric, so none contains what a client sent. */
+export const REFUSAL_KINDS = [
+  ...OBSTACLES,
+  ...(['not a commit', 'atomic', 'changed', 'non-fast-forward', 'default branch', 'settings'] as const),
+  ...(['objects', 'limit', 'malformed', 'no access', 'no room', 'unavailable', 'other'] as const),
+] as const
+
+export type RefusalKind = (typeof REFUSAL_KINDS)[number]
+
+/** Returns whether users may be allowed to bypass what refuses a ref. */
+export function isObstacle(kind: RefusalKind): kind is Obstacle {
+  const obstacles: readonly RefusalKind[] = OBSTACLES
+  return obstacles.includes(kind)
+}

@@ -1,9 +1,9 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { RefusalKind } from '../domain/ref-updates.ts'
 import { type ErrorCode, ServiceError, statusOf } from '../errors.ts'
 import { asServiceError } from '../replies/error-replies.ts'
 import { QueueFull } from '../schedule/fair-queue.ts'
 import { packet } from './push/pkt-line.ts'
-import type { RefusalKind } from './push/refused-refs.ts'
 
 /** Errors of a body, which no protocol can tell: it has not arrived as it should. */
 const OF_BODIES: readonly ErrorCode[] = [

@@ -1,7 +1,7 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from '@prometheus-io/client'
 import { schemas } from '../../generated/schemas.ts'
+import { REFUSAL_KINDS, type RefusalKind } from '../domain/ref-updates.ts'
 import type { CommitLookup } from '../git/objects/commit-lookup.ts'
-import { REFUSAL_KINDS, type RefusalKind } from '../git-http/push/refused-refs.ts'
 import { version } from '../runtime.ts'
 import type { FailureLimits } from '../store/access/failures.ts'
 import type { Store } from '../store/store.ts'

@@ -1,8 +1,8 @@
 import { BRANCHES, TAGS } from '../../domain/ref-names.ts'
 import { type RefRule, refRuleMatcher } from '../../domain/ref-rules.ts'
+import type { Obstacle } from '../../domain/ref-updates.ts'
 import { replaceHidden } from '../../util/replace-characters.ts'
 import { truncate } from '../../util/truncate.ts'
-import type { Obstacle } from './refused-refs.ts'
 
 /** An update that a rule has refused. */
 export interface RuledOut {

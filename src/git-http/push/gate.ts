@@ -1,7 +1,7 @@
 import type { Pusher } from '../../domain/actors.ts'
 import { TAGS } from '../../domain/ref-names.ts'
 import { isBypassedBy, type RefRule, refRuleMatcher } from '../../domain/ref-rules.ts'
-import type { RefUpdate } from '../../domain/ref-updates.ts'
+import { isObstacle, type RefUpdate } from '../../domain/ref-updates.ts'
 import { ServiceError } from '../../errors.ts'
 import type { OpenedRepository } from '../../git/opened-repository.ts'
 import { findChangedRefs } from '../../git/refs/changed-refs.ts'
@@ -11,7 +11,7 @@ import { adviceOf, type RuledOut } from './advice.ts'
 import { NO_OBJECT } from './commands.ts'
 import type { PushedRefs } from './proc-receive.ts'
 import { compareTips, type Move, peelToCommits } from './ref-graph.ts'
-import { isObstacle, type RefRefusal } from './refused-refs.ts'
+import type { RefRefusal } from './refused-refs.ts'
 import { findUnmetChecks, type UnmetChecks } from './unmet-checks.ts'
 
 /** What is decided about a push. */

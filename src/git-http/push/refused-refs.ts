@@ -1,22 +1,6 @@
+import type { RefusalKind } from '../../domain/ref-updates.ts'
 import { decodeLatin1 } from '../../git/run-git.ts'
 import { truncate } from '../../util/truncate.ts'
-
-/** What stops an update: reports that are missing or have failed, or a rule that holds whatever has been reported. */
-const OBSTACLES = [
-  ...(['checks', 'failed checks', 'branch deleted', 'branch forced'] as const),
-  ...(['tag deleted', 'tag moved', 'tag of no commit'] as const),
-] as const
-
-export type Obstacle = (typeof OBSTACLES)[number]
-
-/** Why refs of a push are not updated. These are labels of a metric, so none contains what a client sent. */
-export const REFUSAL_KINDS = [
-  ...OBSTACLES,
-  ...(['not a commit', 'atomic', 'changed', 'non-fast-forward', 'default branch', 'settings'] as const),
-  ...(['objects', 'limit', 'malformed', 'no access', 'no room', 'unavailable', 'other'] as const),
-] as const
-
-export type RefusalKind = (typeof REFUSAL_KINDS)[number]
 
 /** Why a ref is not updated. */
 export interface RefRefusal {
@@ -54,12 +38,6 @@ const REASONS_OF_GIT: ReadonlyMap<string, RefusalKind> = new Map([
 /** Maximum number of refs of a push that are logged. */
 const MAX_LOGGED = 10
 const MAX_REASON = 300
-
-/** Returns whether users may be allowed to bypass what refuses a ref. */
-export function isObstacle(kind: RefusalKind): kind is Obstacle {
-  const obstacles: readonly RefusalKind[] = OBSTACLES
-  return obstacles.includes(kind)
-}
 
 /** Returns the kind of a reason that git has given by itself. */
 export function kindOfGit(reason: string): RefusalKind {

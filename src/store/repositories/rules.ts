@@ -9,8 +9,7 @@ import {
   rulesOfRef,
   validateRule,
 } from '../../domain/ref-rules.ts'
-import type { RefUpdate } from '../../domain/ref-updates.ts'
-import { decodeName } from '../../domain/ref-updates.ts'
+import { decodeName, type RefUpdate } from '../../domain/ref-updates.ts'
 import { Refusal } from '../../domain/refusal.ts'
 import { memoizeByObject } from '../../util/memoize.ts'
 import { administeredRepository, namedAs, type RepositoryName } from '../access/administration.ts'

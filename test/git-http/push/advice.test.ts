@@ -1,6 +1,6 @@
 import t from 'tap'
+import type { Obstacle } from '../../../src/domain/ref-updates.ts'
 import { adviceOf } from '../../../src/git-http/push/advice.ts'
-import type { Obstacle } from '../../../src/git-http/push/refused-refs.ts'
 
 const URL = 'https://status.example.org/owner/demo'
 const SHA = '1'.repeat(40)
