@@ -21,7 +21,8 @@ interface ProjectManifest {
  */
 const root = resolve(import.meta.dirname, '../..')
 const target = resolve(root, 'dist/commit-status-server')
-const programs = ['commit-status-server', 'commit-status-admin']
+/** The programs, and the megabytes of a semi-space of each: commands run where memory is short. */
+const programs = { 'commit-status-server': 16, 'commit-status-admin': 2 }
 
 rmSync(target, { recursive: true, force: true })
 execFileSync(resolve(root, 'node_modules/.bin/tsc'), ['-p', import.meta.dirname], {
@@ -49,8 +50,9 @@ for (const path of files) cpSync(resolve(root, path), resolve(target, path), { r
 
 const launcher = readFileSync(resolve(import.meta.dirname, 'launcher'), 'utf8')
 mkdirSync(resolve(target, 'bin'))
-for (const program of programs) {
-  writeFileSync(resolve(target, 'bin', program), launcher.replaceAll('PROGRAM', program), { mode: 0o755 })
+for (const [program, semiSpace] of Object.entries(programs)) {
+  const script = launcher.replaceAll('PROGRAM', program).replace('=SEMI_SPACE', `=${semiSpace}`)
+  writeFileSync(resolve(target, 'bin', program), script, { mode: 0o755 })
 }
 
 const project = JSON.parse(readFileSync(resolve(root, 'package.json'), 'utf8')) as ProjectManifest
@@ -71,7 +73,7 @@ const manifest = {
   description,
   license,
   type,
-  bin: Object.fromEntries(programs.map((program) => [program, `bin/${program}`])),
+  bin: Object.fromEntries(Object.keys(programs).map((program) => [program, `bin/${program}`])),
   dependencies,
   ...(commit && { gitHead: commit }),
 }

@@ -61,6 +61,8 @@ export interface StoreOptions {
    * Whether statements have a time limit; true by default. The administrator's commands have none.
    */
   statementTimeout?: boolean
+  /** Memory for pages of each connection to SQLite, in KiB. */
+  pageCache?: number
   /**
    * Whether to create a database that does not exist; true by default. A command does even if there
    * are repositories of one.
@@ -168,14 +170,14 @@ export function databaseFile(dataDir: string): string {
 
 /** Opens the database without migrating it. @throws StoreUnavailable if it cannot be opened */
 export async function openEngine(options: StoreOptions): Promise<Engine> {
-  const { dataDir, databaseUrl, poolSize = 10, statementTimeout = true } = options
+  const { dataDir, databaseUrl, poolSize = 10, statementTimeout = true, pageCache } = options
   // Loads only the driver that is needed, which takes a while.
   if (databaseUrl) {
     const { openPostgres } = await import('./postgres/engine.ts')
     return openPostgres(databaseUrl, poolSize, statementTimeout)
   }
   const { openSqlite } = await import('./sqlite/engine.ts')
-  return openSqlite(databaseFile(dataDir))
+  return openSqlite(databaseFile(dataDir), pageCache)
 }
 
 /**

@@ -69,13 +69,9 @@ function filterOf({ since, user, repo, token }: ListOptions): AuditFilter {
 async function list(store: Store, filter: AuditFilter, { json }: ListOptions): Promise<void> {
   let separator = '['
   for await (const lines of store.auditLog.list(filter)) {
-    for (const line of lines) {
-      if (!json) print(formatLine(line))
-      else {
-        print(`${separator}${jsonText(line)}`)
-        separator = ','
-      }
-    }
+    if (json) print(`${separator}${lines.map((line) => jsonText(line)).join('\n,')}`)
+    else print(lines.map(formatLine).join('\n'))
+    separator = ','
     await drained()
   }
   if (json) print(separator === '[' ? '[]' : ']')
@@ -84,7 +80,7 @@ async function list(store: Store, filter: AuditFilter, { json }: ListOptions): P
 /** Prints events until the process is interrupted. */
 async function follow(store: Store, filter: AuditFilter, { json }: ListOptions): Promise<void> {
   for await (const lines of store.auditLog.follow(filter, () => setTimeout(POLL))) {
-    for (const line of lines) print(json ? jsonText(line) : formatLine(line))
+    print(lines.map((line) => (json ? jsonText(line) : formatLine(line))).join('\n'))
     await drained()
   }
 }

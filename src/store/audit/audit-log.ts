@@ -18,8 +18,10 @@ import {
 type Row = Selectable<Tables['audit_events']>
 
 const TOKEN_ID = /^[0-9a-f]{16}$/
-/** Rows that are read or deleted at a time. */
+/** Rows that are deleted at a time. */
 const BATCH = 1_000
+/** Rows that are read at a time: each may have 32 KiB. */
+const READ_AT_ONCE = 100
 /** Milliseconds after its time in which an event is committed. */
 const SETTLED = 30_000
 
@@ -73,7 +75,7 @@ export function createAuditLog({ kysely }: Reading) {
   /** Yields the events in batches, oldest first. */
   async function* list(filter: AuditFilter): AsyncGenerator<AuditLine[]> {
     for (let last: Row | undefined; ; ) {
-      const rows: Row[] = await read(filter, 'asc', BATCH, last)
+      const rows: Row[] = await read(filter, 'asc', READ_AT_ONCE, last)
       last = rows.at(-1)
       if (!last) return
       yield rows.map(lineOf)

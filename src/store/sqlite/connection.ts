@@ -21,16 +21,17 @@ export class Connection {
    * Opens a connection.
    *
    * @param file is created if it is missing
+   * @param pageCache in KiB
    * @throws StoreUnavailable if commits would not be durable
    */
-  constructor(file: string) {
+  constructor(file: string, pageCache = PAGE_CACHE) {
     this.raw = new Sqlite(file, { timeout: 0 })
     // With a write-ahead log, a writer does not block readers; FULL syncs it before a commit
     // returns. `synchronous` must be set for each connection.
     this.raw.pragma('journal_mode = WAL')
     this.raw.pragma('synchronous = FULL')
     this.raw.pragma('foreign_keys = ON')
-    this.raw.pragma(`cache_size = -${PAGE_CACHE}`)
+    this.raw.pragma(`cache_size = -${pageCache}`)
     const mode = this.raw.pragma('journal_mode', { simple: true })
     const synchronous = this.raw.pragma('synchronous', { simple: true })
     if (mode !== 'wal' || synchronous !== 2) {

@@ -52,15 +52,16 @@ const DANGLING_ROWS = `select format('%s: rows that refer to missing %s: %d', "t
  *   the same connection would become part of them. Its commits change `data_version` of `hot`,
  *   which clears the cache: a revoked token is not found there again. On `hot` they would not.
  *
+ * @param pageCache of each, in KiB
  * @throws StoreUnavailable when the file cannot be opened or would not be written durably
  */
-export async function openSqlite(file: string): Promise<Engine> {
+export async function openSqlite(file: string, pageCache?: number): Promise<Engine> {
   // The folder also contains private repositories.
   await createFolder(dirname(file), 0o700).catch((error: unknown) => {
     throw folderUnavailable(error)
   })
-  const hot = await retryWhileBusy(() => new Connection(file))
-  const cold = await retryWhileBusy(() => new Connection(file))
+  const hot = await retryWhileBusy(() => new Connection(file, pageCache))
+  const cold = await retryWhileBusy(() => new Connection(file, pageCache))
   const files = new DatabaseFiles(file, () => hot.raw.pragma('wal_checkpoint(FULL)'))
   const turn = new Turn(hot, {
     beforeRead: () => files.checkNowAndThen(),
