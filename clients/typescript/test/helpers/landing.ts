@@ -2,12 +2,15 @@ import { globSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import type { Test } from 'tap'
 import { asAdministrator } from '../../../../test/helpers/changes.ts'
+import { capture } from '../../../../test/helpers/cli.ts'
 import { temporaryFolder } from '../../../../test/helpers/databases.ts'
 import { git, gitWith } from '../../../../test/helpers/git.ts'
 import type { RepositoryOptions } from '../../../../test/helpers/records.ts'
 import { startServer, type TestServer } from '../../../../test/helpers/server.ts'
 import { until } from '../../../../test/helpers/until.ts'
+import { land } from '../../src/cli/land/land.ts'
 import { type CommandLineOptions, commandLine, type Running } from './command-line.ts'
+import { quickTimes } from './quick-lander.ts'
 
 /** A server with a repository whose `main` requires `ci/test`, and a checkout of it. */
 export interface LandingPlace {
@@ -32,6 +35,17 @@ export interface LandingPlace {
   until(condition: () => boolean): Promise<void>
   /** Returns the names of the refs on the server that a landing creates. */
   leftovers(): string[]
+}
+
+/** A place that is the working directory, where landings have `quickTimes`. */
+export interface QuickLandingPlace extends Omit<LandingPlace, 'land'> {
+  /** Lands in this process, which is faster. */
+  land(args: string[], env?: Record<string, string>): ReturnType<typeof capture>
+  /** Lands in a process of its own. */
+  landAlone: LandingPlace['land']
+  /** Returns what `main` is at on the server. */
+  main(): string
+  removeLeftovers(): void
 }
 
 /** The program with `quickTimes`. */
@@ -101,6 +115,25 @@ export async function startLanding(t: Test, options: RepositoryOptions = {}): Pr
       server.report('acme/rocket', sha, { state, context, target_url: 'https://ci.example.org/5' }, token),
     leftovers() {
       return [...readRefs(path).keys()].filter((name) => /^refs\/(heads\/land|landing)\//.test(name)).sort()
+    },
+  }
+}
+
+/** Starts all of it, and goes to the checkout until the test ends. */
+export async function startQuickLanding(t: Test): Promise<QuickLandingPlace> {
+  const place = await startLanding(t)
+  const { environment, path, leftovers } = place
+  const home = process.cwd()
+  process.chdir(place.checkout)
+  t.teardown(() => process.chdir(home))
+  return {
+    ...place,
+    land: (args, env = {}) => capture(() => land(args, { ...environment, ...env }, () => quickTimes)),
+    landAlone: (args, options) => place.land(args, { program: quickLander, ...options }),
+    main: () => place.ref('refs/heads/main'),
+    removeLeftovers() {
+      const deletions = leftovers().map((name) => `delete ${name}\n`)
+      gitWith(path, deletions.join(''), 'update-ref', '--stdin')
     },
   }
 }

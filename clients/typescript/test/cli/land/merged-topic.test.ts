@@ -1,25 +1,17 @@
 import t from 'tap'
-import { tryGit } from '../../../../test/git-http/client.ts'
-import { capture } from '../../../../test/helpers/cli.ts'
-import { git } from '../../../../test/helpers/git.ts'
-import { land as landWith } from '../../src/cli/land/land.ts'
-import { call } from '../helpers/command-line.ts'
-import { startLanding } from '../helpers/landing.ts'
-import { quickTimes } from '../helpers/quick-lander.ts'
+import { tryGit } from '../../../../../test/git-http/client.ts'
+import { git } from '../../../../../test/helpers/git.ts'
+import { call } from '../../helpers/command-line.ts'
+import { startQuickLanding } from '../../helpers/landing.ts'
 
-const place = await startLanding(t)
-const { server, checkout, environment, write, topic, report } = place
-const home = process.cwd()
-process.chdir(checkout)
-t.teardown(() => process.chdir(home))
-t.setTimeout(180_000)
+const { server, checkout, environment, write, topic, report, ...place } = await startQuickLanding(t)
 
 /** What `main` was at, as a client has seen it after each landing. */
 const seen = [git(checkout, 'rev-parse', 'work')]
 
 /** Lands a commit whose check passes, and returns what `main` is at then. */
 async function land(commit: string): Promise<string> {
-  const landing = capture(() => landWith([commit], environment, () => quickTimes))
+  const landing = place.land([commit])
   await report(await topic(commit), 'success')
   t.match(await landing, { code: 0 })
   const listed = await tryGit(checkout, ['ls-remote', 'origin', 'refs/heads/main'])

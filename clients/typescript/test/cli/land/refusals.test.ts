@@ -1,0 +1,94 @@
+import { cpSync, existsSync, mkdirSync, mkdtempSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import { join } from 'node:path'
+import t from 'tap'
+import { asAdministrator } from '../../../../../test/helpers/changes.ts'
+import { freePort, listenLocally } from '../../../../../test/helpers/free-port.ts'
+import { git } from '../../../../../test/helpers/git.ts'
+import { call } from '../../helpers/command-line.ts'
+import { startQuickLanding } from '../../helpers/landing.ts'
+
+const place = await startQuickLanding(t)
+const { server, repository, path, checkout, write, leftovers, main, land } = place
+
+t.test('what cannot be landed is refused with the reason, before anything is pushed', async (t) => {
+  const commit = write(main(), { 'g.txt': 'g\n' })
+  git(checkout, 'push', '--quiet', path, `${main()}:refs/heads/free`)
+  /** Returns the git directory of another checkout, whose `origin` is on a server. */
+  const cloneOf = (origin: string, { isShallow = false } = {}) => {
+    const folder = mkdtempSync(`${checkout}-`)
+    if (isShallow) git(checkout, 'clone', '--quiet', '--depth=1', `file://${checkout}`, folder)
+    else cpSync(join(checkout, '.git'), join(folder, '.git'), { recursive: true })
+    git(folder, 'remote', 'set-url', 'origin', `${origin}/acme/rocket.git`)
+    return { GIT_DIR: join(folder, '.git') }
+  }
+  /** Returns the git directory of one that sends what is for the server elsewhere. */
+  const rewriting = (key: string) => {
+    const clone = cloneOf(server.url)
+    git(clone.GIT_DIR, 'config', `url.https://git.example.org/.${key}`, `${server.url}/`)
+    return clone
+  }
+  git(checkout, 'reset', '--quiet', '--hard', commit)
+  const away = `http://127.0.0.1:${await freePort()}`
+  const redirecting = createServer(({ url }, response) =>
+    response.writeHead(302, { location: server.url + url }).end(),
+  )
+  const moved = `http://127.0.0.1:${await listenLocally(redirecting)}`
+  t.teardown(() => redirecting.close())
+  git(checkout, 'config', 'credential.helper', '!touch asked; true')
+  const oldGit = join(checkout, '../old')
+  mkdirSync(oldGit)
+  writeFileSync(
+    join(oldGit, 'git'),
+    `#!/bin/sh\n[ "$1" = version ] && echo git version 2.37.9 || PATH='${process.env.PATH}' exec git "$@"\n`,
+    { mode: 0o755 },
+  )
+  const readOnly = await server.createToken('acme', { limits: { push: false } })
+  const cases: [args: string[], code: number, stderr: RegExp, env?: Record<string, string>][] = [
+    [[commit, '--onto', 'free'], 7, /no rule matches the branch free/],
+    [[commit, '--branch', 'free'], 7, /no rule matches the branch free/],
+    [[commit, '--branch', 'free', '--onto', 'free'], 2, /are the same; give one of them/],
+    [[commit, '--onto', 'mian'], 2, /the server has no branch mian/],
+    [[commit, '--onto', 'a..b'], 2, /"a..b" is not a name of a branch/],
+    [[commit], 2, /git fetch --unshallow/, cloneOf(server.url, { isShallow: true })],
+    [[commit], 2, /the remote origin is .*, but land pushes to http/, cloneOf('https://git.example.org')],
+    [
+      [commit],
+      2,
+      /git pushes to https:\/\/git\.example\.org\/acme\/rocket instead of/,
+      rewriting('pushInsteadOf'),
+    ],
+    [[commit], 2, /the remote origin is https:\/\/git\.example\.org/, rewriting('insteadOf')],
+    [['f'.repeat(40)], 2, /is not a commit in this checkout/],
+    [[git(checkout, 'rev-parse', 'HEAD^{tree}')], 2, /is not a commit in this checkout/],
+    [[commit], 2, /git is 2\.37; land needs 2\.38 or later/, { PATH: oldGit }],
+    [[commit], 2, /missing token/, { COMMIT_STATUS_TOKEN: '' }],
+    [[commit], 5, /does not accept the token in COMMIT_STATUS_TOKEN/, { COMMIT_STATUS_TOKEN: 'wrong' }],
+    [[commit], 5, /the token in COMMIT_STATUS_TOKEN may not push/, { COMMIT_STATUS_TOKEN: readOnly }],
+    // The checks of the checkout come first, and may take seconds on a busy machine.
+    [
+      [commit, '--timeout', '5s'],
+      5,
+      /still trying: .*onnect.*\n.*git failed .*onnect/,
+      { ...cloneOf(away), COMMIT_STATUS_URL: away, COMMIT_STATUS_TIMEOUT: '0.01s' },
+    ],
+    [[commit], 5, /git failed .* 302/, { ...cloneOf(moved), COMMIT_STATUS_URL: moved }],
+  ]
+  for (const [args, code, stderr, env] of cases) {
+    const end = await call(['land', ...args], { ...place.environment, ...env })
+    t.match(end, { code, stderr, stdout: '' }, String(stderr))
+  }
+  t.notOk(existsSync(join(checkout, 'asked')), 'no credential helper is asked')
+
+  for (const name of ['land', 'a/refs/heads/land']) git(path, 'update-ref', `refs/heads/${name}`, main())
+  t.match(await land([commit]), { code: 5, stderr: /the branch land is in the way of land\/main\// })
+  git(path, 'update-ref', '-d', 'refs/heads/land')
+  await asAdministrator(server.store).rules.set(repository, {
+    refPattern: '*',
+    required: ['ci/test'],
+    bypass: [],
+  })
+  t.match(await land([commit]), { code: 5, stderr: /a rule matches land\/main\/.* too/ })
+  await asAdministrator(server.store).rules.remove(repository, '*')
+  t.strictSame(leftovers(), [])
+})
