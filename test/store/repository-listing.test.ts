@@ -53,7 +53,7 @@ for (const database of databases) {
       t.same(await names(null, 'ali'), [])
     })
 
-    t.test('finds repositories by the beginning of a name', async (t) => {
+    t.test('finds repositories by a part of a name', async (t) => {
       const found = async (text: string, userId: number | null = null, count = 9) =>
         (await store.listing.search(userId, text, count)).map(({ owner, name }) => `${owner}/${name}`)
       t.same(await found('OPE'), ['acme/Open', 'alice/open'])
@@ -62,6 +62,9 @@ for (const database of databases) {
       t.same(await found('alice/'), ['alice/open'])
       t.same(await found('Alice/S', alice.id), ['Alice/secret'])
       t.same(await found('o', null, 1), ['acme/Open'])
+      t.same(await found('PEN'), ['acme/Open', 'alice/open'])
+      t.same(await found('lice/o'), ['alice/open'])
+      t.same(await found('ecre', bob.id), [], 'not of one that is hidden')
       await asAdministrator(store).repositories.create({
         owner: 'bob',
         name: 'a',
@@ -70,7 +73,7 @@ for (const database of databases) {
       })
       t.same(await found('a'), ['bob/a', 'acme/Open', 'alice/open'], 'by their own name first')
       await asAdministrator(store).repositories.delete({ owner: 'bob', name: 'a' })
-      for (const text of ['pen', 'zoe', 'secret', 'a_', 'a%', 'acm/', '/open', 'a/b/c', 'a\0', '', '/'])
+      for (const text of ['zoe', 'o_en', 'secret', 'a_', 'a%', 'acm/', '/open', 'a/b/c', 'a\0', '', '/'])
         t.same(await found(text), [], text)
     })
 

@@ -212,14 +212,16 @@ t.test('the page of an owner lists what the user may see', async (t) => {
     t.equal((await anonymous.get(path)).status, 404, path)
 })
 
-t.test('repositories are found by the beginning of the owner or the name', async (t) => {
+t.test('repositories are found by any part of OWNER/NAME', async (t) => {
   const { anonymous } = await setUp(t)
-  for (const q of ['ROCK', 'ali', ' alice/r ', 'alice/'])
+  for (const q of ['ROCK', 'ali', ' alice/r ', 'alice/', 'CKE', 'lic', 'e/rock', 'ce/'])
     t.match((await anonymous.get(`/?q=${encodeURIComponent(q)}`)).body, 'href="/alice/rocket"', q)
   const { body } = await anonymous.get('/?q=bo%22%00%3C')
-  t.match(body, /begins with “<bdi>bo&quot;␀&lt;<\/bdi>”.*/)
+  t.match(body, /contains “<bdi>bo&quot;␀&lt;<\/bdi>”.*/)
   t.match(body, 'value="bo&quot;')
   t.notMatch((await anonymous.get('/?q=bob')).body, 'secret')
+  for (const q of ['r_ck', 'ockx', '/rocket/', 'secr', 'b/s'])
+    t.notMatch((await anonymous.get(`/?q=${q}`)).body, /href="\/(?:alice|bob)\/\w+"/, q)
   t.match((await anonymous.get('/?q=+&q=x')).body, 'href="/alice/rocket"', 'nothing is searched for')
 })
 

@@ -142,8 +142,9 @@ export function createRepositoryListing(engine: Reading, folder: string) {
     },
 
     /**
-     * Returns up to `count` repositories by the beginning of a name: of theirs or, after those, of
-     * their owner's. With a slash, the owner is exact. Each query is a range of an index.
+     * Returns up to `count` repositories by a part of OWNER/NAME: first those whose name begins with it,
+     * or else their owner's, each by a range of an index. With a slash, that owner is exact. All names
+     * are looked through only if these are too few.
      */
     async search(userId: number | null, text: string, count: number): Promise<ListedRepository[]> {
       const [first = '', second] = nameKey(text).split('/')
@@ -154,21 +155,30 @@ export function createRepositoryListing(engine: Reading, folder: string) {
           // Comes after all characters of names.
           .where(`repositories.${column}`, '<', `${start}~`)
           .limit(count)
-      if (second !== undefined) {
-        const ofOwner = startingWith('name_key', second).where('repositories.owner_key', '=', first)
-        return toList(await ofOwner.orderBy('repositories.name_key').execute())
+      const byOwner = (query: ReturnType<typeof startingWith>) =>
+        query.orderBy('repositories.owner_key').orderBy('repositories.name_key')
+      // No other characters of names mean something to LIKE.
+      const part = `%${nameKey(text).replaceAll('_', '\\_')}%`
+      const fullName = sql<string>`repositories.owner_key || '/' || repositories.name_key`
+      const queries =
+        second === undefined
+          ? [
+              startingWith('name_key', first)
+                .orderBy('repositories.name_key')
+                .orderBy('repositories.owner_key'),
+              byOwner(startingWith('owner_key', first)),
+            ]
+          : [byOwner(startingWith('name_key', second).where('repositories.owner_key', '=', first))]
+      const containing = visibleTo(userId)
+        .where(sql<boolean>`${fullName} like ${part} escape '\\'`)
+        .limit(count)
+
+      const found = new Map<number, ListedRepository>()
+      for (const query of [...queries, byOwner(containing)]) {
+        if (found.size >= count) break
+        for (const repository of toList(await query.execute())) found.set(repository.id, repository)
       }
-      const byName = startingWith('name_key', first)
-        .orderBy('repositories.name_key')
-        .orderBy('repositories.owner_key')
-      const byOwner = startingWith('owner_key', first)
-        .orderBy('repositories.owner_key')
-        .orderBy('repositories.name_key')
-      const repositories = [...toList(await byName.execute()), ...toList(await byOwner.execute())]
-      return [...new Map(repositories.map((repository) => [repository.id, repository])).values()].slice(
-        0,
-        count,
-      )
+      return [...found.values()].slice(0, count)
     },
   }
 }

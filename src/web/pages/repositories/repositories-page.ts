@@ -132,7 +132,7 @@ export async function repositoriesPage(pages: Pages, options: PageContext): Prom
     throw new ServiceError(isShown ? 'not_admin' : 'repository_unknown')
   }
 
-  /** Lists what begins with a text. */
+  /** Lists what contains a text. */
   async function search(request: FastifyRequest, q: string): Promise<List> {
     const repositories = await store.listing.search(viewerOf(request), q, SHOWN)
     return { repositories: repositories.map(foreign), isRanked: false, q, canCreate: mayCreate(request) }

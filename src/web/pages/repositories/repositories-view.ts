@@ -55,7 +55,7 @@ ${next ? html`<p><a href="${next.path}">${next.text}</a></p>` : ''}`
 
 function searchForm(q = ''): Html {
   return html`<form class="filter" role="search" aria-label="Repositories" action="/">
-  <label class="sr" for="q">Owner or name begins with</label>
+  <label class="sr" for="q">Part of an owner or a name</label>
   <input id="q" name="q" type="search" value="${q}" placeholder="Owner or name" maxlength="${MAX_TEXT}" autocomplete="off">
   <button class="quiet" type="submit">Find</button>
   ${q === '' ? '' : html`<a href="/">Clear</a>`}
@@ -65,7 +65,7 @@ function searchForm(q = ''): Html {
 function emptyView({ isSignedIn, canCreate, owner, wanted, q = '' }: RepositoriesView): Html {
   if (wanted) return html`None of these repositories is in this state.`
   if (q !== '')
-    return html`No repository that you may see has an owner or a name that begins with “${shownText(q)}”. <a href="/?after=">All repositories</a>`
+    return html`No repository that you may see has an owner or a name that contains “${shownText(q)}”. <a href="/?after=">All repositories</a>`
   if (owner !== undefined) return html`There are no repositories of ${owner} yet.`
   if (canCreate)
     return html`You do not have access to any repositories. <a href="${NEW}">Create one</a>, or ask the owner of one for access.`
