@@ -327,6 +327,13 @@ export function checkout(t: Test, { path }: Service): string {
   return folder
 }
 
+/** Puts the command line into a folder of PATH, as an image does that has it installed. */
+export function install(folder: string): void {
+  const cli = resolve(recipes, '../typescript/src/cli/main.ts')
+  const program = `#!/bin/sh\nexec ${process.execPath} ${cli} "$@"\n`
+  writeFileSync(join(folder, 'commit-status'), program, { mode: 0o755 })
+}
+
 interface JobResult {
   /** The exit code, or the signal that killed the job's shell. */
   code: number | string | null
