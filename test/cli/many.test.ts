@@ -34,11 +34,12 @@ for (const database of databases) {
     const lines = names.map((name) => JSON.stringify({ name }))
     t.match(await from(['user', 'create'], [...lines, '', '']), { code: 0, stderr: 'Created 300 users.\n' })
     t.same((await store.users.list()).map(({ name }) => name).sort(), names.sort())
-    const locked = '{"name":"gone","created_at":"2026-01-01T00:00:00Z","locked_at":"2026-01-02T00:00:00Z"}'
+    const locked =
+      '{"name":"gone","created_at":"2026-01-01T00:00:00Z","locked_at":"2026-01-02T00:00:00Z","issuer":null,"subject":null}'
     t.match(await from(['user', 'create'], [locked]), { code: 0 })
     t.match(
       await list('user', 'list'),
-      [{ name: 'gone', locked_at: /^\d/ }],
+      [{ name: 'gone', locked_at: /^\d/, issuer: null, subject: null }],
       'as `user list --json` prints it',
     )
 

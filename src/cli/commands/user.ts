@@ -62,7 +62,7 @@ export function addUserCommands(program: Command, settings: Settings): void {
     .action((options: { json?: boolean }) =>
       readingStore(settings, async (store, { oidc }) => {
         const users = await store.users.list()
-        const areLinked = oidc !== null || users.some(({ subject }) => subject !== null)
+        const areLinked = options.json || oidc !== null || users.some(({ subject }) => subject !== null)
         const rows = users.map(({ name, createdAt, lockedAt, issuer, subject }) => ({
           name,
           created_at: formatTime(createdAt),
