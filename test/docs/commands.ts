@@ -37,7 +37,19 @@ const INFORMATION = ['--help', '--version']
 
 /** Options of other programs, as far as the documents use them. */
 const OTHERS: Record<string, string[]> = {
-  curl: ['--fail', '--header', '--silent', '--show-error', '--retry', '--retry-delay', '--retry-connrefused'],
+  'apt-get': ['--no-install-recommends', '--yes'],
+  chown: ['--recursive'],
+  createdb: ['--encoding', '--owner', '--template'],
+  curl: [
+    '--fail',
+    '--header',
+    '--silent',
+    '--show-error',
+    '--retry',
+    '--retry-delay',
+    '--retry-connrefused',
+    '--retry-all-errors',
+  ],
   df: ['--human-readable'],
   docker: [
     ...[
@@ -60,7 +72,7 @@ const OTHERS: Record<string, string[]> = {
   install: ['--directory', '--group', '--mode', '--owner'],
   node: ['--eval'],
   ln: ['--force', '--symbolic'],
-  npm: ['--global', '--no-save', '--offline', '--silent'],
+  npm: ['--global', '--no-save', '--offline', '--prefix', '--silent'],
   npx: ['--no', '--package'],
   rsync: ['--archive', '--delete'],
   sed: ['--in-place'],
@@ -68,6 +80,7 @@ const OTHERS: Record<string, string[]> = {
   systemctl: ['--now'],
   tar: ['--extract', '--file', '--one-top-level', '--strip-components'],
   podman: ['--env'],
+  psql: ['--command'],
   useradd: ['--create-home', '--home-dir', '--shell', '--system'],
 }
 /** Words of a shell that may stand before the name of a program. */

@@ -46,6 +46,7 @@ import { createAccount, openPageClient } from '../helpers/page-client.ts'
 import { startProcess } from '../helpers/process.ts'
 import { startServer } from '../helpers/server.ts'
 import { unescaped } from '../helpers/unescaped.ts'
+import { BLOCKS, blocksByHeading } from '../soak/operators/blocks.ts'
 import { unknownNames } from './commands.ts'
 import { codeBlocks, createMachine, readDocument } from './machine.ts'
 import { commandRows, variableRows } from './tables.ts'
@@ -584,6 +585,13 @@ test("operator's guide: the settings for each provider are complete", async (t) 
     t.match(oidc, { issuer: /^https:/, clientId: /./, requiredClaim: { name: /./, value: /./ } }, name)
     t.ok(section.trim().split('\n').length <= 14, `${name} in few lines`)
   }
+})
+
+test("operator's guide: each block is followed by the soak `operators`, or left to another proof", async (t) => {
+  const blocks: Record<string, readonly unknown[]> = BLOCKS
+  const found = blocksByHeading()
+  t.same([...found.keys()], Object.keys(blocks))
+  for (const [heading, { length }] of found) t.equal(blocks[heading]?.length, length, heading)
 })
 
 /** Returns what is written as code in one column of a table. */

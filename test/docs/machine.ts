@@ -50,7 +50,15 @@ daemon-reload) ;;
 "enable --now commit-status"|"enable --now commit-status@3000 commit-status@3001") service start;;
 "start commit-status"|"restart commit-status") service start;;
 "stop commit-status"|"disable --now commit-status") service stop;;
+"reload nginx"|"reload caddy") ;;
+"enable --now commit-status-backup.timer"|"start commit-status-backup.service") ;;
 *) exit 1;; esac`,
+  // The soak `operators` runs the real ones.
+  'apt-get': '[ "$1 $2" = "install --yes" ]',
+  chown: 'exit 0',
+  createdb: 'exit 0',
+  nginx: '[ "$*" = -t ]',
+  psql: '[ "$1" = --command ]',
   // The soak `container` runs the real one.
   docker: `case "$1" in build) [ -e "$ROOT/$3" ];; run|exec) ;; *) exit 1;; esac`,
   // The soak `fresh-machine` runs the real ones.
@@ -62,7 +70,7 @@ ci|test) ;;
 start) service start;;
 "run --silent cli -- "*) shift 4; exec commit-status-admin "$@";;
 "run "*) grep -q "^    \\"$2\\":" "$ROOT/package.json";;
-"install --global --offline ./commit-status-server-$("$NODE" "$ROOT/src/server.ts" --version)-linux-x64.tgz") ;;
+"install --global --offline --prefix /usr/local ./commit-status-server-$("$NODE" "$ROOT/src/server.ts" --version)-linux-x64.tgz") ;;
 *) exit 1;; esac`,
 }
 
@@ -94,6 +102,8 @@ export async function createMachine(t: Test): Promise<Machine> {
     ['/var/backups/commit-status', join(folder, 'backups')],
     ['/var/tmp/commit-status-drill', join(folder, 'drill')],
     ['/etc/commit-status.env', join(folder, 'commit-status.env')],
+    ['/etc/commit-status.oidc', join(folder, 'commit-status.oidc')],
+    ['https://status.example.org/readyz', `http://127.0.0.1:${port}/readyz`],
     ['/etc/systemd/system/', join(folder, '/')],
     ['/opt/', join(folder, 'opt/')],
     ['/usr/local/bin/', join(bin, '/')],

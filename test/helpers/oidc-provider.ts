@@ -28,6 +28,15 @@ export interface TestProvider {
 
 const SECRET = 'a secret of the client'
 
+/** Where a provider is that people reach through a proxy. */
+export interface ProviderPlace {
+  /** Without a slash at its end. */
+  issuer: string
+  /** On which the provider listens for the proxy. */
+  port: number
+  clientSecret: string
+}
+
 /**
  * Starts a provider. The teardown stops it.
  *
@@ -37,17 +46,20 @@ export async function startProvider(
   t: Pick<Test, 'teardown' | 'capture'>,
   origin: string,
   more: Configuration = {},
+  place?: ProviderPlace,
 ): Promise<TestProvider> {
   const server = createServer((request, response) => {
     test.requests.push(request.url ?? '')
     if (test.intercept?.(request, response)) return
     handle(request, response)
   })
-  const issuer = `http://127.0.0.1:${await listenLocally(server)}`
+  const port = await listenLocally(server, place?.port)
+  const issuer = place?.issuer ?? `http://127.0.0.1:${port}`
+  const clientSecret = place?.clientSecret ?? SECRET
   const client = {
     redirect_uris: [`${origin}/login/callback`],
     post_logout_redirect_uris: [`${origin}/`],
-    client_secret: SECRET,
+    client_secret: clientSecret,
   }
   // It warns of what is only for development.
   t.capture(console, 'warn')
@@ -70,6 +82,7 @@ export async function startProvider(
     cookies: { keys: ['a key'] },
     ...more,
   })
+  provider.proxy = place !== undefined
   const handle = provider.callback()
   t.teardown(() => {
     server.closeAllConnections()
@@ -113,7 +126,7 @@ export async function startProvider(
     options: {
       issuer: `${issuer}/`,
       clientId: 'commit-status',
-      clientSecret: SECRET,
+      clientSecret,
       nameClaim: 'preferred_username',
       requiredClaim: null,
     },

@@ -1,13 +1,9 @@
-import { execFileSync, spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { chmodSync, copyFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { copyFileSync, existsSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
-import tap, { type Test } from 'tap'
+import tap from 'tap'
 import { codeBlock, readDocument } from '../docs/machine.ts'
-import { temporaryFolder } from '../helpers/databases.ts'
-import { until } from '../helpers/until.ts'
+import { bootDebian, makeDebian } from './parts/debian.ts'
 import { packServer } from './parts/installed.ts'
-import { requireProgram, run } from './parts/programs.ts'
 
 /**
  * Installs the packed server on a Debian of its own, with Debian's Node.js 18, npm and git, by the
@@ -15,74 +11,18 @@ import { requireProgram, run } from './parts/programs.ts'
  * by the lines of the README. Then does so without npm. The root folder is made by debootstrap and
  * booted by systemd-nspawn, without a network but the loopback. Wants to be root.
  */
-const SUITE = 'bookworm'
 const PACKAGES = ['systemd-sysv', 'dbus', 'nodejs', 'npm', 'git', 'curl', 'sudo']
 const guide = readDocument('src/ops/README.md')
 const readme = readDocument('README.md')
 
 tap.setTimeout(1_500_000)
-requireProgram('debootstrap')
-requireProgram('systemd-nspawn', 'systemd-container')
 
-/** Makes the machine. @returns its root folder */
-function makeMachine(t: Test): string {
-  const machine = temporaryFolder(t)
-  // The service's account must reach its root folder.
-  chmodSync(machine, 0o755)
-  run('debootstrap', '--variant=minbase', SUITE, machine)
-  // How this machine reaches Debian.
-  for (const file of ['/etc/resolv.conf', '/etc/hosts']) copyFileSync(file, join(machine, file))
-  // debootstrap cannot put what npm needs in order.
-  run('chroot', machine, 'apt-get', 'install', '--quiet', '--yes', '--no-install-recommends', ...PACKAGES)
+tap.test('a fresh Debian goes from the packed file to a first report', async (t) => {
+  const machine = makeDebian(t, PACKAGES)
   const packed = packServer()
   for (const file of [packed, join(dirname(packed), 'SHA256SUMS')])
     copyFileSync(file, join(machine, 'root', basename(file)))
-  return machine
-}
-
-const ENVIRONMENT = {
-  PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
-  HOME: '/root',
-}
-
-/** Boots the machine. @returns a function that runs lines in it as root */
-async function boot(t: Test, machine: string): Promise<(lines: string) => string> {
-  // Without systemd-machined, which this machine may lack.
-  const options = ['--quiet', '--register=no', '--keep-unit', '--private-network', '--console=pipe']
-  const nspawn = spawn('systemd-nspawn', [...options, '--boot', '--directory', machine], {
-    stdio: ['ignore', 'ignore', 'inherit'],
-  })
-  const ended = once(nspawn, 'exit')
-  t.teardown(async () => {
-    // Powers the machine off.
-    nspawn.kill('SIGTERM')
-    await ended
-  })
-  const sh = (lines: string) => {
-    const init = readFileSync(`/proc/${nspawn.pid}/task/${nspawn.pid}/children`, 'utf8').trim()
-    return execFileSync(
-      'nsenter',
-      ['--target', init, '--all', 'bash', '-euc', `umask 077; cd /root\n${lines}`],
-      {
-        encoding: 'utf8',
-        env: ENVIRONMENT,
-        stdio: ['ignore', 'pipe', 'inherit'],
-      },
-    )
-  }
-  await until(() => {
-    try {
-      return sh('systemctl is-system-running --wait 2>&1').trim() === 'running'
-    } catch {
-      return false
-    }
-  })
-  return sh
-}
-
-tap.test('a fresh Debian goes from the packed file to a first report', async (t) => {
-  const machine = makeMachine(t)
-  const sh = await boot(t, machine)
+  const { sh } = await bootDebian(t, machine)
   t.match(sh('node --version'), /^v18\./)
   t.match(sh('node --version; npm --version; git --version'), /git version 2/)
 
