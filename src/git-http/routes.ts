@@ -17,8 +17,8 @@ import { bodyLimit, checkGitBodyHeaders } from './body.ts'
 import { Presence } from './push/presence.ts'
 import { PushRecorder } from './push/record.ts'
 import { refuseFetch, tellInProtocol } from './refusals.ts'
-import { createGitServer, type GitRequest, type GitServerOptions, openServable } from './run.ts'
-import type { GitService } from './service.ts'
+import { createGitServer, type GitServerOptions, openServable } from './run.ts'
+import type { GitRequest, GitService } from './service.ts'
 
 export interface GitHttpOptions extends Omit<GitServerOptions, 'pushes' | 'garbage'> {
   authorizer: Authorizer

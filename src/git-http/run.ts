@@ -1,6 +1,5 @@
 import type { Readable } from 'node:stream'
 import { setTimeout as delay } from 'node:timers/promises'
-import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Pusher } from '../domain/actors.ts'
 import type { RefusalKind } from '../domain/ref-updates.ts'
 import { ServiceError } from '../errors.ts'
@@ -9,8 +8,6 @@ import { type OpenedRepository, openRepository } from '../git/opened-repository.
 import { checkObjects } from '../git/repository-health.ts'
 import type { GitEnd } from '../git/run-git.ts'
 import { connectionSignal } from '../http/connection-signal.ts'
-import { whoSent } from '../replies/client.ts'
-import { recheckAccess } from '../replies/recheck-access.ts'
 import { ownTurn } from '../schedule/own-turn.ts'
 import { SharedBudget } from '../schedule/shared-budget.ts'
 import type { ReadableRepository } from '../store/access/readable-repositories.ts'
@@ -20,10 +17,11 @@ import { createGitPlaces } from './git-places.ts'
 import type { GitLimits } from './limits.ts'
 import { type PushRequest, readCommands } from './push/commands.ts'
 import { Push, type PushOptions } from './push/push.ts'
-import { type RefRefusal, type RefusedRef, refusalLines } from './push/refused-refs.ts'
-import { EMPTY_PACKET, progress, reportRefusal } from './push/report.ts'
-import { asGitError, kindOfError, tellInProtocol } from './refusals.ts'
-import { type GitCall, startService } from './service.ts'
+import type { RefRefusal } from './push/refused-refs.ts'
+import { EMPTY_PACKET, progress } from './push/report.ts'
+import { PushRefusals } from './push-refusals.ts'
+import { asGitError } from './refusals.ts'
+import { type GitRequest, startService } from './service.ts'
 import type { Spool } from './spool.ts'
 import { SpooledStream } from './spooled-stream.ts'
 
@@ -32,19 +30,6 @@ const ANSWERS_OF_CLIENT = 1 / 4
 
 const WAITING = 'The server is busy, and the push waits for its turn.'
 const TOO_LONG = 'Git took longer than it may here, and was stopped.'
-
-/** A call of git over HTTP. */
-export interface GitRequest extends GitCall {
-  request: FastifyRequest
-  reply: FastifyReply
-  repository: ReadableRepository
-  /** Whose shares the request uses: its user, or its address if it has no credential. */
-  client: string
-  /** null unless it is a push. */
-  pusher: Pusher | null
-  /** Throws if the caller may not do this any more. */
-  authorizeAgain(): Promise<void>
-}
 
 /** A request on its way to git. */
 interface Run {
@@ -91,6 +76,7 @@ export interface GitServerOptions {
  */
 export function createGitServer(options: GitServerOptions) {
   const { limits, spool, bodyTimeout, pushes, garbage, onPushRefused, addGauge } = options
+  const refusals = new PushRefusals(onPushRefused)
   const places = createGitPlaces(limits.maxChildren, limits.maxWait)
   const pushDisk = new SharedBudget(spool.bytes)
   const answerDisk = new SharedBudget(spool.bytes, spool.bytes * ANSWERS_OF_CLIENT)
@@ -113,6 +99,12 @@ export function createGitServer(options: GitServerOptions) {
     return { call, body, pushRequest: body?.request ?? null, answer, stop, whileWanted }
   }
 
+  function createPush(call: GitRequest, pusher: Pusher, pushRequest: PushRequest): Push {
+    const { request, repository, authorizeAgain } = call
+    const repositoryUrl = `${request.client.origin()}/${pusher.repositoryName}`
+    return new Push({ ...pushes, pusher, repository, repositoryUrl, request: pushRequest, authorizeAgain })
+  }
+
   /**
    * Runs git in a place of its share, and lets it write the answer. The body is closed when git has
    * ended, or if this throws.
@@ -122,7 +114,7 @@ export function createGitServer(options: GitServerOptions) {
    */
   async function runInPlace(run: Run, maxWait: number): Promise<RefRefusal | null> {
     const { call, body, answer, stop, whileWanted } = run
-    const { request, repository, service, client, pusher, authorizeAgain } = call
+    const { repository, service, client, pusher, authorizeAgain } = call
     const timeout = body?.timeout ?? limits.timeout
     const isLong = pusher !== null && timeout > limits.pushTime.short
     const leave = await places[service].enter(client, whileWanted, isLong, maxWait)
@@ -140,15 +132,12 @@ export function createGitServer(options: GitServerOptions) {
       leave()
       body?.close()
       clearTimeout(timer)
-      if (push) recordRefused(call, push.refused)
+      if (push) refusals.record(call, push.refused)
       await push?.end()
       if (push && opened) void garbage.collect(opened)
     }
-    const onEnd = ({ code, stderr }: GitEnd) => {
-      const details = { reqId: request.id, service, path: repository.path, code, stderr }
-      // A stranger can cause any number of malformed requests.
-      const level = request.caller ? 'info' : 'debug'
-      if (stderr !== '') request.server.log[level](details, 'git wrote to standard error')
+    const onEnd = (ended: GitEnd) => {
+      logEnd(call, ended)
       return end()
     }
 
@@ -159,9 +148,7 @@ export function createGitServer(options: GitServerOptions) {
       if (pushRequest) {
         // It may have been arriving or waiting for minutes.
         await authorizeAgain()
-        const repositoryUrl = `${request.client.origin()}/${pusher.repositoryName}`
-        const own = { pusher, repository, repositoryUrl, request: pushRequest, authorizeAgain }
-        push = new Push({ ...pushes, ...own })
+        push = createPush(call, pusher, pushRequest)
         const refusal = await push.begin(opened, signal)
         if (refusal !== null) {
           await end()
@@ -173,7 +160,7 @@ export function createGitServer(options: GitServerOptions) {
       await ownTurn()
       signal.throwIfAborted()
       const reportFailure = (error: unknown) =>
-        pushRequest && !whileWanted.aborted ? reportError(call, pushRequest, error) : null
+        pushRequest && !whileWanted.aborted ? refusals.fail(call, pushRequest, error) : null
       const options = { body: content, push, answer, signal, timeout, reportFailure, onEnd }
       begun = startService(opened, call, options)
     } catch (error) {
@@ -182,33 +169,6 @@ export function createGitServer(options: GitServerOptions) {
     }
     await begun
     return null
-  }
-
-  /** Counts and logs refs that were refused, which no status of an answer tells. */
-  function recordRefused({ request, pusher }: GitRequest, refused: readonly RefusedRef[]): void {
-    for (const kind of new Set(refused.map((it) => it.kind))) onPushRefused(kind)
-    const push = { reqId: request.id, ...whoSent(request), repository: pusher?.repositoryName }
-    for (const { fields, message } of refusalLines(refused))
-      request.server.log.info({ ...push, ...fields }, message)
-  }
-
-  /** Refuses a push as a whole. Returns the report that git would give. */
-  function refuseAll(call: GitRequest, request: PushRequest, refusal: RefRefusal): Buffer {
-    recordRefused(
-      call,
-      request.commands.map(({ ref }) => ({ ref, ...refusal })),
-    )
-    return reportRefusal(request, refusal.reason)
-  }
-
-  /** As `refuseAll`, of a push that failed. @throws the error if HTTP must tell it */
-  async function reportError(call: GitRequest, request: PushRequest, cause: unknown): Promise<Buffer> {
-    // A git that cannot be started fails twice.
-    const isRecorded = call.request.refusal !== null
-    const error = asGitError(await recheckAccess(cause, call.authorizeAgain))
-    const reason = tellInProtocol(call, error)
-    if (isRecorded) return reportRefusal(request, reason)
-    return refuseAll(call, request, { reason, kind: kindOfError(error) })
   }
 
   async function runFetch(call: GitRequest, body: Body | null): Promise<Readable> {
@@ -228,9 +188,9 @@ export function createGitServer(options: GitServerOptions) {
     try {
       if (body.refusal) throw body.refusal
       const refusal = await runInPlace(run, body.sideband ? limits.timeout : limits.maxWait)
-      return refusal && refuseAll(call, await requestOf(run), refusal)
+      return refusal && refusals.refuse(call, await requestOf(run), refusal)
     } catch (cause) {
-      return reportError(call, await requestOf(run).finally(() => body.close()), cause)
+      return refusals.fail(call, await requestOf(run).finally(() => body.close()), cause)
     }
   }
 
@@ -281,6 +241,14 @@ async function requestOf(run: Run): Promise<PushRequest> {
   if (!file) throw new Error('a push was not received into a file')
   run.pushRequest = await readCommands(file)
   return run.pushRequest
+}
+
+/** Logs what git has written to standard error. */
+function logEnd({ request, service, repository }: GitRequest, { code, stderr }: GitEnd): void {
+  const details = { reqId: request.id, service, path: repository.path, code, stderr }
+  // A stranger can cause any number of malformed requests.
+  const level = request.caller ? 'info' : 'debug'
+  if (stderr !== '') request.server.log[level](details, 'git wrote to standard error')
 }
 
 function addGauges(

@@ -1,10 +1,13 @@
 import type { FileHandle } from 'node:fs/promises'
 import { Duplex, pipeline, Readable, type Writable } from 'node:stream'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Pusher } from '../domain/actors.ts'
 import { gitEnvironment } from '../git/environment.ts'
 import { cannotOpen } from '../git/errors.ts'
 import { removeStaleLocks } from '../git/leftovers.ts'
 import type { OpenedRepository } from '../git/opened-repository.ts'
 import { type GitEnd, startGit, terminateGroup } from '../git/run-git.ts'
+import type { ReadableRepository } from '../store/access/readable-repositories.ts'
 import { nullOnSystemError } from '../util/expected-errors.ts'
 import { syncFolders } from './push/folder-sync.ts'
 import { packet } from './push/pkt-line.ts'
@@ -22,6 +25,19 @@ export interface GitCall {
   step: 'refs' | 'rpc'
   /** The client's `Git-Protocol` header. */
   protocol: string | undefined
+}
+
+/** A call of git over HTTP. */
+export interface GitRequest extends GitCall {
+  request: FastifyRequest
+  reply: FastifyReply
+  repository: ReadableRepository
+  /** Whose shares the request uses: its user, or its address if it has no credential. */
+  client: string
+  /** null unless it is a push. */
+  pusher: Pusher | null
+  /** Throws if the caller may not do this any more. */
+  authorizeAgain(): Promise<void>
 }
 
 export interface ServiceOptions {
