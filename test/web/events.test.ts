@@ -2,6 +2,7 @@ import t from 'tap'
 import { ADMINISTRATOR } from '../../src/domain/actors.ts'
 import type { AuditEvent, AuditLine } from '../../src/store/audit/audit.ts'
 import { REPOSITORY_ACTIONS } from '../../src/store/audit/repository-events.ts'
+import { groupLandings } from '../../src/web/events/landings.ts'
 import { type EventReader, sentenceOf } from '../../src/web/events/sentences.ts'
 import { createAccount, openPageClient } from '../helpers/page-client.ts'
 import { startServer } from '../helpers/server.ts'
@@ -259,6 +260,54 @@ t.test('an event of another version is a sentence as well', async (t) => {
       const details = value === undefined ? {} : Object.fromEntries(names.map((name) => [name, value]))
       t.match(read({ action, details }).says, /^bob [a-z]/, `${action} ${JSON.stringify(value)}`)
     }
+})
+
+t.test('the events of a landing are one row, and those of others are not', async (t) => {
+  const ticket = (digits: string, branch = 'main') => `refs/landing/${branch}/20260101T000000000Z-${digits}`
+  const topic = (digits: string, branch = 'main') => `refs/heads/land/${branch}/${digits}`
+  const [mine, other] = ['a'.repeat(12), 'b'.repeat(12)]
+  const created = (ref: string) => ({ ref, old: ZERO, new: ONE })
+  const renewed = (ref: string) => ({ ref, old: ONE, new: TWO })
+  const deleted = (ref: string) => ({ ref, old: TWO, new: ZERO })
+  const push = (id: number, user: string, ...updates: object[]) => ({
+    ...line,
+    id,
+    user,
+    details: stored({ updates }),
+  })
+  const end = push(9, 'bob', moved, deleted(topic(mine)), deleted(ticket(mine)))
+  const events = [
+    push(10, 'carol', moved),
+    end,
+    push(8, 'carol', created(ticket(mine))),
+    push(7, 'bob', renewed(ticket(mine))),
+    push(6, 'carol', created(topic(other))),
+    push(5, 'bob', created(topic(mine))),
+    push(4, 'bob', created(ticket(other))),
+    push(3, 'bob', created(ticket(mine)), moved),
+    push(2, 'bob', created(ticket(mine))),
+  ]
+  t.same(
+    groupLandings(events).map(({ event, earlier }) => [event.id, ...earlier.map(({ id }) => id)]),
+    [[10], [9, 7, 5, 2], [8], [6], [4], [3]],
+    'those of its user about nothing else',
+  )
+  t.equal(
+    read({ details: end.details }, { repository: line.object }).says,
+    'bob landed aaaaaaa on main, which moved from 1111111 to 2222222',
+  )
+  for (const updates of [
+    [moved],
+    [created('refs/heads/main'), deleted(topic(mine))],
+    [moved, deleted(topic(mine)), deleted(ticket(other))],
+    [moved, deleted(topic(mine, 'next'))],
+    [moved, { ...moved, ref: 'refs/heads/next' }, deleted(topic(mine))],
+    [deleted('refs/heads/main'), deleted(topic(mine))],
+    [moved, deleted(topic('x'.repeat(12)))],
+    [moved, deleted('refs/heads/land/main/x/aaaaaaaaaaaa')],
+  ])
+    t.match(read({ details: stored({ updates }) }).says, /^bob (pushed|deleted) /)
+  t.match(read({ details: stored({ ...end.details, more: 3 }) }).says, /^bob pushed /)
 })
 
 t.test('the events of a repository are filtered by kind and user', async (t) => {

@@ -26,14 +26,35 @@ const MAX_NAME = 100
  */
 export function adviceOf(ruledOut: readonly RuledOut[], rules: readonly RefRule[], url: string): string[] {
   const lines = ruledOut.slice(0, MAX_REFS).flatMap(({ ref, obstacle, sha }) => {
-    const name = shown(ref.startsWith(TAGS) ? ref.slice(TAGS.length) : ref.slice(BRANCHES.length))
+    const name = nameOf(ref)
     const isDeletion = obstacle === 'branch deleted' || obstacle === 'tag deleted'
     const page = isDeletion ? `${url}/settings/checks` : `${url}/commits/${sha}`
     const step = `${name}: ${nextStep(ref, name, obstacle, rules)}`
     return obstacle === 'tag of no commit' ? [step] : [step, `  ${page}`]
   })
-  const more = ruledOut.length - MAX_REFS
+  return withMore(lines, ruledOut.length)
+}
+
+/**
+ * Returns lines for people who may bypass rules and did: nobody else is told of it, and who may does
+ * not know otherwise that a check was not met.
+ */
+export function bypassLines(bypassed: readonly { ref: string; reason: string }[]): string[] {
+  const lines = bypassed
+    .slice(0, MAX_REFS)
+    .map(({ ref, reason }) => `${nameOf(ref)}: you bypassed its rule: ${reason}`)
+  return withMore(lines, bypassed.length)
+}
+
+function withMore(lines: string[], total: number): string[] {
+  const more = total - MAX_REFS
   return more > 0 ? [...lines, `And ${more} more.`] : lines
+}
+
+/** Returns what to call a branch or tag. */
+function nameOf(ref: string): string {
+  const folder = [BRANCHES, TAGS].find((folder) => ref.startsWith(folder)) ?? ''
+  return truncate(replaceHidden(ref.slice(folder.length)), MAX_NAME)
 }
 
 function nextStep(ref: string, name: string, obstacle: Obstacle, rules: readonly RefRule[]): string {
@@ -62,8 +83,4 @@ function otherBranch(name: string, rules: readonly RefRule[]): string {
     (branch) => rulesOf(`${BRANCHES}${branch}`).length === 0,
   )
   return free === undefined ? 'a branch without rules' : `another branch, such as ${free}`
-}
-
-function shown(name: string): string {
-  return truncate(replaceHidden(name), MAX_NAME)
 }

@@ -5,9 +5,10 @@ import { isObstacle, type RefUpdate } from '../../domain/ref-updates.ts'
 import { ServiceError } from '../../errors.ts'
 import type { OpenedRepository } from '../../git/opened-repository.ts'
 import { findChangedRefs } from '../../git/refs/changed-refs.ts'
+import { decodeLatin1 } from '../../git/run-git.ts'
 import type { Turns } from '../../schedule/turns.ts'
 import type { Store } from '../../store/store.ts'
-import { adviceOf, type RuledOut } from './advice.ts'
+import { adviceOf, bypassLines, type RuledOut } from './advice.ts'
 import { NO_OBJECT } from './commands.ts'
 import type { PushedRefs } from './proc-receive.ts'
 import { compareTips, type Move, peelToCommits } from './ref-graph.ts'
@@ -179,7 +180,10 @@ async function decideRefs(
   for (const bypassed of bypasses.values())
     for (const update of bypassed) if (refusals.has(update.ref)) bypassed.delete(update)
   if (bypasses.size > 0) await store.rules.recordBypasses(pusher, bypasses)
-  return { refusals, advice }
+  const bypassed = [...bypasses].flatMap(([reason, some]) =>
+    [...some].map(({ ref }) => ({ ref: decodeLatin1(ref), reason })),
+  )
+  return { refusals, advice: [...advice, ...bypassLines(bypassed)] }
 }
 
 /** Returns the refusal for checks that are not met. */

@@ -3,6 +3,7 @@ import type { AuditLine } from '../../store/audit/audit.ts'
 import { type Html, html } from '../parts/html.ts'
 import { time } from '../parts/layout.ts'
 import { cutText, shownText } from '../parts/text.ts'
+import { type EventGroup, groupLandings } from './landings.ts'
 import { type EventReader, sentenceOf } from './sentences.ts'
 
 /** Maximum number of events on a page. */
@@ -53,15 +54,15 @@ export function eventList(
 function eventTable(events: readonly AuditLine[], reader: EventReader): Html {
   return html`<div class="scroll" tabindex="0" role="group" aria-labelledby="events"><table class="events">
   <thead><tr><th scope="col">Event</th><th scope="col">Time</th></tr></thead>
-  <tbody>${events.map((event) => eventRow(event, reader))}</tbody>
+  <tbody>${groupLandings(events).map((group) => eventRow(group, reader))}</tbody>
 </table></div>`
 }
 
-function eventRow(event: AuditLine, reader: EventReader): Html {
+function eventRow({ event, earlier }: EventGroup, reader: EventReader): Html {
   const { sentence, before } = sentenceOf(event, reader)
   return html`<tr>
   <th scope="row">${sentence}.${before && html` <span class="faint">Before: ${before}.</span>`}
-    <details><summary>Details</summary>${eventDetails(event)}</details></th>
+    <details><summary>Details</summary>${[event, ...earlier].map(eventDetails)}</details></th>
   <td data-column="Time">${time(event.time)}</td>
 </tr>`
 }

@@ -3,6 +3,7 @@ import { nameKey } from '../../domain/names.ts'
 import type { AuditEvent, AuditLine } from '../../store/audit/audit.ts'
 import { type Html, html } from '../parts/html.ts'
 import { shownText } from '../parts/text.ts'
+import { landed, landingOf } from './landings.ts'
 import {
   bypassing,
   commit,
@@ -151,7 +152,8 @@ const PREDICATES: {
     html`asked for a new run of ${word(context)} on ${commit(sha)}${where}`,
   push: ({ updates, unknown, more, interrupted, unchecked }, { where }) => {
     const unknowns = itemsOf(unknown)
-    return html`${pushed(itemsOf(updates), more)}${where}${[
+    const landing = landingOf(updates, more)
+    return html`${landing ? landed(landing) : pushed(itemsOf(updates), more)}${where}${[
       unknowns.length > 0 && html`; whether it moved ${refNames(unknown)} is unknown`,
       interrupted === true && '; the server did not see its end',
       itemsOf(unchecked).length > 0 &&

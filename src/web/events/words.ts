@@ -73,7 +73,8 @@ export function refNames(updates: Json | undefined): Html {
   return listed(itemsOf(updates), (update) => refName(partOf(update, 'ref')))
 }
 
-function partOf(update: Json | undefined, name: string): Json | undefined {
+/** Returns a part of stored details. */
+export function partOf(update: Json | undefined, name: string): Json | undefined {
   return typeof update === 'object' && update !== null && !Array.isArray(update) ? update[name] : undefined
 }
 
@@ -99,7 +100,7 @@ export function pushed(updates: readonly Json[], more: Json | undefined): Html {
 }
 
 /** Returns a ref and its commits before and after a push; null if it did not exist. */
-function move(update: Json): { ref: Html; from: Html | null; to: Html | null } {
+export function move(update: Json): { ref: Html; from: Html | null; to: Html | null } {
   const [from, to] = ['old', 'new'].map((name) => {
     const id = partOf(update, name)
     return typeof id === 'string' && /^0+$/.test(id) ? null : commit(id)

@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { Obstacle } from '../../../src/domain/ref-updates.ts'
-import { adviceOf } from '../../../src/git-http/push/advice.ts'
+import { adviceOf, bypassLines } from '../../../src/git-http/push/advice.ts'
 
 const URL = 'https://status.example.org/owner/demo'
 const SHA = '1'.repeat(40)
@@ -44,4 +44,8 @@ t.test('advice is short, whatever was pushed', async (t) => {
   t.ok(lines.every((line) => line.length < 250))
   t.notMatch(lines.join(), /\u202e/)
   t.same(adviceOf([], [], URL), [])
+  t.same(bypassLines([]), [])
+  const bypassed = ruledOut.map(({ ref }) => ({ ref, reason: 'ci has not reported' }))
+  t.equal(bypassLines(bypassed).length, 4)
+  t.ok(bypassLines(bypassed).every((line) => line.length < 250))
 })

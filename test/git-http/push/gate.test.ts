@@ -150,12 +150,14 @@ t.test('a branch with rules is neither deleted nor pushed to by force', async (t
     /main \(the push is atomic.*strict \(lint has not reported\)/s,
     'which bypasses nothing',
   )
-  t.equal((await push('--force', 'HEAD:main')).code, 0)
+  const bypassing = await push('--force', 'HEAD:main')
+  t.equal(bypassing.code, 0)
+  t.match(bypassing.stderr, /^remote: main: you bypassed its rule: a branch with .* pushed to by force *$/m)
   const second = await head()
   t.equal(tip('main'), second)
   await report('success', 'e2e', await commit(checkout))
   await report('success')
-  t.equal((await push('HEAD:main')).code, 0, 'nothing to bypass')
+  t.match(await push('HEAD:main'), { code: 0, stderr: /^(?!.*bypass)/s }, 'nothing to bypass')
   // git itself refuses to delete the branch of HEAD.
   gitSync(repository.path, 'symbolic-ref', 'HEAD', 'refs/heads/topic')
   t.equal((await push(':main')).code, 0)

@@ -100,7 +100,6 @@ export async function land(args: string[], env: NodeJS.ProcessEnv, timesOf = tic
   let end: LandingEnd | undefined
   try {
     await checkCheckout(git, url, commit, branch)
-    say(`if you may bypass the rules of ${branch}, this command alone checks them, not the server`)
     end = await landCommit({ ...place, tickets, onOutage })
   } catch (error) {
     if (!(error instanceof LandingEnd)) throw error

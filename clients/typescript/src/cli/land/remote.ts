@@ -2,6 +2,7 @@ import { backoff } from '../../backoff.ts'
 import { sleep } from '../../sleep.ts'
 import { type Git, type GitResult, reasonOf } from '../git.ts'
 import type { OutageNotice } from '../outage.ts'
+import { say } from '../terminal.ts'
 import { LandingEnd } from './landing-end.ts'
 
 /** Ids by the name of the ref. */
@@ -31,6 +32,8 @@ export interface Remote {
 
 const TRANSIENT =
   /resolve host|onnect|timed out|too slow|SYSCALL|RPC failed|hung up|EOF|Empty reply|returned error: (?:429|5\d\d)/
+/** What a server says to users who may bypass rules: it has not checked what they are told. */
+const BYPASSED = ': you bypassed its rule: '
 /** A connection on which nothing has come for 90 seconds is lost. The server lets a fetch wait for 45. */
 const SLOWEST_FETCH = ['-c', 'http.lowSpeedLimit=1', '-c', 'http.lowSpeedTime=90']
 
@@ -103,7 +106,11 @@ export function createRemote(
     },
     async push(options, updates) {
       const result = await retry(['push', '--porcelain', '--no-verify', ...options, url, ...updates])
-      if (result.code === 0) return undefined
+      if (result.code === 0) {
+        const lines = result.stderr.split('\n').filter((line) => line.includes(BYPASSED))
+        for (const line of lines) say(`the server says: ${line.replace(/^remote: /, '').trimEnd()}`)
+        return undefined
+      }
       // Of an atomic push, all refs but one are refused for the sake of that one.
       const refused = result.stdout.split('\n').filter((line) => line.startsWith('!\t'))
       const reasons = refused.map((line) => line.slice(line.indexOf('(') + 1, line.lastIndexOf(')')))

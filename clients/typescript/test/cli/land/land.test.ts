@@ -1,11 +1,27 @@
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { groupLandings } from '../../../../../src/web/events/landings.ts'
+import { sentenceOf } from '../../../../../src/web/events/sentences.ts'
 import { git } from '../../../../../test/helpers/git.ts'
 import { startQuickLanding } from '../../helpers/landing.ts'
 
 const place = await startQuickLanding(t)
-const { server, path, checkout, write, topic, report, ref, until, leftovers, main, land, landAlone } = place
+const {
+  server,
+  repository,
+  path,
+  checkout,
+  write,
+  topic,
+  report,
+  ref,
+  until,
+  leftovers,
+  main,
+  land,
+  landAlone,
+} = place
 const pageOf = (sha: string) => `${server.url}/acme/rocket/commits/${sha}`
 
 /** What a landing may not touch: the work tree, the index, HEAD, and all refs. */
@@ -34,7 +50,26 @@ t.test('fast-forward, then a merge, from a dirty checkout with a detached HEAD',
   await report(ahead, 'success')
   const landed = await first
   git(checkout, 'replace', '--delete', ahead)
-  t.match(landed, { code: 0, stdout: `landed ${ahead} on main\n`, stderr: /may bypass the rules of main/ })
+  t.match(landed, { code: 0, stdout: `landed ${ahead} on main\n`, stderr: /^(?!.*bypass)/s })
+  const events = await server.store.auditLog.latestOf(
+    repository.id,
+    0,
+    { action: 'push', user: undefined },
+    100,
+  )
+  const [group, ...others] = groupLandings(events)
+  t.same(others, [], 'one line on the page of events')
+  t.match(
+    group?.earlier,
+    [{ action: 'push' }, { action: 'push' }],
+    'with the pushes of the ticket and the topic',
+  )
+  t.match(
+    group && sentenceOf(group.event, { repository: 'acme/rocket' }).sentence.toString(),
+    new RegExp(
+      ` landed <code>${ahead.slice(0, 7)}</code> on .*main.*, which moved from <code>${base.slice(0, 7)}<`,
+    ),
+  )
   t.equal(main(), ahead)
   t.strictSame(leftovers(), [], 'neither topic nor ticket')
   const again = await landAlone([ahead]).finished
@@ -102,7 +137,7 @@ t.test('a failed check, timeouts, and a landing that is killed and runs again', 
   interrupted.child.kill('SIGTERM')
   t.match(await interrupted.finished, {
     code: 143,
-    stderr: /rules of main.*\n(.* pushed .*\n)?.*interrupted by SIGTERM\n$/,
+    stderr: /^(.* pushed .*\n)?.*interrupted by SIGTERM\n$/,
   })
   t.strictSame(leftovers(), [])
 })

@@ -1,0 +1,84 @@
+import type { Json } from '../../domain/event-details.ts'
+import { BRANCHES } from '../../domain/ref-names.ts'
+import type { AuditLine } from '../../store/audit/audit.ts'
+import { type Html, html } from '../parts/html.ts'
+import { commit, itemsOf, move, partOf } from './words.ts'
+
+/** The push with which `commit-status land` ends. */
+export interface Landing {
+  /** The first digits of the commit that was landed. */
+  digits: string
+  /** What the push did to the branch. */
+  update: Json
+  /** What the landing had created, by its full names: what CI builds, and its tickets. */
+  removed: ReadonlySet<string>
+}
+
+/** An event, with the earlier ones that the page shows in the same row. */
+export interface EventGroup {
+  event: AuditLine
+  earlier: AuditLine[]
+}
+
+const NOTHING = /^0+$/
+/** Where the client puts what CI builds, and the tickets; then the branch and the digits of the commit. */
+const FOLDERS = [`${BRANCHES}land/`, 'refs/landing/']
+
+/**
+ * Returns the landing that a push completes: it moves one branch, and removes what a landing on it
+ * has created. null: it is another push.
+ *
+ * @param more updates that are not listed
+ */
+export function landingOf(updates: Json | undefined, more?: Json): Landing | null {
+  const isNothing = (update: Json, name: 'old' | 'new') => NOTHING.test(String(partOf(update, name)))
+  const { moves = [], deletions = [] } = Object.groupBy(itemsOf(updates), (it) =>
+    isNothing(it, 'new') ? 'deletions' : 'moves',
+  )
+  const [update] = moves
+  if (update === undefined || moves.length > 1 || more !== undefined || isNothing(update, 'old')) return null
+  const branch = String(partOf(update, 'ref'))
+  const removed = deletions.map((update) => String(partOf(update, 'ref')))
+  const digits = removed[0]?.slice(-12) ?? ''
+  if (!branch.startsWith(BRANCHES) || !/^[0-9a-f]{12}$/.test(digits)) return null
+  const folders = FOLDERS.map((folder) => `${folder}${branch.slice(BRANCHES.length)}/`)
+  const isOwn = (ref: string) =>
+    folders.some((folder) => ref.startsWith(folder) && !ref.slice(folder.length).includes('/')) &&
+    ref.endsWith(digits)
+  return removed.every(isOwn) ? { digits, update, removed: new Set(removed) } : null
+}
+
+/** Renders what a landing did: `landed 1234567 on main, which moved from 89abcde to 7654321`. */
+export function landed({ digits, update }: Landing): Html {
+  const { ref, from, to } = move(update)
+  return html`landed ${commit(digits)} on ${ref}, which moved from ${from} to ${to}`
+}
+
+/**
+ * Joins the events of each landing that has ended on its branch: the pushes by which its user created
+ * and renewed what the last one removes.
+ *
+ * @param events newest first
+ */
+export function groupLandings(events: readonly AuditLine[]): EventGroup[] {
+  const groups: EventGroup[] = []
+  /** By the object and the user, and the ref that the landing has removed. */
+  const landings = new Map<string, EventGroup>()
+  const keyOf = ({ object, user }: AuditLine, ref: string) => JSON.stringify([object, user, ref])
+  for (const event of events) {
+    const refs = event.action === 'push' ? itemsOf(event.details.updates) : []
+    const [landing, ...others] = new Set(
+      refs.map((update) => landings.get(keyOf(event, String(partOf(update, 'ref'))))),
+    )
+    if (landing && others.length === 0) {
+      landing.earlier.push(event)
+      continue
+    }
+    const group = { event, earlier: [] }
+    groups.push(group)
+    const removed =
+      refs.length > 0 ? landingOf(event.details.updates, event.details.more)?.removed : undefined
+    for (const ref of removed ?? []) landings.set(keyOf(event, ref), group)
+  }
+  return groups
+}
