@@ -61,6 +61,8 @@ t.test(`SQLite: requests neither scan nor sort a table of ${STATUSES} statuses`,
         .map(({ detail }) => detail)
         .filter((detail) => !bounded.includes(detail))
         .join('\n')
+      if (name === 'the latest events of a repository' && sql.includes('"id" <'))
+        t.match(plan, /time=\? AND id<\?\)/, 'it finds a position among the events of a millisecond')
       // Subqueries are not tables: rows of parameters, and what other subqueries return.
       t.notMatch(
         plan,
@@ -70,6 +72,10 @@ t.test(`SQLite: requests neither scan nor sort a table of ${STATUSES} statuses`,
       t.notMatch(plan, /TEMP B-TREE/, `${name}: does not sort`)
     }
   }
+  t.ok(
+    asked.some((sql) => sql.includes('"audit_events"') && sql.includes('"id" <')),
+    'a position is looked for by time and id',
+  )
   // Parts of a query are prepared with it. What PostgreSQL alone runs is tested there.
   const isAsked = (sql: string) => asked.some((whole) => whole.includes(sql))
   const others = /"schema_migrations"|into "push_intents"/

@@ -341,13 +341,30 @@ t.test('a repository that is deleted during a request is missing, on every page'
   })
   const pages = ['', '/commits/COMMIT', '/commits/main', '/checks', '/badge.svg']
   const settings = ['', '/access', '/checks', '/events'].map((page) => `/settings${page}`)
+  // Another one that has the name by then is not what was asked for.
+  const gone = { owner: 'alice', name: 'gone' }
+  for (const reader of [client, anonymous]) {
+    const { path } = await server.createRepository('alice/gone', { commits: 1 })
+    listing.find = async (...args) => {
+      const repository = await find(...args)
+      listing.find = find
+      await asAdministrator(server.store).repositories.delete(gone)
+      await rm(path, { recursive: true })
+      await server.createRepository('alice/gone', { commits: 1 })
+      return repository
+    }
+    t.equal((await reader.get('/alice/gone')).status, reader === client ? 404 : 303)
+    t.equal((await reader.get('/alice/gone')).status, 200, 'the next request is about the other one')
+    await asAdministrator(server.store).repositories.delete(gone)
+  }
+
   for (const page of [...pages, ...settings])
     for (const reader of page.startsWith('/settings') ? [client] : [client, anonymous]) {
       const { path, commits } = await server.createRepository('alice/gone', { commits: 1 })
       listing.find = async (...args) => {
         const repository = await find(...args)
         listing.find = find
-        await asAdministrator(server.store).repositories.delete({ owner: 'alice', name: 'gone' })
+        await asAdministrator(server.store).repositories.delete(gone)
         await rm(path, { recursive: true })
         return repository
       }

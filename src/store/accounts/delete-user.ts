@@ -44,8 +44,10 @@ interface Ended {
  * @param transferTo the user or group who gets the repositories
  * @returns how many repositories were transferred, and the access that changes by all of it, as it
  * was stored when the deletion began
- * @throws Refusal, and changes nothing, if there is no such user; while the user owns repositories
- * without `transferTo`; if that owner already has one of the same name
+ * @throws Refusal if there is no such user; while the user owns repositories without `transferTo`; if
+ * that owner does not exist, or already has one of the same name. Nothing was changed, unless others
+ * wrote between two changes, for example deleted that owner: then the user stays locked, and what
+ * was transferred stays transferred. Call it again, with another owner
  */
 export async function deleteUser(
   db: Queries,

@@ -30,7 +30,7 @@ const SETTLED = 30_000
  * but for the counts of `statuses.pruned`, and only `prune` removes any. They have no foreign keys, so they outlive the users, tokens and
  * repositories that they name.
  */
-export function createAuditLog({ kysely }: Reading) {
+export function createAuditLog({ kysely, remote }: Reading) {
   /** @param from reads the events after this one in the order */
   async function read(
     options: ReadOptions,
@@ -63,11 +63,20 @@ export function createAuditLog({ kysely }: Reading) {
       query = query.where('subject_key', '=', nameKey(subject)).whereRef('subject_key', '<>', 'user_key')
       if (userId !== undefined) query = query.where('subject_id', '=', userId)
     }
-    if (from)
-      query = query.where(
-        sql<boolean>`(time, id) ${sql.raw(order === 'asc' ? '>' : '<')} (${from.time}, ${from.id})`,
-      )
-    return query.orderBy('time', order).orderBy('id', order).limit(limit).execute()
+    query = query.orderBy('time', order).orderBy('id', order).limit(limit)
+    if (!from) return query.execute()
+    const isAfter = order === 'asc' ? '>' : '<'
+    if (remote)
+      return query.where(sql<boolean>`(time, id) ${sql.raw(isAfter)} (${from.time}, ${from.id})`).execute()
+    // SQLite searches an index for the first column of such a pair alone, so that it would read all
+    // events of a millisecond again for each batch of them.
+    const rows = await query.where('time', '=', from.time).where('id', isAfter, from.id).execute()
+    if (rows.length === limit) return rows
+    const others = await query
+      .where('time', isAfter, from.time)
+      .limit(limit - rows.length)
+      .execute()
+    return [...rows, ...others]
   }
 
   const readOf = createRepositoryEvents(read)

@@ -28,6 +28,8 @@ export function gitClient({ client, raw }: FastifyRequest): QueueClient {
  * is gone
  */
 export function createRepositoryFinder(pages: Pages, { store, sendErrorPage }: PageContext) {
+  /** The ids of the repositories that were found for requests. */
+  const found = new WeakMap<FastifyRequest, number>()
   const find = async (
     request: FastifyRequest<RepositoryRoute>,
     reply: FastifyReply,
@@ -36,7 +38,12 @@ export function createRepositoryFinder(pages: Pages, { store, sendErrorPage }: P
     if (!isRepositoryPath(owner, repo)) throw new ServiceError('path_unknown')
     const { user } = sessionOf(request)
     const repository = await store.listing.find(user?.id ?? null, owner, repo)
-    if (repository) return repository
+    // Another repository may have the name by now.
+    const isSame = repository && (found.get(request) ?? repository.id) === repository.id
+    if (isSame) {
+      found.set(request, repository.id)
+      return repository
+    }
     const renamed = await store.listing.findRenamed(user?.id ?? null, owner, repo)
     if (renamed) throw renamedError(user === null, renamed)
     if (user) throw new ServiceError('repository_unknown')
