@@ -374,6 +374,24 @@ t.test('a repository that is deleted during a request is missing, on every page'
     }
 })
 
+t.test('the page of a former name says the new one, and leads to the sign-in', async (t) => {
+  const { server, client, anonymous } = await setUp(t)
+  await server.createRepository('alice/before')
+  await asAdministrator(server.store).repositories.rename(
+    { owner: 'alice', name: 'before' },
+    { owner: 'alice', name: 'after' },
+  )
+  const { status, body } = await anonymous.get('/alice/before/checks')
+  t.equal(status, 401)
+  t.match(body, 'The repository is called alice/after now. Use that name.')
+  t.match(body, '<a href="/login?next=%2Falice%2Fbefore%2Fchecks">Sign in</a> · <a href="/">')
+  t.notMatch(body, /token|Authorization/, 'pages take none')
+  const signedIn = await client.get('/alice/before/checks')
+  t.equal(signedIn.status, 404)
+  t.match(signedIn.body, 'The repository is called alice/after now.')
+  t.notMatch(signedIn.body, /Sign in</)
+})
+
 t.test('tokens of other users look missing', async (t) => {
   const { server, client } = await setUp(t)
   await server.createToken('bob')

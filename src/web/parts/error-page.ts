@@ -7,7 +7,7 @@ import { applyErrorHeaders, asServiceError, sendError } from '../../replies/erro
 import { setSecurityHeaders } from '../../replies/security-headers.ts'
 import { WrongMethod } from '../../replies/unknown-paths.ts'
 import { insteadOf, Unavailable } from '../../util/expected-errors.ts'
-import type { SessionAuth } from '../session/session-auth.ts'
+import { type SessionAuth, signInPath } from '../session/session-auth.ts'
 import { type Html, html } from './html.ts'
 import { sendPage } from './layout.ts'
 import { sentence, shownLines } from './text.ts'
@@ -35,7 +35,7 @@ export function createErrorPageSender(sessionAuth: SessionAuth) {
   <p class="status-code" aria-hidden="true">${status}</p>
   <h1>${title}</h1>
   <p>${error.message}</p>
-  <p><a href="/">All repositories</a></p>
+  <p>${error.code === 'credential_missing' ? html`<a href="${signInPath(request.url)}">Sign in</a> · ` : ''}<a href="/">All repositories</a></p>
 </div>${typedView(request.form)}`
     return sendPage(reply, { title }, content, session)
   }

@@ -3,7 +3,11 @@ import { join } from 'node:path'
 import t from 'tap'
 import { groupLandings } from '../../../../../src/web/events/landings.ts'
 import { sentenceOf } from '../../../../../src/web/events/sentences.ts'
+import { asAdministrator } from '../../../../../test/helpers/changes.ts'
+import { capture } from '../../../../../test/helpers/cli.ts'
 import { git } from '../../../../../test/helpers/git.ts'
+import { createGit } from '../../../src/cli/git.ts'
+import { createRemote } from '../../../src/cli/land/remote.ts'
 import { startQuickLanding } from '../../helpers/landing.ts'
 
 const place = await startQuickLanding(t)
@@ -94,6 +98,24 @@ t.test('fast-forward, then a merge, from a dirty checkout with a detached HEAD',
   t.equal(main(), remade)
   t.strictSame(stateOf(), before, 'the checkout is as it was')
   t.strictSame(leftovers(), [])
+})
+
+t.test('who may bypass the rule is told if the branch was moved although checks were not met', async (t) => {
+  const [user] = await server.store.users.list()
+  if (!user) throw new Error('there is no user')
+  const rule = { refPattern: 'main', required: ['ci/test'] }
+  await asAdministrator(server.store).rules.set(repository, { ...rule, bypass: [user] })
+  const url = `${server.url}/acme/rocket.git`
+  const own = createGit(place.environment, { url, token: place.token, timeout: () => 60_000 })
+  const times = { patience: () => 0, outageAfter: 0, onOutage: () => {} }
+  const commit = write(main(), { 'g.txt': 'g\n' })
+  const { code, stderr } = await capture(async () => {
+    const refused = await createRemote(own, url, times).push([], [`${commit}:refs/heads/main`])
+    return refused === undefined ? 0 : 1
+  })
+  t.equal(code, 0)
+  t.match(stderr, 'the server says: main: you bypassed its rule: ci/test has not reported\n')
+  await asAdministrator(server.store).rules.set(repository, { ...rule, bypass: [] })
 })
 
 t.test('a failed check, timeouts, and a landing that is killed and runs again', async (t) => {
