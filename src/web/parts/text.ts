@@ -55,22 +55,37 @@ export function shownName(name: string): Html {
 function endOf(text: string): string {
   const tail = text.slice(-NAME_END)
   // Mostly each unit is a character. To look for those takes longer than to render a name.
-  const characters = /^[ -~]*$/.test(tail)
-    ? [...tail]
-    : [...CHARACTERS.segment(text.slice(-END_UNITS))].map(({ segment }) => segment)
-  let [start, width] = [characters.length, 0]
-  for (; start > 0; start--) {
-    width += widthOf(characters[start - 1] ?? '')
-    if (width > NAME_END && characters.length - start >= LEAST_END) break
-  }
-  return characters.slice(start).join('')
+  if (/^[ -~]*$/.test(tail))
+    return tail.slice(startOfEnd(tail.length, (index) => widthOf(tail, index, index + 1)))
+  const characters = [...CHARACTERS.segment(text.slice(-END_UNITS))].map(({ segment }) => segment)
+  return characters.slice(startOfEnd(characters.length, (index) => widthOf(characters[index] ?? ''))).join('')
 }
 
-/** Returns about how wide text is, in small letters. */
-function widthOf(text: string): number {
+/** Returns the index of the first of the last characters. @param width of the character with an index */
+function startOfEnd(length: number, width: (index: number) => number): number {
+  let total = 0
+  for (let start = length; start > 0; start--) {
+    total += width(start - 1)
+    if (total > NAME_END && length - start >= LEAST_END) return start
+  }
+  return 0
+}
+
+/** Returns about how wide text is, in small letters. By code units, since names are on every page. */
+function widthOf(text: string, start = 0, end = text.length): number {
   let width = 0
-  for (const character of text) width += character > '\u10ff' ? 2 : /[A-Zmw@%]/.test(character) ? 1.5 : 1
+  for (let index = start; index < end; index++) {
+    const code = text.charCodeAt(index)
+    // The second half of a pair is no character of its own.
+    if (code < 0x1100) width += isWide(code) ? 1.5 : 1
+    else if (code < 0xdc00 || code > 0xdfff) width += 2
+  }
   return width
+}
+
+/** Whether it is a capital letter, @, %, m or w. */
+function isWide(code: number): boolean {
+  return (code >= 0x40 && code <= 0x5a) || code === 0x25 || code === 0x6d || code === 0x77
 }
 
 /** Renders a list in a sentence: `a, b and 4 more`. @param total with those that are left out */
