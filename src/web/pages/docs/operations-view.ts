@@ -12,7 +12,7 @@ ${samples.map(
   ({ operationId, summary, description, method, path, parameters, fields, replies }) =>
     html`<h2 id="operation-${operationId}">${summary}</h2>
 <p><code>${method} ${path}</code></p>
-${paragraphs(description)}
+${description && paragraphs(description)}
 <dl>${[...parameters, ...fields].map(
       ({ name, place, description }) =>
         html`<dt><code>${name}</code> <span class="faint">${place}</span></dt><dd>${inline(description)}</dd>\n`,

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 interface Parameter {
   name: string
   in: string
-  description: string
+  description?: string
   deprecated?: boolean
   example?: string | string[]
 }
@@ -12,7 +12,7 @@ interface Parameter {
 interface Operation {
   operationId: string
   summary: string
-  description: string
+  description?: string
   parameters: (Parameter | { $ref: string })[]
   requestBody?: {
     content: { 'application/json': { schema: { $ref: string }; examples: Record<string, { value: object }> } }
@@ -41,7 +41,7 @@ export const contractVersion = contract.info.version
 /** Each operation: what it takes and answers, and its first example as code in several languages. */
 export const samples = Object.entries(contract.paths).flatMap(([path, methods]) =>
   Object.entries(methods).map(([method, operation]) => {
-    const { operationId, summary, description, parameters, requestBody, responses } = operation
+    const { operationId, summary, description = '', parameters, requestBody, responses } = operation
     const { parameters: shared, schemas } = contract.components
     const all = parameters.map((each) => ('$ref' in each ? referenced(shared, each.$ref) : each))
     const content = requestBody?.content['application/json']
@@ -54,7 +54,7 @@ export const samples = Object.entries(contract.paths).flatMap(([path, methods]) 
       description,
       method: sample.method,
       path,
-      parameters: all.map(({ name, in: place, description }) => ({ name, place, description })),
+      parameters: all.map(({ name, in: place, description = '' }) => ({ name, place, description })),
       fields: fields.map(([name, field]) => {
         const { description = '' } = '$ref' in field ? referenced(schemas, field.$ref) : field
         return { name, place: 'body', description }
