@@ -124,6 +124,7 @@ async function watchBranch(landing: Landing, tip: string, over: AbortController)
       await tickets.renew()
       const refs = await look()
       if (refs.get(`refs/heads/${branch}`) !== tip) over.abort()
+      else await tickets.sweep(refs)
     } catch {
       // After a failure, the next one may succeed.
     }

@@ -28,6 +28,11 @@ export interface Tickets {
    * `time` is the server's.
    */
   turn(refs: Refs, time: Date): Promise<Refs>
+  /**
+   * Removes older tickets that have become stale since `turn` passed them over. Otherwise, each landing
+   * that is quick enough would wait for them anew.
+   */
+  sweep(refs: Refs): Promise<void>
   /** Shows others that the landing goes on. Returns why the server refused, or undefined. */
   renew(): Promise<string | undefined>
 }
@@ -98,7 +103,7 @@ export function refsOf(refs: Refs, commit: string, branch: string): string[] {
  * publish ──▶ wait ──▶ turn ──▶ landed, failed, conflict, timed out, interrupted: the ticket is removed
  *              ▲  │      │
  *              │  │      └─ killed, locked out: the ticket no longer changes; others pass it over after three missed renewals,
- *              │  │         and whoever still waits after the grace time removes it with the topic
+ *              │  │         and whoever still waits or lands after the grace time removes it with the topic
  *              └──┘ an older ticket changes, for at most two grace times in all
  * ```
  *
@@ -114,6 +119,8 @@ export function createTickets(options: TicketOptions): Tickets {
   const said = new Set<string>()
   let name = ''
   let renewed = 0
+  /** When the older tickets were last seen, and the outages until then. */
+  let last = { time: 0, outages: 0 }
   let waited = 0
 
   async function renew(): Promise<string | undefined> {
@@ -126,6 +133,7 @@ export function createTickets(options: TicketOptions): Tickets {
 
   /** Returns the older tickets, oldest first, so many milliseconds after the last time. */
   function older(refs: Refs, passed: number): SeenTicket[] {
+    last = { time: performance.now(), outages: remote.outages() }
     const tickets = [...refs].filter(([ref]) => ref.startsWith(folder) && ref < name)
     return tickets.map(([ref, value]) => {
       const before = seen.get(ref)
@@ -214,6 +222,17 @@ export function createTickets(options: TicketOptions): Tickets {
         waited += elapsed
         passed = elapsed - overslept - (remote.outages() - outagesBefore)
       }
+    },
+    async sweep(refs) {
+      const elapsed = performance.now() - last.time - (remote.outages() - last.outages)
+      // A machine that slept has not seen more.
+      const passed = Math.max(0, Math.min(elapsed, times.heartbeat))
+      const stale = older(refs, passed).filter(({ silence }) => silence >= times.grace)
+      if (stale.length > 0)
+        await remove(
+          stale.map(({ ref }) => ref),
+          refs,
+        )
     },
     renew,
   }
