@@ -33,7 +33,6 @@ export function createProgram(environment: NodeJS.ProcessEnv, args: readonly str
       'print the version; with --json also those of the contract and of Node.js, and the commit',
     )
     .exitOverride()
-    .showHelpAfterError('(see --help)')
     .configureOutput({ writeOut: (text) => process.stdout.write(text) })
   const settings = settingsOf(program, environment)
   addUserCommands(program, settings)
@@ -51,5 +50,19 @@ export function createProgram(environment: NodeJS.ProcessEnv, args: readonly str
     .description('create the database, or bring its schema up to date; the server does both when it starts')
     .action(() => withStore(settings, async () => say('The schema is up to date.'), { create: 'migrate' }))
   addCompletionCommand(program)
+  nameHelp(program)
   return program
+}
+
+/** Returns where the help of a command is. */
+export function helpOf(command: Command): string {
+  const names: string[] = []
+  for (let each: Command | null = command; each; each = each.parent) names.unshift(each.name())
+  return `(see ${names.join(' ')} --help)`
+}
+
+/** Makes a command, and all below it, name their own help in errors. */
+function nameHelp(command: Command): void {
+  command.showHelpAfterError(helpOf(command))
+  for (const each of command.commands) nameHelp(each)
 }

@@ -1,10 +1,11 @@
-import { CommanderError } from 'commander'
+import { type Command, CommanderError } from 'commander'
 import { AlreadyExists } from '../domain/refusal.ts'
 import { NoDatabase } from '../store/store.ts'
 import { describeFailure } from '../util/expected-errors.ts'
 import { replaceHiddenInLines } from '../util/replace-characters.ts'
 import { UsageError } from './parts/arguments.ts'
-import { createProgram } from './program.ts'
+import { placeNamedArguments } from './parts/named-arguments.ts'
+import { createProgram, helpOf } from './program.ts'
 
 /** What an administrator can do about a database that is not there. */
 const NO_DATABASE =
@@ -17,13 +18,19 @@ const NO_DATABASE =
  * created exists
  */
 export async function run(args: readonly string[], environment: NodeJS.ProcessEnv): Promise<number> {
+  const program = createProgram(environment, args)
+  let running: Command = program
+  program.hook('preAction', (_program, command) => {
+    running = command
+  })
   try {
-    await createProgram(environment, args).parseAsync(args, { from: 'user' })
+    await program.parseAsync(placeNamedArguments(program, args), { from: 'user' })
     return 0
   } catch (error) {
     // Commander has already printed what is wrong, or the help that was requested.
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2
-    const hint = error instanceof NoDatabase ? `. ${NO_DATABASE}` : ''
+    const help = error instanceof UsageError ? ` ${helpOf(running)}` : ''
+    const hint = error instanceof NoDatabase ? `. ${NO_DATABASE}` : help
     // Names of files and keys may come from others: they must not change what the terminal shows.
     process.stderr.write(`error: ${replaceHiddenInLines(describeFailure(error))}${hint}\n`)
     if (error instanceof AlreadyExists) return 3

@@ -447,11 +447,33 @@ t.test('limited tokens, and who reported', async (t) => {
       t.match(reported, { context: 'ci/x', state: 'failure', description: null, user: 'ada', token: 'CI' })
       t.same(others, [])
       t.match(await done('status', 'list', 'ada/rocket', sha), /TOKEN\nci\/x +failure +\S+Z +ada +CI$/)
+      for (const given of [
+        ['ada/rocket', sha.slice(0, 7)],
+        [sha, '--repo', 'ada/rocket'],
+        ['--repo=ada/rocket', sha],
+      ])
+        t.match(await done('status', 'list', ...given), /ci\/x +failure/, given.join(' '))
+      const usage = /too many arguments.*\(see commit-status-admin status list --help\)/s
+      await refused(2, usage, 'status', 'list', 'ada/rocket', sha, '--repo', 'ada/rocket')
+      const twin = `${sha.slice(0, 39)}${sha.endsWith('0') ? '1' : '0'}`
+      const statuses = server.store.engine.kysely
+      const [row] = await statuses.selectFrom('statuses').selectAll().where('sha', '=', sha).execute()
+      if (!row) throw new Error('the report is not stored')
+      await statuses
+        .insertInto('statuses')
+        .values({ ...row, sha: twin, id: `${row.id}-` })
+        .execute()
+      await refused(1, /fits several commits/, 'status', 'delete', 'ada/rocket', sha.slice(0, 39), 'ci/x')
+      await statuses.deleteFrom('statuses').where('sha', '=', twin).execute()
+      const shown = ['token', 'create', '--user', 'nobody', '--repo', 'ada/rocket']
+      await refused(1, /no user "nobody"/, ...shown)
+      await refused(2, /\(see commit-status-admin audit list --help\)/, 'audit', 'list', '--since', '1w')
       await refused(1, /no status of the context "ci\/y"/, 'status', 'delete', 'ada/rocket', sha, 'ci/y')
       await done('status', 'delete', 'ada/rocket', sha, 'ci/x')
       t.match((await server.read('ada/rocket', sha)).json, { state: null, statuses: [] })
       t.match(await cli('status', 'list', 'ada/rocket', sha), { code: 0, stdout: '', stderr: /no statuses/ })
-      await refused(1, /sha is 7 hex digits long/, 'status', 'list', 'ada/rocket', sha.slice(0, 7))
+      await refused(1, /no commit .* begins with/, 'status', 'list', 'ada/rocket', sha.slice(0, 7))
+      await refused(1, /sha is 3 hex digits long/, 'status', 'list', 'ada/rocket', sha.slice(0, 3))
     }
     await done('repo', 'delete', `ada/${name}`)
   }

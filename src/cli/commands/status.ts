@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
 import { fullCommitId } from '../../domain/commit-id.ts'
+import { Refusal } from '../../domain/refusal.ts'
 import { fieldsOf } from '../../store/statuses/columns.ts'
 import type { CommitKey } from '../../store/statuses/statuses.ts'
 import type { Store } from '../../store/store.ts'
@@ -8,12 +9,14 @@ import { findRepository } from '../parts/arguments.ts'
 import { printList } from '../parts/output.ts'
 import { asAdministrator, readingStore, type Settings, withStore } from '../parts/with-store.ts'
 
+const SHORT_ID = /^[0-9a-f]{4,39}$/i
+
 export function addStatusCommands(program: Command, settings: Settings): void {
   const status = program.command('status').description('manage the statuses of commits')
 
   status
     .command('list <owner/name>')
-    .argument('<sha>', 'full commit id')
+    .argument('<sha>', 'commit id, also a short one of a commit with statuses')
     .description('list the statuses of a commit and who reported them')
     .option('--json', 'print one JSON array')
     .action((fullName: string, sha: string, options: { json?: boolean }) =>
@@ -36,7 +39,7 @@ export function addStatusCommands(program: Command, settings: Settings): void {
 
   status
     .command('delete <owner/name>')
-    .argument('<sha>', 'full commit id')
+    .argument('<sha>', 'commit id, also a short one of a commit with statuses')
     .argument('<context>')
     .description('delete one status, for example of a check that was renamed')
     .action((fullName: string, sha: string, context: string) =>
@@ -47,7 +50,13 @@ export function addStatusCommands(program: Command, settings: Settings): void {
     )
 }
 
-async function findCommit(store: Store, fullName: string, sha: string): Promise<CommitKey> {
-  const { id, objectFormat } = await findRepository(store, fullName)
-  return { repositoryId: id, sha: fullCommitId(objectFormat, sha) }
+/** @throws Refusal if no commit with statuses has a short id, or several have */
+async function findCommit(store: Store, fullName: string, given: string): Promise<CommitKey> {
+  const { id: repositoryId, objectFormat } = await findRepository(store, fullName)
+  if (!SHORT_ID.test(given)) return { repositoryId, sha: fullCommitId(objectFormat, given) }
+  const [sha, other] = await store.statuses.commitsBeginning(repositoryId, given.toLowerCase())
+  if (sha === undefined) throw new Refusal(`no commit of ${fullName} with statuses begins with ${given}`)
+  if (other !== undefined)
+    throw new Refusal(`${given} fits several commits: ${sha}, ${other}. Give more of the id`)
+  return { repositoryId, sha }
 }

@@ -190,6 +190,21 @@ export function createStatusStore(engine: Engine, maxContexts: number) {
       return results
     },
 
+    /** Returns ids of commits with statuses that begin with hex digits in lower case: at most two. */
+    async commitsBeginning(repositoryId: number, digits: string): Promise<string[]> {
+      const rows = await engine.kysely
+        .selectFrom('statuses')
+        .select('sha')
+        .distinct()
+        .where('repository_id', '=', repositoryId)
+        .where('sha', '>=', digits)
+        // The letter after the last digit.
+        .where('sha', '<', `${digits}g`)
+        .limit(2)
+        .execute()
+      return rows.map(({ sha }) => sha)
+    },
+
     delete: deleteStatus,
 
     requestRun,

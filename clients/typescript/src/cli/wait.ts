@@ -23,6 +23,7 @@ export const waitOptions = {
   interval: { type: 'string' },
   'wait-for-commit': { type: 'string' },
   branch: { type: 'string' },
+  onto: { type: 'string' },
   'allow-no-rules': { type: 'boolean' },
   events: { type: 'boolean' },
   json: { type: 'boolean' },
@@ -30,7 +31,10 @@ export const waitOptions = {
 
 /** Runs `commit-status wait`: ends when the statuses of a commit decide; see `decideWait`. */
 export async function wait(args: string[], env: NodeJS.ProcessEnv): Promise<number> {
-  const { values, sha, patterns } = readArguments(args)
+  const { values: given, sha, patterns } = readArguments(args)
+  if (given.branch !== undefined && given.onto !== undefined)
+    throw new UsageError('--onto and --branch are the same; give one of them')
+  const values = { ...given, branch: given.branch ?? given.onto }
   const time = (name: 'settle' | 'stalled' | 'timeout' | 'interval') =>
     values[name] === undefined ? undefined : parseDuration(values[name], `--${name}`)
   const rules = {

@@ -163,6 +163,8 @@ t.test('--branch waits for what the rules of the branch require', async (t) => {
     [[partly, '--branch', 'refs/tags/v1'], 7, /^$/, /no rule matches the tag refs\/tags\/v1$/m],
     [[partly, '--branch', 'Main', '--json'], 7, /^$/],
     [[partly, '--branch', 'mian', '--allow-no-rules'], 0, /^success: no check is required\n$/],
+    [[partly, '--onto', 'mian', '--allow-no-rules'], 0, /^success: no check is required\n$/],
+    [[partly, '--onto', 'mian', '--branch', 'mian'], 2, /^$/, /are the same/],
     [[passed, '--branch', 'mian', '--allow-no-rules'], 1, /^failure: .*\nfailure {2}optional {2}as told\n$/],
     [[untested, '--branch', 'mian', '--allow-no-rules'], 3, /^pending: no check is required\n$/],
     [[passed, '--branch', 'main', '--require', 'a'], 2, /^$/, /--require does not go with --branch/],

@@ -129,6 +129,7 @@ export const commandHelp = {
       require: ['PATTERN…', 'contexts, each of which must match one that has reported'],
       only: ['', 'ignore contexts that no PATTERN matches'],
       branch: ['NAME', 'wait for what the rules of a branch require instead'],
+      onto: ['NAME', 'the same as --branch'],
       'allow-no-rules': ['', 'with --branch: all contexts count if no rule matches'],
       settle: ['TIME', 'how long nothing new may have been reported, 10s by default'],
       stalled: ['TIME', 'end when a pending report is older than that'],

@@ -48,6 +48,8 @@ export async function land(args: string[], env: NodeJS.ProcessEnv, timesOf = tic
   const branch = values.onto ?? values.branch ?? 'main'
   const timeout = parseDuration(values.timeout ?? '30m', '--timeout')
   const given = oneCommit(values.sha, positionals) ?? 'HEAD'
+  if (given === branch)
+    throw new UsageError(`${given} is what to land onto: to land HEAD, give --onto ${branch}`)
   const { client, owner, repo, sha } = await findReportTarget(
     { ...values, sha: given, 'target-url': '' },
     env,

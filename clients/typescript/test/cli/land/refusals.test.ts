@@ -48,6 +48,11 @@ t.test('what cannot be landed is refused with the reason, before anything is pus
     [[commit, '--onto', 'free'], 7, /no rule matches the branch free/],
     [[commit, '--branch', 'free'], 7, /no rule matches the branch free/],
     [[commit, '--branch', 'free', '--onto', 'free'], 2, /are the same; give one of them/],
+    [
+      ['main'],
+      2,
+      /main is what to land onto: to land HEAD, give --onto main \(see commit-status land --help\)/,
+    ],
     [[commit, '--onto', 'mian'], 2, /the server has no branch mian/],
     [[commit, '--onto', 'a..b'], 2, /"a..b" is not a name of a branch/],
     [[commit], 2, /git fetch --unshallow/, cloneOf(server.url, { isShallow: true })],
