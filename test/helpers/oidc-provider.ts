@@ -51,6 +51,8 @@ export async function startProvider(
   const server = createServer((request, response) => {
     test.requests.push(request.url ?? '')
     if (test.intercept?.(request, response)) return
+    // The proxy removes the path of the issuer.
+    if (place) Object.assign(request, { originalUrl: new URL(issuer).pathname + request.url })
     handle(request, response)
   })
   const port = await listenLocally(server, place?.port)
