@@ -112,7 +112,7 @@ t.test('user link, user unlink, and what the lists say of it', async (t) => {
   await store.sessions.create('a'.repeat(64), alice, BROWSER)
   const without = async (...args: string[]) => (await runCli([...args, '--json'], environment)).stdout
   const before = [await without('user', 'list'), await without('token', 'list', 'alice')]
-  t.notMatch(before.join(''), /issuer|subject|works_until/, 'without a provider nothing changes')
+  t.notMatch(before.join(''), /works_until|"issuer": "/, 'without a provider nothing changes')
 
   t.match(await runCli(['user', 'link', 'alice', '--subject', 'a'], environment), {
     code: 1,

@@ -41,7 +41,7 @@ t.test('users', async (t) => {
     ['Ada', 'bob'],
     'as created',
   )
-  t.same(Object.keys(users[0]), ['name', 'created_at', 'locked_at'])
+  t.same(Object.keys(users[0]), ['name', 'created_at', 'locked_at', 'issuer', 'subject'])
   t.match(await done('user', 'list'), /^NAME +CREATED_AT +LOCKED_AT\nAda +\d{4}-/, 'columns for people')
   await refused(3, /already a user "ADA"/, 'user', 'create', 'ADA')
   await done('user', 'delete', 'ADA')
