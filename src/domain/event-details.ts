@@ -2,6 +2,16 @@ import { shortId } from './commit-id.ts'
 
 export type Json = string | number | boolean | null | Json[] | { [name: string]: Json }
 
+/** Returns the items of a list in stored details. */
+export function itemsOf(value: Json | undefined): readonly Json[] {
+  return Array.isArray(value) ? value : []
+}
+
+/** Returns a part of stored details. */
+export function partOf(update: Json | undefined, name: string): Json | undefined {
+  return typeof update === 'object' && update !== null && !Array.isArray(update) ? update[name] : undefined
+}
+
 /**
  * Returns the details of an event in one line: `sessions=2 tokens=1`; for a push its updates. Empty
  * if there are none. May contain any character that a client sent.

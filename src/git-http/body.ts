@@ -179,7 +179,7 @@ export function createBodyReceiver(
       await readBody(request.raw, reply.raw, {
         sink,
         maxBytes: limits.maxBytes,
-        encoding: encodingOf(request.raw.headers),
+        encoding: encodingOf(request.raw.headers) ?? 'identity',
         pace: limits.pace,
         hasBegun: () => sink.hasPack,
         signal: displaced.signal,
@@ -233,7 +233,7 @@ interface BodyOptions {
   /** Where it is stored; destroyed unless all of it arrives. */
   sink: Writable
   /** How it is decompressed. */
-  encoding: Encoding | null
+  encoding: Encoding
   /** Size of the largest body, counted while reading and after decompression. */
   maxBytes: number
   pace: GitLimits['pace']

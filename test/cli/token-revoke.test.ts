@@ -47,7 +47,8 @@ for (const database of databases) {
       [['-'], 1, /no whole token/, 'nothing'],
       [['-'], 1, /no whole token .*unchanged/, `${ci.secret.slice(0, -1)}${ci.secret.endsWith('0') ? 1 : 0}`],
       [['-'], 1, /revoked or rotated, or is of another server/, createToken()],
-      [['-', '--user', 'bob'], 1, /no token has this text/, ci.secret],
+      [['-', '--user', 'bob'], 2, /leave --user out/, ci.secret],
+      [[`Bearer ${ci.secret}`, '--user', 'alice'], 2, /pass - and write it/],
     ]
     for (const [args, code, stderr, input] of refused) {
       const result = await revoke(args, input)

@@ -105,6 +105,9 @@ t.test('short ids, branches and tags redirect to the full id', async (t) => {
   }
   for (const [find, path] of Object.entries(found))
     t.equal((await anonymous.get(`/alice/${name}/commits?find=${find}`)).headers.get('location'), path, find)
+  git(path, 'branch', `revert-${second}`, first)
+  const revert = await anonymous.get(`/alice/${name}/commits?find=${second}`)
+  t.equal(revert.headers.get('location'), page(second), 'a whole id is one, whatever a branch is called')
   const several = (await anonymous.get(page('e'))).body
   for (const branch of ['feature/x-1', 'gr%C3%B6%C3%9Fe']) t.match(several, `?ref=${branch}"`)
   for (const [find, suggestion] of [

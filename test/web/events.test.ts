@@ -294,7 +294,7 @@ t.test('the events of a landing are one row, and those of others are not', async
   )
   t.equal(
     read({ details: end.details }, { repository: line.object }).says,
-    'bob landed aaaaaaa on main, which moved from 1111111 to 2222222',
+    'bob landed on main, which moved from 1111111 to 2222222',
   )
   for (const updates of [
     [moved],

@@ -26,7 +26,9 @@ export function addRevoking(token: Command, settings: Settings): void {
     .action((named: string | undefined, { user }: { user?: string }) => {
       if (named === undefined && user === undefined)
         throw new UsageError('pass a token, or --user to revoke all tokens of a user')
-      if (named !== undefined && isSecret(named))
+      if (named === '-' && user !== undefined)
+        throw new UsageError('- finds the token by its text, whose ever it is: leave --user out')
+      if (named !== undefined && isSecret(named, user))
         throw new UsageError(
           'a token as an argument is seen by everybody who lists processes: pass - and write it to standard input',
         )
@@ -39,9 +41,13 @@ export function addRevoking(token: Command, settings: Settings): void {
     })
 }
 
-/** Returns whether a text has more of a token than what lists show. It may have a typo. */
-function isSecret(text: string): boolean {
-  return text.startsWith(PREFIX) && text.length > tokenPrefix(text).length
+/**
+ * Returns whether a text has a token, or seems to have more of one than what lists show, perhaps with a
+ * typo. With a user it may be a name.
+ */
+function isSecret(text: string, user: string | undefined): boolean {
+  const isLong = text.startsWith(PREFIX) && text.length > tokenPrefix(text).length
+  return text.match(IN_TEXT)?.some(isToken) === true || (isLong && user === undefined)
 }
 
 async function revokeOne(store: Store, named: string, user: string | undefined): Promise<void> {
@@ -66,7 +72,7 @@ function matching(tokens: readonly ListedToken[], named: string, user: string | 
   const byId = tokens.filter(({ id }) => id === named)
   if (byId.length > 0) return byId
   const isNamed = ({ prefix, name }: ListedToken) =>
-    named.startsWith(PREFIX) ? prefix.startsWith(named) : user !== undefined && name === named
+    (named.startsWith(PREFIX) && prefix.startsWith(named)) || (user !== undefined && name === named)
   const found = tokens.filter(isNamed)
   if (found.length > 0) return found
   const whose = user === undefined ? '' : ` of ${user}`

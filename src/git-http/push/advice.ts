@@ -36,13 +36,13 @@ export function adviceOf(ruledOut: readonly RuledOut[], rules: readonly RefRule[
 }
 
 /**
- * Returns lines for people who may bypass rules and did: nobody else is told of it, and who may does
+ * Returns lines for people who may bypass the rules that their push does not meet: nobody else is told of it, and who may does
  * not know otherwise that a check was not met.
  */
 export function bypassLines(bypassed: readonly { ref: string; reason: string }[]): string[] {
   const lines = bypassed
     .slice(0, MAX_REFS)
-    .map(({ ref, reason }) => `${nameOf(ref)}: you bypassed its rule: ${reason}`)
+    .map(({ ref, reason }) => `${nameOf(ref)}: you may bypass its rule: ${reason}`)
   return withMore(lines, bypassed.length)
 }
 

@@ -279,5 +279,5 @@ function findRefusal(commands: readonly RefUpdate[], refs: RefIds, idLength: num
   const wrong = commands.find(({ ref, old, new: id }) => NO_OBJECT.test(id) && refs.get(ref) !== old)
   return wrong === undefined
     ? null
-    : { reason: `${wrong.ref} has changed; fetch and push again`, kind: 'changed' }
+    : { reason: `${decodeLatin1(wrong.ref)} has changed; fetch and push again`, kind: 'changed' }
 }

@@ -37,7 +37,8 @@ const REASONS_OF_GIT: ReadonlyMap<string, RefusalKind> = new Map([
 ])
 /** Maximum number of refs of a push that are logged. */
 const MAX_LOGGED = 10
-const MAX_REASON = 300
+/** Characters of a name or a reason. */
+const MAX_TEXT = 300
 
 /** Returns the kind of a reason that git has given by itself. */
 export function kindOfGit(reason: string): RefusalKind {
@@ -50,7 +51,7 @@ export function kindOfGit(reason: string): RefusalKind {
  */
 export function refusalLines(refused: readonly RefusedRef[]): { fields: object; message: string }[] {
   const lines = refused.slice(0, MAX_LOGGED).map(({ ref, reason, kind }) => ({
-    fields: { ref: decodeLatin1(ref), kind, reason: truncate(reason, MAX_REASON) },
+    fields: { ref: truncate(decodeLatin1(ref), MAX_TEXT), kind, reason: truncate(reason, MAX_TEXT) },
     message: 'push refused',
   }))
   const more = refused.length - MAX_LOGGED

@@ -157,8 +157,7 @@ export function createRepositoryListing(engine: Reading, folder: string) {
           .limit(count)
       const byOwner = (query: ReturnType<typeof startingWith>) =>
         query.orderBy('repositories.owner_key').orderBy('repositories.name_key')
-      // No other characters of names mean something to LIKE.
-      const part = `%${nameKey(text).replaceAll('_', '\\_')}%`
+      const part = `%${nameKey(text).replaceAll(/[\\%_]/g, '\\$&')}%`
       const fullName = sql<string>`repositories.owner_key || '/' || repositories.name_key`
       const queries =
         second === undefined

@@ -1,5 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import { sql } from 'kysely'
+import { itemsOf, partOf } from '../../domain/event-details.ts'
+import { BRANCHES } from '../../domain/ref-names.ts'
 import { chunksOf } from '../../util/lists.ts'
 import { readDetails } from '../audit/event-rows.ts'
 import type { Reading } from '../engine.ts'
@@ -15,42 +17,57 @@ export interface UsedToken {
   reportedAt: Milliseconds | null
 }
 
-/** Pushes that are looked at, and commits that came with them: the newest ones. */
-export const MAX_PUSHES = 300
+/** Pushes that are looked at, and commits to which they moved branches: the newest ones. */
+export const MAX_PUSHES = 2_000
 export const MAX_COMMITS = 100
-/** Commits of one statement, which may have 10,000 statuses. */
-const AT_ONCE = 10
 const NO_COMMIT = /^0+$/
 
 /**
  * Returns a function that lists the tokens used for a repository, the latest first: for pushes, which
- * are events, and for the latest reports on what was pushed.
+ * are events, and for the latest reports on the commits that branches were moved to.
  *
  * @param since of the pushes and reports
  */
-export function createUsedTokens({ kysely, dialect }: Reading) {
+export function createUsedTokens({ kysely, dialect, remote }: Reading) {
+  // On SQLite a statement blocks the event loop, and a commit may have 1,000 statuses.
+  const commitsAtOnce = remote ? 20 : 1
+
   return async (repositoryId: number, since: Milliseconds): Promise<UsedToken[]> => {
     const tokens = new Map<string, UsedToken>()
     const add = (id: string, user: string, token: string, times: Partial<UsedToken>) =>
       tokens.set(id, { ...(tokens.get(id) ?? { user, token, pushedAt: null, reportedAt: null }), ...times })
-
-    const pushes = await kysely
+    const pushes = kysely
       .selectFrom('audit_events')
-      .select(['user_name', 'token_id', 'token_name', 'time', 'details'])
       .where('repository_id', '=', repositoryId)
       .where('action', '=', 'push')
       .where('time', '>=', since)
       .orderBy('time', 'desc')
       .orderBy('id', 'desc')
       .limit(MAX_PUSHES)
-      .execute()
-    const commits = new Set<string>()
-    for (const { user_name: user, token_id: id, token_name: token, time, details } of pushes) {
-      for (const commit of pushedIn(details)) commits.add(commit)
-      if (id !== null && !tokens.has(id)) add(id, user ?? '', token ?? '', { pushedAt: time })
-    }
 
-    for (const shas of chunksOf([...commits].slice(0, MAX_COMMITS), AT_ONCE)) {
+    const pushers = await kysely
+      .selectFrom(pushes.select(['token_id', 'token_name', 'user_name', 'time']).as('pushes'))
+      .select(['token_id', 'token_name', 'user_name'])
+      .select((eb) => eb.fn.max('time').as('time'))
+      .where('token_id', 'is not', null)
+      .groupBy(['token_id', 'token_name', 'user_name'])
+      .orderBy('time')
+      .execute()
+    for (const { token_id: id, token_name: token, user_name: user, time } of pushers)
+      add(id ?? '', user ?? '', token ?? '', { pushedAt: time })
+
+    // A landing pushes its ticket each minute.
+    const moves = await kysely
+      .selectFrom(pushes.select(['time', 'id', 'details']).as('pushes'))
+      .select('details')
+      .where('details', 'like', `%"ref":"${BRANCHES}%`)
+      .orderBy('time', 'desc')
+      .orderBy('id', 'desc')
+      .limit(MAX_COMMITS)
+      .execute()
+    const commits = [...new Set(moves.flatMap(({ details }) => commitsIn(details)))]
+    for (const shas of chunksOf(commits.slice(0, MAX_COMMITS), commitsAtOnce)) {
+      await setImmediate()
       const reports = await kysely
         .selectFrom('statuses')
         .innerJoin('reporters', 'reporters.id', 'statuses.reporter_id')
@@ -67,17 +84,18 @@ export function createUsedTokens({ kysely, dialect }: Reading) {
         const reportedAt = Math.max(inMilliseconds(time), tokens.get(id)?.reportedAt ?? 0)
         add(id, user, token, { reportedAt })
       }
-      await setImmediate()
     }
     const lastUse = ({ pushedAt, reportedAt }: UsedToken) => Math.max(pushedAt ?? 0, reportedAt ?? 0)
     return [...tokens.values()].sort((one, other) => lastUse(other) - lastUse(one))
   }
 }
 
-/** Returns the ids to which a push has moved refs, by the details of its event. */
-function pushedIn(details: string): string[] {
-  const updates: unknown = readDetails(details)?.updates
-  return (Array.isArray(updates) ? updates : []).flatMap(({ new: id }: { new?: unknown }) =>
-    typeof id === 'string' && !NO_COMMIT.test(id) ? [id] : [],
-  )
+/** Returns the commits to which a push has moved branches, by the details of its event. */
+function commitsIn(details: string): string[] {
+  const updates = itemsOf(readDetails(details)?.updates)
+  return updates.flatMap((update) => {
+    const [ref, id] = [partOf(update, 'ref'), partOf(update, 'new')]
+    const isCommit = typeof id === 'string' && !NO_COMMIT.test(id)
+    return isCommit && typeof ref === 'string' && ref.startsWith(BRANCHES) ? [id] : []
+  })
 }

@@ -66,7 +66,8 @@ export interface ReadOptions extends AuditFilter {
 type Row = Selectable<Tables['audit_events']>
 
 /**
- * Returns a function that reads the latest events of a repository, as `latestOf` of the audit log.
+ * Returns a function that reads the latest events of a repository, as `latestOf` of the audit log. Of a
+ * user, it finds none of a kind that only a later version knows.
  *
  * @param read returns up to `limit` events before a position, newest first
  */

@@ -1,13 +1,11 @@
-import type { Json } from '../../domain/event-details.ts'
+import { itemsOf, type Json, partOf } from '../../domain/event-details.ts'
 import { BRANCHES } from '../../domain/ref-names.ts'
 import type { AuditLine } from '../../store/audit/audit.ts'
 import { type Html, html } from '../parts/html.ts'
-import { commit, itemsOf, move, partOf } from './words.ts'
+import { move } from './words.ts'
 
 /** The push with which `commit-status land` ends. */
 export interface Landing {
-  /** The first digits of the commit that was landed. */
-  digits: string
   /** What the push did to the branch. */
   update: Json
   /** What the landing had created, by its full names: what CI builds, and its tickets. */
@@ -45,13 +43,13 @@ export function landingOf(updates: Json | undefined, more?: Json): Landing | nul
   const isOwn = (ref: string) =>
     folders.some((folder) => ref.startsWith(folder) && !ref.slice(folder.length).includes('/')) &&
     ref.endsWith(digits)
-  return removed.every(isOwn) ? { digits, update, removed: new Set(removed) } : null
+  return removed.every(isOwn) ? { update, removed: new Set(removed) } : null
 }
 
-/** Renders what a landing did: `landed 1234567 on main, which moved from 89abcde to 7654321`. */
-export function landed({ digits, update }: Landing): Html {
+/** Renders what a landing did: `landed on main, which moved from 89abcde to 7654321`. */
+export function landed({ update }: Landing): Html {
   const { ref, from, to } = move(update)
-  return html`landed ${commit(digits)} on ${ref}, which moved from ${from} to ${to}`
+  return html`landed on ${ref}, which moved from ${from} to ${to}`
 }
 
 /**
@@ -70,7 +68,9 @@ export function groupLandings(events: readonly AuditLine[]): EventGroup[] {
     const [landing, ...others] = new Set(
       refs.map((update) => landings.get(keyOf(event, String(partOf(update, 'ref'))))),
     )
-    if (landing && others.length === 0) {
+    // Whose end is not known is not hidden.
+    const isWhole = event.details.interrupted === undefined && event.details.unknown === undefined
+    if (landing && others.length === 0 && isWhole) {
       landing.earlier.push(event)
       continue
     }

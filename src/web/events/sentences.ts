@@ -1,4 +1,4 @@
-import type { Json } from '../../domain/event-details.ts'
+import { itemsOf, type Json } from '../../domain/event-details.ts'
 import { nameKey } from '../../domain/names.ts'
 import type { AuditEvent, AuditLine } from '../../store/audit/audit.ts'
 import { type Html, html } from '../parts/html.ts'
@@ -9,7 +9,6 @@ import {
   commit,
   counted,
   ending,
-  itemsOf,
   listed,
   pushed,
   refName,

@@ -1,5 +1,5 @@
 import { shortId } from '../../domain/commit-id.ts'
-import type { Json } from '../../domain/event-details.ts'
+import { itemsOf, type Json, partOf } from '../../domain/event-details.ts'
 import { BRANCHES, TAGS } from '../../domain/ref-names.ts'
 import { type Html, html } from '../parts/html.ts'
 import { enumerate, shownText } from '../parts/text.ts'
@@ -9,10 +9,6 @@ type Person = (name: Json | undefined) => Html
 
 export function word(value: Json | undefined): Html {
   return shownText(typeof value === 'string' ? value : JSON.stringify(value ?? null))
-}
-
-export function itemsOf(value: Json | undefined): readonly Json[] {
-  return Array.isArray(value) ? value : []
 }
 
 /** Names that a sentence has; the details have all. */
@@ -71,11 +67,6 @@ export function refPattern(value: Json | undefined): Html {
 
 export function refNames(updates: Json | undefined): Html {
   return listed(itemsOf(updates), (update) => refName(partOf(update, 'ref')))
-}
-
-/** Returns a part of stored details. */
-export function partOf(update: Json | undefined, name: string): Json | undefined {
-  return typeof update === 'object' && update !== null && !Array.isArray(update) ? update[name] : undefined
 }
 
 export function commit(sha: Json | undefined): Html {

@@ -7,6 +7,8 @@ import { repositoryHead } from './repository-head.ts'
 import { pathOf, refQuery } from './repository-paths.ts'
 import { formatAge, shownText, visibleText } from './text.ts'
 
+/** Characters. No name is longer. */
+const MAX_NAME = 1_024
 /** Suggestions for the name of a ref that does not exist. */
 const SUGGESTIONS = 50
 
@@ -22,7 +24,8 @@ export function sendUnknownName(
 }
 
 function unknownNameView(repository: ReadableRepository, refs: Refs, wanted: string): Html {
-  const isLike = (ref: Ref) => contains(ref, wanted) || isTypo(ref.name, wanted)
+  const contains = containing(wanted)
+  const isLike = (ref: Ref) => contains(ref) || isTypo(ref.name, wanted)
   const suggestions = [...refs.branches, ...refs.tags].filter(isLike).slice(0, SUGGESTIONS)
   return html`${repositoryHead(repository, { tab: 'commits' })}
 <h1>Not found</h1>
@@ -44,13 +47,15 @@ ${refs.more ? html`<p class="hint">Not all names of this repository were compare
 
 /** Returns the only branch or tag whose name contains a text; null if there are none or several. */
 export function onlyRefWith({ branches, tags, more }: Refs, text: string): Ref | null {
-  const [ref, ...others] = [...branches, ...tags].filter((ref) => contains(ref, text))
+  const [ref, ...others] = [...branches, ...tags].filter(containing(text))
   return ref && others.length === 0 && !more ? ref : null
 }
 
-/** Returns whether the name of a ref contains a text, in upper or lower case. */
-function contains({ name }: Ref, text: string): boolean {
-  return name.toLowerCase().includes(text.toLowerCase())
+/** Returns a function that tells whether the name of a ref contains a text, in upper or lower case. */
+function containing(text: string): (ref: Ref) => boolean {
+  if (text.length > MAX_NAME) return () => false
+  const wanted = text.toLowerCase()
+  return ({ name }) => name.toLowerCase().includes(wanted)
 }
 
 /** Returns whether names differ in at most two neighboring characters: `mian` and `main`. */

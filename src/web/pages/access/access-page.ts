@@ -14,7 +14,7 @@ const USED_WITHIN = 30 * 86_400_000
 
 /** Registers `/{owner}/{repo}/settings/access`: who has access to a repository, and why. */
 export async function accessPage(pages: Pages, context: PageContext): Promise<void> {
-  const { store, findUser } = context
+  const { store, findUser, pageQueue } = context
 
   pages.form('/:owner/:repo/settings/access', {
     find: createAdministeredFinder(pages, context),
@@ -25,7 +25,9 @@ export async function accessPage(pages: Pages, context: PageContext): Promise<vo
       const { owner, name } = repository
       const entries = await store.collaborators.list(repository)
       const isMember = Boolean((await store.groups.find(owner, userOf(request).id))?.permission)
-      const usedTokens = await store.usedTokens(repository.id, Date.now() - USED_WITHIN)
+      const usedTokens = await pageQueue.render(request, () =>
+        store.usedTokens(repository.id, Date.now() - USED_WITHIN),
+      )
       const form = request.form ?? new URLSearchParams()
       const link = `${request.client.origin()}${signInPath(`/${owner}/${name}`)}`
       const content = accessView({

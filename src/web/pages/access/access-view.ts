@@ -8,6 +8,7 @@ import { settingsHead } from '../../parts/administration.ts'
 import { type Html, html } from '../../parts/html.ts'
 import { time } from '../../parts/layout.ts'
 import { settingsPath } from '../../parts/repository-paths.ts'
+import { shownText } from '../../parts/text.ts'
 
 interface AccessView {
   session: Session
@@ -56,16 +57,16 @@ ${usedTokensTable(view.usedTokens)}
 function usedTokensTable(tokens: readonly UsedToken[]): Html {
   const row = ({ user, token, pushedAt, reportedAt }: UsedToken) => html`<tr>
   <th scope="row">${user}</th>
-  <td data-column="Token">${token}</td>
-  <td data-column="Pushed">${lastTime(pushedAt)}</td>
-  <td data-column="Reported">${lastTime(reportedAt)}</td>
+  <td data-column="Token">${shownText(token)}</td>
+  <td data-column="Last push">${lastTime(pushedAt)}</td>
+  <td data-column="Last report">${lastTime(reportedAt)}</td>
 </tr>`
   return html`<section aria-labelledby="tokens">
   <h2 id="tokens">Tokens used here</h2>
-  <p class="hint">In the last 30 days, among the newest ${MAX_PUSHES} pushes and the latest reports on the newest ${MAX_COMMITS} commits that they brought. Reads leave no trace.</p>
+  <p class="hint">In the last 30 days: by the newest ${MAX_PUSHES.toLocaleString('en')} pushes, and the latest reports on the newest ${MAX_COMMITS} commits to which they moved branches. Reads leave no trace.</p>
   ${
     tokens.length === 0
-      ? html`<p class="empty">No token has pushed or reported.</p>`
+      ? html`<p class="empty">No token has pushed, or reported on what was pushed.</p>`
       : html`<div class="scroll" tabindex="0" role="group" aria-labelledby="tokens"><table>
     <thead><tr><th scope="col">User</th><th scope="col">Token</th><th scope="col">Last push</th><th scope="col">Last report</th></tr></thead>
     <tbody>${tokens.map(row)}</tbody>

@@ -59,15 +59,14 @@ export async function repositoryPage(pages: Pages, options: PageContext): Promis
     const text = firstOf(request.query.find).trim()
     const page = `${pathOf(repository)}${firstOf(request.query.of) === 'checks' ? '/checks' : ''}`
     if (text === '') return reply.redirect(page, 303)
+    const commit = commitPath(repository, text.split('/').map(encodeURIComponent).join('/'))
+    if (isFullId(text.toLowerCase(), repository.objectFormat)) return reply.redirect(commit, 303)
     const client = gitClient(request)
     const refs = await options.refs.list(repository, client)
-    const isId = isShortId(text, repository.objectFormat)
     const ref =
-      (isFullId(text.toLowerCase(), repository.objectFormat)
-        ? null
-        : await options.refs.find(repository, refs, text, client)) ?? (isId ? null : onlyRefWith(refs, text))
-    const path = text.split('/').map(encodeURIComponent).join('/')
-    return reply.redirect(ref ? page + refQuery(refs, ref) : commitPath(repository, path), 303)
+      (await options.refs.find(repository, refs, text, client)) ??
+      (isShortId(text, repository.objectFormat) ? null : onlyRefWith(refs, text))
+    return reply.redirect(ref ? page + refQuery(refs, ref) : commit, 303)
   })
 
   pages.get<Route>('/:owner/:repo', async (request, reply) => {

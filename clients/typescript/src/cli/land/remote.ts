@@ -33,7 +33,7 @@ export interface Remote {
 const TRANSIENT =
   /resolve host|onnect|timed out|too slow|SYSCALL|RPC failed|hung up|EOF|Empty reply|returned error: (?:429|5\d\d)/
 /** What a server says to users who may bypass rules: it has not checked what they are told. */
-const BYPASSED = ': you bypassed its rule: '
+const BYPASSED = ': you may bypass its rule: '
 /** A connection on which nothing has come for 90 seconds is lost. The server lets a fetch wait for 45. */
 const SLOWEST_FETCH = ['-c', 'http.lowSpeedLimit=1', '-c', 'http.lowSpeedTime=90']
 

@@ -114,7 +114,7 @@ t.test('who may bypass the rule is told if the branch was moved although checks 
     return refused === undefined ? 0 : 1
   })
   t.equal(code, 0)
-  t.match(stderr, 'the server says: main: you bypassed its rule: ci/test has not reported\n')
+  t.match(stderr, 'the server says: main: you may bypass its rule: ci/test has not reported\n')
   await asAdministrator(server.store).rules.set(repository, { ...rule, bypass: [] })
 })
 
