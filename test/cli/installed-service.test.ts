@@ -2,7 +2,6 @@ import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import {
   chmodSync,
   chownSync,
-  copyFileSync,
   existsSync,
   mkdirSync,
   readdirSync,
@@ -130,7 +129,8 @@ t.test('reads the environment file of the service', async (t) => {
   })
   t.match(await runCli(['--env-file', `${file}.x`, 'user', 'list'], {}), {
     code: 2,
-    stderr: /^error: --env-file: ENOENT: .*commit-status\.env\.x'\n$/,
+    stderr:
+      /^error: --env-file: ENOENT: .*commit-status\.env\.x' \(see commit-status-admin user list --help\)\n$/,
   })
 })
 
@@ -167,7 +167,8 @@ t.test('a misspelled variable in the environment file is refused', async (t) => 
 t.test('node leaves the options of a command to the command', async (t) => {
   const folder = temporaryFolder(t)
   const missing = join(folder, 'missing.env')
-  const expected = /^error: --env-file: ENOENT: .*missing\.env'\n$/
+  const expected =
+    /^error: --env-file: ENOENT: .*missing\.env' \(see commit-status-admin user list --help\)\n$/
   const scripted = spawnSync('npm', ['run', '--silent', 'cli', '--', '--env-file', missing, 'user', 'list'], {
     encoding: 'utf8',
   })
@@ -183,7 +184,8 @@ t.test('node leaves the options of a command to the command', async (t) => {
     `await import(${JSON.stringify(`${process.cwd()}/src/cli/main.ts`)})`,
   )
   writeFileSync(join(folder, 'package.json'), '{"type":"module"}')
-  copyFileSync('src/packaging/launcher', join(folder, 'bin/PROGRAM'))
+  const launcher = readFileSync('src/packaging/launcher', 'utf8').replace('=SEMI_SPACE', '=2')
+  writeFileSync(join(folder, 'bin/PROGRAM'), launcher)
   const launched = spawnSync('sh', [join(folder, 'bin/PROGRAM'), '--env-file', missing, 'user', 'list'], {
     encoding: 'utf8',
   })
