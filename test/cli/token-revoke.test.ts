@@ -20,8 +20,7 @@ for (const database of databases) {
       return { secret, id: (await asAdministrator(store).tokens.create(stored)).id }
     }
     const ci = await issue(alice, 'CI')
-    await issue(alice, 'twice')
-    await issue(alice, 'twice')
+    const [one, other] = [await issue(alice, 'twice'), await issue(alice, 'twice')]
     await issue(bob, 'CI')
     const left = async () => (await list('token', 'list')).map(({ user, name }) => `${user} ${name}`).sort()
     const all = ['alice CI', 'alice twice', 'alice twice', 'bob CI']
@@ -49,6 +48,7 @@ for (const database of databases) {
       [['-'], 1, /revoked or rotated, or is of another server/, createToken()],
       [['-', '--user', 'bob'], 2, /leave --user out/, ci.secret],
       [[`Bearer ${ci.secret}`, '--user', 'alice'], 2, /pass - and write it/],
+      [['-'], 1, /2 tokens match/, `${one.secret}\n${other.secret}\n`],
     ]
     for (const [args, code, stderr, input] of refused) {
       const result = await revoke(args, input)
@@ -65,7 +65,8 @@ for (const database of databases) {
       code: 0,
       stderr: new RegExp(`^Revoked the token \\w+ "${token}\\.\n$`),
     })
-    t.match(await revoke(['-'], `fatal: Authorization: Bearer ${ci.secret}\n`), done('CI" of alice'))
+    const log = `cst_TOKEN is not set\nfatal: Authorization: Bearer ${ci.secret}\n`
+    t.match(await revoke(['-'], log), done('CI" of alice'))
     t.match(await revoke(['CI', '--user', 'Bob']), done('CI" of bob'))
     const [first] = await list('token', 'list')
     t.match(await revoke([first?.prefix ?? '']), done('twice" of alice'))

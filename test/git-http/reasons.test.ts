@@ -262,6 +262,7 @@ t.test('refused pushes are counted by kind of reason, and logged with at most te
   t.equal(many.entries.length, 11)
   t.equal(many.entries[0].ref, 'refs/heads/r/é10')
   t.match(many.entries[10], { user: 'owner', repository: 'owner/demo', msg: 'push refused: and 3 more refs' })
+  t.equal((await refuse(() => gitPush(...refs.slice(0, 10)))).entries.length, 10, 'there are no more')
 
   await addReport({ store, repositoryId: repository.id, sha: tip }, 'ci', 'success')
   t.same(

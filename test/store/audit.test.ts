@@ -113,6 +113,7 @@ for (const database of databases) {
       t.same(await ids({ user: 'BOB' }), [6, 5, 2, 1])
       t.same(await ids({ user: 'bob', action: 'repository.access' }), [6, 2])
       t.same(await ids({ user: 'alice' }), [6, 2], 'whom they concern')
+      t.same(await ids({ user: 'alice' }, 2, { time: 1_005, id: 6 }), [2])
       t.same(await ids({ user: 'alice', action: 'push' }), [])
       t.same(await ids({ user: 'bob' }, 2), [6, 5])
       t.same(await ids({ user: 'bob' }, 2, { time: 1_004, id: 5 }), [2, 1])
@@ -223,6 +224,27 @@ for (const database of databases) {
       t.same(await actions({ user: 'bob', since: 2_001 }), [])
       t.same(await actions({ repository: 'ACME/rocket' }), ['push'])
       t.same(await actions({ repository: 'acme/rocket', user: 'alice' }), [])
+    })
+
+    t.test('finds what was done with a token and to it', async (t) => {
+      const { store } = await openTestStore(t, database)
+      const [first, second] = ['1', '2'].map((digit) => digit.repeat(16))
+      assert(first && second)
+      const token = { by: ADMINISTRATOR, token: 'CI', subject: bob } as const
+      const rotation = { id: second, replaced: first, expires_at: null, replaced_expires_at: null }
+      await record(
+        store,
+        { ...token, action: 'token.created', details: { id: first, scopes: [], expires_at: null } },
+        { ...pushed, by: { ...ci, token: { id: first, name: 'CI' } } },
+        { ...token, action: 'token.rotated', details: rotation },
+        { ...shared, by: { ...ci, token: { id: second, name: 'CI' } } },
+        { ...pushed, by: { ...ci, token: { id: '3'.repeat(16), name: 'laptop' } } },
+      )
+      const ids = async (token: string) => (await listEvents(store, { token })).map(({ id }) => id)
+      t.same(await ids(first), [1, 2, 3])
+      t.same(await ids(second), [3, 4])
+      t.same(await ids('CI'), [1, 2, 3, 4])
+      t.same(await ids('laptop'), [5])
     })
 
     t.test('finds what a user did, and what was done to a user', async (t) => {

@@ -128,8 +128,11 @@ for (const database of databases) {
       t.same(await used(), [['eve', 'laptop of eve', true, false]])
       await report(repository, head, { state: 'success', context: 'a' }, ci)
       await report(repository, head, { state: 'success', context: 'b' }, pusher)
-      // Elsewhere, and a read.
-      await report('acme/repo', sha, { state: 'success', context: 'a' }, idle)
+      // The same commit elsewhere, and a read.
+      await runGit(checkout, ['push', '--quiet', `${server.url}/acme/repo.git`, 'main:copy'], {
+        authorization: basic('x', idle),
+      })
+      await report('acme/repo', head, { state: 'success', context: 'a' }, idle)
       await read(repository, head, idle)
       await runGit(checkout, ['push', '--quiet', 'origin', ':topic'], { authorization: basic('x', pusher) })
       const all = [
@@ -164,6 +167,15 @@ for (const database of databases) {
       const { status: refusedWith, body: refusal } = await eve.get(path)
       t.equal(refusedWith, 403, 'it is for admins')
       t.notMatch(refusal, 'laptop of eve')
+
+      for (const [days, isShown] of [
+        [29, true],
+        [31, false],
+      ] as const) {
+        const pushes = store.engine.kysely.updateTable('audit_events').where('repository_id', '=', kit.id)
+        await pushes.set({ time: Date.now() - days * day }).execute()
+        t.equal((await ada.get(path)).body.includes('laptop of eve'), isShown, `${days} days ago`)
+      }
     })
   })
 }

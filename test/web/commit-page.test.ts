@@ -2,6 +2,7 @@ import { rename } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { sql } from 'kysely'
 import t from 'tap'
+import { onlyRefWith } from '../../src/web/parts/find-commit.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import { git, gitWith, importCommits } from '../helpers/git.ts'
 import { createAccount, openPageClient } from '../helpers/page-client.ts'
@@ -121,6 +122,14 @@ t.test('short ids, branches and tags redirect to the full id', async (t) => {
   t.equal((await anonymous.get(`/alice/${name}/commits`)).headers.get('location'), `/alice/${name}`)
   const missing = await anonymous.get(page('f'.repeat(40)))
   t.match(missing, { status: 404, body: '<p>The commit does not exist in this repository.</p>' })
+})
+
+t.test('a part of a name leads to a ref only if no other can have it', async (t) => {
+  const ref = { kind: 'branch', name: 'main', sha: 'a'.repeat(40), date: null } as const
+  const refs = { defaultBranch: 'main', head: ref.sha, branches: [ref], tags: [], more: false }
+  t.equal(onlyRefWith(refs, 'AI'), ref)
+  t.equal(onlyRefWith({ ...refs, tags: [{ ...ref, kind: 'tag' }] }, 'AI'), null)
+  t.equal(onlyRefWith({ ...refs, more: true }, 'AI'), null, 'not all were compared')
 })
 
 t.test('users cannot supply revision syntax or options', async (t) => {
@@ -393,6 +402,7 @@ t.test('a verdict is a sentence beside the combined state, where a rule still ap
     t.equal(body.split('deployable</strong>').length, 2, 'one sentence')
     t.match(body, verdict)
     t.notMatch(body, /badge pending|release\/|badge required/)
+    t.match(body, 'class="facts tip pending"')
     t.match(body, /id="missing".*>not reported<.*name"><bdi>lint&lt;&amp;</s)
   }
   for (const path of ['', '/checks', `/commits/${sha}`])
@@ -424,6 +434,7 @@ t.test('a verdict is a sentence beside the combined state, where a rule still ap
   await require('main', 'e2e')
   t.notMatch(await start(), 'has not reported', 'the state and what failed say it')
   t.match(await read(page(sha)), '<title>✗ 1 failed · ', 'a title says the worst alone')
+  t.match(await read(page(sha)), 'class="facts tip failure"', 'and so does the color')
   await report(sha, 'ci/deploy', 'success')
   t.match(await start(), '<bdi>e2e has not reported</bdi>')
 

@@ -286,11 +286,12 @@ t.test('the events of a landing are one row, and those of others are not', async
     push(4, 'bob', created(ticket(other))),
     push(3, 'bob', created(ticket(mine)), moved),
     push(2, 'bob', created(ticket(mine))),
+    { ...push(1, 'bob', created(ticket(mine))), object: 'Acme/Other' },
   ]
   t.same(
     groupLandings(events).map(({ event, earlier }) => [event.id, ...earlier.map(({ id }) => id)]),
-    [[10], [9, 7, 5, 2], [8], [6], [4], [3]],
-    'those of its user about nothing else',
+    [[10], [9, 7, 5, 2], [8], [6], [4], [3], [1]],
+    'those of its user in its repository about nothing else',
   )
   t.equal(
     read({ details: end.details }, { repository: line.object }).says,
