@@ -64,6 +64,12 @@ export const repositoryPage: Expectation = (presented, way, repository) => {
   return caller === 'anonymous' ? 303 : 404
 }
 
+/** Rules for what leads to a page of a repository. */
+export const leadingToPage: Expectation = (...asked) => {
+  const status = repositoryPage(...asked)
+  return status === 200 ? 303 : status
+}
+
 /** Rules for the settings of a repository. */
 export const settingsPage: Expectation = (presented, way, repository) => {
   const caller = recognizedAs('page', presented, way)

@@ -16,6 +16,7 @@ import {
   type Caller,
   contractRules,
   type Expectation,
+  leadingToPage,
   publicOnly,
   REPOSITORIES,
   repositoryPage,
@@ -135,7 +136,7 @@ const ROUTES: Record<string, Sample[]> = {
   'GET /:owner/:repo': [{ path: '/acme/{repo}', expected: repositoryPage }],
   // These redirect to the page of the repository or of a commit, whether or not it exists.
   'GET /:owner/:repo/': [{ path: '/acme/{repo}/', expected: always(303) }],
-  'GET /:owner/:repo/commits': [{ path: '/acme/{repo}/commits', expected: always(303) }],
+  'GET /:owner/:repo/commits': [{ path: '/acme/{repo}/commits', expected: leadingToPage }],
   'GET /:owner/:repo/commits/*': [{ path: '/acme/{repo}/commits/{sha}', expected: repositoryPage }],
   'GET /:owner/:repo/checks': [{ path: '/acme/{repo}/checks', expected: repositoryPage }],
   'GET /:owner/:repo/badge.svg': [{ path: '/acme/{repo}/badge.svg', expected: publicOnly }],

@@ -62,7 +62,7 @@ t.test('backs up, restores, checks and prunes', async (t) => {
   const there = { DATA_DIR: temporaryFolder(t), INIT_CWD: folder }
   t.match(await runCli(['restore', join(backups, database), '--time', '2026'], there), {
     code: 2,
-    stderr: /^error: --time: \S+ is not a folder of backups\n/,
+    stderr: /^error: --time: \S+ is not a folder of backups \(see .* restore --help\)\n/,
   })
   const restore = await runCli(['restore', join(backups, database)], there)
   t.same([restore.code, restore.stdout], [0, ''])

@@ -39,7 +39,7 @@ tap.test('a fresh Debian goes from the packed file to a first report', async (t)
   t.equal(sh("stat --format '%U %a' /var/lib/commit-status").trim(), 'commit-status 700')
 
   const users = codeBlock(guide, 'admin repo create alice/rocket')
-  const report = codeBlock(readme, 'curl -X POST').split('\n').slice(1).join('\n')
+  const report = codeBlock(readme, 'curl -X POST')
   const answer = sh(`${users.replace('admin token create', 'TOKEN=$(admin token create').trimEnd()})
     printf '#!/bin/sh\\necho "$TOKEN"\\n' > /root/askpass; chmod +x /root/askpass; export TOKEN GIT_ASKPASS=/root/askpass
     git init --quiet rocket; cd rocket

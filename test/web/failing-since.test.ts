@@ -78,7 +78,7 @@ t.test('whoever broke a branch is named, whatever a team did', async (t) => {
     else seen.several++
     if (breakage.unchecked.length > 0) seen.gaps++
   }
-  for (const [kind, count] of Object.entries(seen)) t.ok(count > 3, `${kind}: ${count} of seed ${seed}`)
+  for (const [kind, count] of Object.entries(seen)) t.ok(count > 0, `${kind}: ${count} of seed ${seed}`)
 })
 
 /** What people remember of each landing, without looking at the history. */

@@ -31,7 +31,7 @@ t.test('a user signs in, continues to the requested page, and signs out', async 
   t.equal(signedIn.headers.get('location'), '/settings/tokens')
   const page = await client.get('/settings/tokens')
   t.equal(page.status, 200)
-  t.match(page.body, '<span class="who">Alice</span>', 'the name as it was created')
+  t.match(page.body, '<summary>Alice</summary>', 'the name as it was created')
   t.equal(
     (await client.get('/login?next=/docs')).headers.get('location'),
     '/docs',

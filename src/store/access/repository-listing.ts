@@ -144,7 +144,7 @@ export function createRepositoryListing(engine: Reading, folder: string) {
     /**
      * Returns up to `count` repositories by a part of OWNER/NAME: first those whose name begins with it,
      * or else their owner's, each by a range of an index. With a slash, that owner is exact. All names
-     * are looked through only if these are too few.
+     * are looked through only if these are too few, and with a slash, if there are none.
      */
     async search(userId: number | null, text: string, count: number): Promise<ListedRepository[]> {
       const [first = '', second] = nameKey(text).split('/')
@@ -157,8 +157,8 @@ export function createRepositoryListing(engine: Reading, folder: string) {
           .limit(count)
       const byOwner = (query: ReturnType<typeof startingWith>) =>
         query.orderBy('repositories.owner_key').orderBy('repositories.name_key')
-      const part = `%${nameKey(text).replaceAll(/[\\%_]/g, '\\$&')}%`
-      const fullName = sql<string>`repositories.owner_key || '/' || repositories.name_key`
+      const contains = (column: string, part: string) =>
+        sql<boolean>`${sql.raw(column)} like ${`%${part.replaceAll('_', '\\_')}%`} escape '\\'`
       const queries =
         second === undefined
           ? [
@@ -167,16 +167,26 @@ export function createRepositoryListing(engine: Reading, folder: string) {
                 .orderBy('repositories.owner_key'),
               byOwner(startingWith('owner_key', first)),
             ]
-          : [byOwner(startingWith('name_key', second).where('repositories.owner_key', '=', first))]
-      const containing = visibleTo(userId)
-        .where(sql<boolean>`${fullName} like ${part} escape '\\'`)
+          : [
+              byOwner(startingWith('name_key', second).where('repositories.owner_key', '=', first)),
+              byOwner(
+                visibleTo(userId)
+                  .where('repositories.owner_key', '=', first)
+                  .where(contains('repositories.name_key', second))
+                  .limit(count),
+              ),
+            ]
+      const fullName = `repositories.owner_key || '/' || repositories.name_key`
+      const all = visibleTo(userId)
+        .where(contains(fullName, nameKey(text)))
         .limit(count)
 
       const found = new Map<number, ListedRepository>()
-      for (const query of [...queries, byOwner(containing)]) {
-        if (found.size >= count) break
+      const read = async (query: ReturnType<typeof byOwner>) => {
         for (const repository of toList(await query.execute())) found.set(repository.id, repository)
       }
+      for (const query of queries) if (found.size < count) await read(query)
+      if (found.size < (second === undefined ? count : 1)) await read(byOwner(all))
       return [...found.values()].slice(0, count)
     },
   }

@@ -71,7 +71,7 @@ t.test('fast-forward, then a merge, from a dirty checkout with a detached HEAD',
   t.match(
     group && sentenceOf(group.event, { repository: 'acme/rocket' }).sentence.toString(),
     new RegExp(
-      ` landed <code>${ahead.slice(0, 7)}</code> on .*main.*, which moved from <code>${base.slice(0, 7)}<`,
+      ` landed on .*main.*, which moved from <code>${base.slice(0, 7)}</code> to <code>${ahead.slice(0, 7)}<`,
     ),
   )
   t.equal(main(), ahead)
