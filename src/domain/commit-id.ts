@@ -1,5 +1,8 @@
 import { ServiceError } from '../errors.ts'
 
+/** The id by which git says that a ref does not exist: before it was created, or after it was deleted. */
+export const NO_OBJECT = /^0+$/
+
 /** The hash function of a repository's object ids. It never changes. */
 export type ObjectFormat = (typeof OBJECT_FORMATS)[number]
 export const OBJECT_FORMATS = ['sha1', 'sha256'] as const

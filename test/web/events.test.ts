@@ -1,6 +1,7 @@
 import t from 'tap'
 import { ADMINISTRATOR } from '../../src/domain/actors.ts'
 import type { AuditEvent, AuditLine } from '../../src/store/audit/audit.ts'
+import { readDetails } from '../../src/store/audit/event-rows.ts'
 import { REPOSITORY_ACTIONS } from '../../src/store/audit/repository-events.ts'
 import { groupLandings } from '../../src/web/events/landings.ts'
 import { type EventReader, sentenceOf } from '../../src/web/events/sentences.ts'
@@ -208,9 +209,9 @@ function read(event: Partial<AuditLine>, reader: EventReader = { user: 'alice' }
   return { says, before: was }
 }
 
-/** Details as they are stored, which have no type. */
+/** Returns details as they are read from the database. */
 function stored(details: object): AuditLine['details'] {
-  return JSON.parse(JSON.stringify(details))
+  return readDetails(JSON.stringify(details)) ?? {}
 }
 
 t.test('each kind of event is a sentence', async (t) => {

@@ -10,8 +10,6 @@ export interface PushRequest {
   capabilities: string
 }
 
-/** The id of what does not exist: a ref before it is created, and after it is deleted. */
-export const NO_OBJECT = /^0+$/
 /** Maximum number of bytes before the pack. */
 const MAX_BYTES = 8 * 1024 * 1024
 /** Bytes that are read at once. */

@@ -1,3 +1,4 @@
+import { NO_OBJECT } from '../../domain/commit-id.ts'
 import { BRANCHES } from '../../domain/ref-names.ts'
 import type { RefUpdate } from '../../domain/ref-updates.ts'
 import type { OpenedRepository } from '../../git/opened-repository.ts'
@@ -5,7 +6,6 @@ import { followsDeletions, leaveDeletedBranch } from '../../git/refs/default-bra
 import { readHeadRefs } from '../../git/refs/head.ts'
 import { type RefIds, readRefIds } from '../../git/refs/ref-ids.ts'
 import { decodeLatin1 } from '../../git/run-git.ts'
-import { NO_OBJECT } from './commands.ts'
 
 /** What becomes of HEAD when a push deletes the branch that it names. */
 export interface HeadPlan {

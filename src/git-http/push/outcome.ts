@@ -1,3 +1,4 @@
+import { NO_OBJECT } from '../../domain/commit-id.ts'
 import { refRuleMatcher } from '../../domain/ref-rules.ts'
 import type { RefUpdate } from '../../domain/ref-updates.ts'
 import { GitFailed, RepositoryUnavailable } from '../../git/errors.ts'
@@ -6,7 +7,7 @@ import { guessChangedRefs } from '../../git/refs/changed-refs.ts'
 import { type RefIds, readRefIds } from '../../git/refs/ref-ids.ts'
 import type { PushOutcome } from '../../store/repositories/pushes.ts'
 import type { Store } from '../../store/store.ts'
-import { NO_OBJECT, refsOf } from './commands.ts'
+import { refsOf } from './commands.ts'
 import { syncFolders } from './folder-sync.ts'
 
 /**

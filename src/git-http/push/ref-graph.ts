@@ -1,9 +1,8 @@
-import { isFullId } from '../../domain/commit-id.ts'
+import { isFullId, NO_OBJECT } from '../../domain/commit-id.ts'
 import type { RefUpdate } from '../../domain/ref-updates.ts'
 import { GitFailed } from '../../git/errors.ts'
 import type { OpenedRepository } from '../../git/opened-repository.ts'
 import { readGit } from '../../git/run-git.ts'
-import { NO_OBJECT } from './commands.ts'
 
 /**
  * How the tip of a branch moves: to a commit without a former tip; to a descendant of it; to another

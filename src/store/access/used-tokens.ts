@@ -1,5 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import { sql } from 'kysely'
+import { NO_OBJECT } from '../../domain/commit-id.ts'
 import { itemsOf, partOf } from '../../domain/event-details.ts'
 import { BRANCHES } from '../../domain/ref-names.ts'
 import { chunksOf } from '../../util/lists.ts'
@@ -20,7 +21,6 @@ export interface UsedToken {
 /** Pushes that are looked at, and commits to which they moved branches: the newest ones. */
 export const MAX_PUSHES = 2_000
 export const MAX_COMMITS = 100
-const NO_COMMIT = /^0+$/
 
 /**
  * Returns a function that lists the tokens used for a repository, the latest first: for pushes, which
@@ -95,7 +95,7 @@ function commitsIn(details: string): string[] {
   const updates = itemsOf(readDetails(details)?.updates)
   return updates.flatMap((update) => {
     const [ref, id] = [partOf(update, 'ref'), partOf(update, 'new')]
-    const isCommit = typeof id === 'string' && !NO_COMMIT.test(id)
+    const isCommit = typeof id === 'string' && !NO_OBJECT.test(id)
     return isCommit && typeof ref === 'string' && ref.startsWith(BRANCHES) ? [id] : []
   })
 }

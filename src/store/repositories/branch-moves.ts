@@ -1,4 +1,5 @@
 import { type Expression, sql } from 'kysely'
+import { NO_OBJECT } from '../../domain/commit-id.ts'
 import { BRANCHES } from '../../domain/ref-names.ts'
 import type { RefUpdate } from '../../domain/ref-updates.ts'
 import { chunksOf } from '../../util/lists.ts'
@@ -17,7 +18,6 @@ export const MAX_MOVES = 1_000
 const MAX_NAME = 2_000
 /** Branches of one statement. */
 const AT_ONCE = 300
-const NO_COMMIT = /^0+$/
 
 /** A push: what it asks for if it is open, else how it moved the branch. */
 interface PushRow {
@@ -105,9 +105,9 @@ function tipsOf(rows: readonly PushRow[], ref: string, tip: string): string[] {
     // git may not have made it yet, or may refuse it.
     if (!move || (row.commands !== null && move.new !== end)) continue
     end = move.old
-    if (!NO_COMMIT.test(move.new)) add(move.new)
+    if (!NO_OBJECT.test(move.new)) add(move.new)
     // Before that, another branch had this name.
-    if (NO_COMMIT.test(end)) break
+    if (NO_OBJECT.test(end)) break
     add(end)
   }
   return tips
@@ -136,7 +136,7 @@ export async function recordMoves(
   // A deleted repository has no branches.
   if (moves.length === 0 || !(await exists(db, repositoryId))) return
   for (const some of chunksOf(moves, AT_ONCE)) {
-    const ended = some.filter(({ old, new: id }) => NO_COMMIT.test(old) || NO_COMMIT.test(id))
+    const ended = some.filter(({ old, new: id }) => NO_OBJECT.test(old) || NO_OBJECT.test(id))
     if (ended.length > 0)
       await db
         .deleteFrom('branch_moves')
@@ -145,7 +145,7 @@ export async function recordMoves(
         .where('push_id', '<', pushId)
         .execute()
 
-    const present = some.filter(({ new: id }) => !NO_COMMIT.test(id))
+    const present = some.filter(({ new: id }) => !NO_OBJECT.test(id))
     if (present.length === 0) continue
     const rows = present.map(({ ref, old: old_id, new: new_id }) => ({
       repository_id: repositoryId,

@@ -1,3 +1,4 @@
+import { NO_OBJECT } from '../../domain/commit-id.ts'
 import { itemsOf, type Json, partOf } from '../../domain/event-details.ts'
 import { BRANCHES } from '../../domain/ref-names.ts'
 import type { AuditLine } from '../../store/audit/audit.ts'
@@ -18,7 +19,6 @@ export interface EventGroup {
   earlier: AuditLine[]
 }
 
-const NOTHING = /^0+$/
 /** Where the client puts what CI builds, and the tickets; then the branch and the digits of the commit. */
 const FOLDERS = [`${BRANCHES}land/`, 'refs/landing/']
 
@@ -29,7 +29,7 @@ const FOLDERS = [`${BRANCHES}land/`, 'refs/landing/']
  * @param more updates that are not listed
  */
 export function landingOf(updates: Json | undefined, more?: Json): Landing | null {
-  const isNothing = (update: Json, name: 'old' | 'new') => NOTHING.test(String(partOf(update, name)))
+  const isNothing = (update: Json, name: 'old' | 'new') => NO_OBJECT.test(String(partOf(update, name)))
   const { moves = [], deletions = [] } = Object.groupBy(itemsOf(updates), (it) =>
     isNothing(it, 'new') ? 'deletions' : 'moves',
   )

@@ -1,4 +1,4 @@
-import { shortId } from '../../domain/commit-id.ts'
+import { NO_OBJECT, shortId } from '../../domain/commit-id.ts'
 import { itemsOf, type Json, partOf } from '../../domain/event-details.ts'
 import { BRANCHES, TAGS } from '../../domain/ref-names.ts'
 import { type Html, html } from '../parts/html.ts'
@@ -94,7 +94,7 @@ export function pushed(updates: readonly Json[], more: Json | undefined): Html {
 export function move(update: Json): { ref: Html; from: Html | null; to: Html | null } {
   const [from, to] = ['old', 'new'].map((name) => {
     const id = partOf(update, name)
-    return typeof id === 'string' && /^0+$/.test(id) ? null : commit(id)
+    return typeof id === 'string' && NO_OBJECT.test(id) ? null : commit(id)
   })
   return { ref: refName(partOf(update, 'ref')), from: from ?? null, to: to ?? null }
 }
