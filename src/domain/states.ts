@@ -28,13 +28,16 @@ export function countStates(statuses: readonly { state: StatusState }[]): Status
 /** The combined state of several statuses is the one of the highest rank. */
 const RANK: Readonly<Record<CombinedState, number>> = { success: 0, pending: 1, failure: 2 }
 
+/** Returns the combined state of one status and others before it. @param before null: there were none */
+export function addState(before: CombinedState | null, state: StatusState): CombinedState {
+  const next = COMBINED[state]
+  return before === null || RANK[next] > RANK[before] ? next : before
+}
+
 /** Returns the combined state of statuses with these states, or null if there are none. */
 export function combinedState(states: readonly StatusState[]): CombinedState | null {
   let combined: CombinedState | null = null
-  for (const state of states) {
-    const next = COMBINED[state]
-    if (combined === null || RANK[next] > RANK[combined]) combined = next
-  }
+  for (const state of states) combined = addState(combined, state)
   return combined
 }
 

@@ -2,7 +2,7 @@ import type { components } from '../../generated/schema.ts'
 import { replaceHidden } from '../util/replace-characters.ts'
 import { truncate } from '../util/truncate.ts'
 import { patternMatcher } from './patterns.ts'
-import { COMBINED, type CombinedState, combinedState } from './states.ts'
+import { addState, COMBINED, type CombinedState, combinedState } from './states.ts'
 
 export type CommitVerdict = components['schemas']['CommitVerdict']
 /** What a verdict depends on. */
@@ -36,13 +36,28 @@ const STEP = 100
 export type Steps<Result> = Generator<undefined, Result, undefined>
 
 /**
- * Decides whether a commit has passed its required checks. The first rule that holds wins:
+ * Decides whether a commit has passed its required checks: the one definition of a verdict. The first
+ * rule that holds wins:
  *
  * 1. A required context is `failure` or `error`: `failure`.
  * 2. A required context is `pending`, or a pattern matches none: `pending`.
  * 3. Otherwise `success`.
  *
  * Without patterns all contexts are required, and there must be one.
+ *
+ * How contexts are compared with patterns is not part of it, since there are two ways: `verdictSteps`
+ * says of one commit how each pattern stands, and `verdictFinder` compares the names of many commits
+ * once. Both see all reports in memory; no statement of the database decides.
+ *
+ * @param state the combined state of the required contexts; null if none is reported
+ * @param isMissing whether a pattern matches none
+ */
+function verdictOf(state: CombinedState | null, isMissing: boolean): CombinedState {
+  return state === null || (isMissing && state !== 'failure') ? 'pending' : state
+}
+
+/**
+ * Decides about one commit, and says how each pattern stands.
  *
  * @param reported ordered by the code points of `context`
  * @param patterns without duplicates
@@ -64,10 +79,9 @@ export function* verdictSteps(
   }
 
   const state = stateOf(reported)
-  const requiredStates = patterns.length === 0 ? [state] : required.map((pattern) => pattern.state)
-  // A required check that has not reported counts as pending.
-  const verdict = combinedState(requiredStates.map((requiredState) => requiredState ?? 'pending'))
-  return { verdict: verdict ?? 'pending', state, required }
+  const requiredStates = required.flatMap((pattern) => pattern.state ?? [])
+  const requiredState = patterns.length === 0 ? state : combinedState(requiredStates)
+  return { verdict: verdictOf(requiredState, requiredStates.length < patterns.length), state, required }
 }
 
 function stateOf(reported: readonly ReportedContext[]) {
@@ -99,7 +113,8 @@ export function verdictFinder(patterns: readonly string[]) {
   }
 
   return function* find(reported: readonly ReportedContext[]): Steps<CombinedState> {
-    let [met, isPending] = [0n, false]
+    let met = 0n
+    let required: CombinedState | null = null
     for (const { context, state } of reported) {
       let matching = known.get(context)
       if (matching === undefined) {
@@ -107,12 +122,12 @@ export function verdictFinder(patterns: readonly string[]) {
         yield
       }
       if (matching === 0n) continue
-      const combined = COMBINED[state]
-      if (combined === 'failure') return combined
-      if (combined === 'pending') isPending = true
+      required = addState(required, state)
+      // Nothing that follows changes it.
+      if (required === 'failure') break
       if (met !== all) met |= matching
     }
-    return isPending || met !== all ? 'pending' : 'success'
+    return verdictOf(required, met !== all)
   }
 }
 
