@@ -80,6 +80,11 @@ export function createDecisions(store: Pick<Store, 'rules' | 'reportedContexts' 
     sizeCalculation: ({ patterns }, key) => 300 + bytesOfTexts([key, ...patterns]),
   })
   const finders = new LRUCache<Demands, VerdictFinder>({ max: MAX_FINDERS })
+  /**
+   * Decisions by the contexts and the demands from which they follow. Anybody may ask with other demands
+   * each time, so those that come once leave none, and the least recently used ones are dropped.
+   */
+  const known = new LRUCache<string, Decision>({ max: Math.floor(DECISIONS_BYTES / DECISION_BYTES) })
 
   /** Returns what a candidate must meet: the same object for equal demands. */
   function demandsOf({ require, unless }: Deciding, matching: readonly RefRule[]): Demands {
@@ -196,12 +201,6 @@ export function createDecisions(store: Pick<Store, 'rules' | 'reportedContexts' 
     return decisions
   }
 }
-
-/**
- * Decisions by the contexts and the demands from which they follow. Anybody may ask with other demands
- * each time, so those that come once leave none, and the least recently used ones are dropped.
- */
-const known = new LRUCache<string, Decision>({ max: Math.floor(DECISIONS_BYTES / DECISION_BYTES) })
 
 const summaryOf = memoizeByObject((reported: readonly ReportedContext[]) => ({
   state: combinedState(reported.map(({ state }) => state)),

@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache'
 import { memoizeByObject } from '../util/memoize.ts'
 import { matchesPattern, patternMatcher } from './patterns.ts'
 import { Refusal } from './refusal.ts'
@@ -16,22 +17,24 @@ const MAX_USERS = 20
 /** What a damaged list becomes: nobody may report anything. */
 const ANY = '*'
 const CLOSED: readonly Reservation[] = [{ pattern: ANY, users: [] }]
+/** Repositories whose lists are remembered. */
 const REPOSITORIES = 1_000
 
-/** The latest lists of repositories, and the texts that they were read from. */
-const known = new Map<number, { text: string; reservations: readonly Reservation[] }>()
-
 /**
- * Returns the stored list of a repository: the same one while the text is equal. Comparing two long
- * texts takes a tenth of the time of finding one of them in a map.
+ * Creates a function that returns the stored list of a repository: the same one while the text is
+ * equal. Comparing two long texts takes a tenth of the time of finding one of them in a map.
  */
-export function reservationsOf(repositoryId: number, text: string): readonly Reservation[] {
-  const earlier = known.get(repositoryId)
-  if (earlier?.text === text) return earlier.reservations
-  if (known.size >= REPOSITORIES) known.clear()
-  const reservations = readReservations(text)
-  known.set(repositoryId, { text, reservations })
-  return reservations
+export function createReservationReader() {
+  const latest = new LRUCache<number, { text: string; reservations: readonly Reservation[] }>({
+    max: REPOSITORIES,
+  })
+  return (repositoryId: number, text: string): readonly Reservation[] => {
+    const earlier = latest.get(repositoryId)
+    if (earlier?.text === text) return earlier.reservations
+    const reservations = readReservations(text)
+    latest.set(repositoryId, { text, reservations })
+    return reservations
+  }
 }
 
 /** Returns a stored list. */

@@ -14,6 +14,7 @@ import { Turns } from '../schedule/turns.ts'
 import type { Store } from '../store/store.ts'
 import { hasCode } from '../util/expected-errors.ts'
 import { bodyLimit, checkGitBodyHeaders } from './body.ts'
+import { createFolderSync } from './push/folder-sync.ts'
 import { Presence } from './push/presence.ts'
 import { PushRecorder } from './push/record.ts'
 import { refuseFetch, tellInProtocol } from './refusals.ts'
@@ -75,12 +76,14 @@ export async function gitHttp(app: FastifyInstance, options: GitHttpOptions): Pr
   const { authorizer, store, ...rest } = options
   const limits = { ...rest.limits, maxBytes: Math.min(rest.limits.maxBytes, rest.spool.bytes) }
   const presence = new Presence(rest.spool.folder)
+  const syncFolders = createFolderSync()
   const onUnsettled = (error: unknown) => app.log.error({ err: error }, 'cannot settle a push yet')
   const recorder = new PushRecorder({
     pushes: store.pushes,
     rules: store.rules,
     overdue: limits.timeout + GIT_ENDING,
     presence,
+    syncFolders,
     onError: onUnsettled,
   })
   const garbage = new GarbageCollector(limits.timeout)
@@ -91,7 +94,7 @@ export async function gitHttp(app: FastifyInstance, options: GitHttpOptions): Pr
     await presence.close()
   })
   const onError = (error: unknown) => app.log.error({ err: error }, 'cannot check a push')
-  const pushes = { store, recorder, presence, turns: new Turns(store.remote), onError }
+  const pushes = { store, recorder, presence, syncFolders, turns: new Turns(store.remote), onError }
   const runGit = createGitServer({ ...rest, limits, garbage, pushes })
   app.setErrorHandler(async (error, _request, reply) => {
     // That a client disconnects before the answer begins is no error of the server.

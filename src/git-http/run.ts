@@ -50,7 +50,7 @@ export interface GitServerOptions {
   spool: Spool
   /** Milliseconds in which the body of a fetch must arrive. */
   bodyTimeout: number
-  pushes: Pick<PushOptions, 'store' | 'recorder' | 'presence' | 'turns' | 'onError'>
+  pushes: Pick<PushOptions, 'store' | 'recorder' | 'presence' | 'syncFolders' | 'turns' | 'onError'>
   garbage: GarbageCollector
   /** Called once for each kind of reason why refs of a push were refused. */
   onPushRefused(kind: RefusalKind): void
@@ -161,7 +161,8 @@ export function createGitServer(options: GitServerOptions) {
       signal.throwIfAborted()
       const reportFailure = (error: unknown) =>
         pushRequest && !whileWanted.aborted ? refusals.fail(call, pushRequest, error) : null
-      const options = { body: content, push, answer, signal, timeout, reportFailure, onEnd }
+      const { syncFolders } = pushes
+      const options = { body: content, push, syncFolders, answer, signal, timeout, reportFailure, onEnd }
       begun = startService(opened, call, options)
     } catch (error) {
       await end()

@@ -9,7 +9,7 @@ import type { OpenedRepository } from '../git/opened-repository.ts'
 import { type GitEnd, startGit, terminateGroup } from '../git/run-git.ts'
 import type { ReadableRepository } from '../store/access/readable-repositories.ts'
 import { nullOnSystemError } from '../util/expected-errors.ts'
-import { syncFolders } from './push/folder-sync.ts'
+import type { SyncFolders } from './push/folder-sync.ts'
 import { packet } from './push/pkt-line.ts'
 import { HOOK_CHANNEL, HOOKS, serveProcReceive } from './push/proc-receive.ts'
 import type { Push } from './push/push.ts'
@@ -45,6 +45,7 @@ export interface ServiceOptions {
   body: Readable | FileHandle | null
   /** null unless this is the `rpc` of a push with commands. */
   push: Push | null
+  syncFolders: SyncFolders
   /** For the body of git's answer; destroyed if that is incomplete. git waits while it is full. */
   answer: Writable
   /** Stops all processes; the answer is cut off, or ends with the report of a failed push. */
@@ -133,7 +134,7 @@ export function startService(
   const { pid, stdin, stdout, stdio } = child
   const tail = new AnswerTail()
   let failure: Promise<Buffer> | null = null
-  const output = outputTo(answer, repository, call.service, push, () => failure)
+  const output = outputTo(repository, call.service, options, () => failure)
   let preface = prefaceOf(call)
   let forget = () => {}
   if (call.step === 'rpc' && pid !== undefined) begin()
@@ -257,10 +258,9 @@ class AnswerTail {
 
 /** Returns the stream for what git prints: what acknowledges a push waits until that is on disk. */
 function outputTo(
-  answer: Writable,
   repository: OpenedRepository,
   service: GitService,
-  push: Push | null,
+  { answer, push, syncFolders }: ServiceOptions,
   failure: () => Promise<Buffer> | null,
 ): Writable {
   if (service === 'git-upload-pack') return answer

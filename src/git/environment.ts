@@ -73,7 +73,7 @@ export const FIXED_SETTINGS: Readonly<Record<string, string>> = {
   'log.mailmap': 'false',
 
   // git syncs each file that it writes. By default it syncs only packs, so that a power cut leaves
-  // the loose objects and refs of a small push empty. git never syncs folders, see `syncFolders`.
+  // the loose objects and refs of a small push empty. git never syncs folders, see `createFolderSync`.
   'core.fsync': 'all',
   'core.fsyncMethod': 'fsync',
 

@@ -17,19 +17,15 @@ const [MAX_FINDINGS, MAX_OUTPUT] = [20, 16_384]
 /** What `git fsck` prints besides damage; `checkComplete` finds nulls that are no dangling HEAD. */
 const HARMLESS = /^$|^ |^notice: |^warning|^broken link |^it ended with \d+$|: invalid sha1 pointer 0+$/
 
-/** The state of the packs of each repository in which it was found to be complete, by path. */
-const completeIn = new Map<string, string>()
-
 /**
  * Makes sure that what git does not find was not lost: every pack has its index, without which git
  * ignores it, and every ref leads to an object. Does not check what that object refers to.
  *
- * @param packs their state; if it is that of an earlier call, nothing is checked again
+ * @returns whether that holds until packs change: no index is still to come
+ * @throws RepositoryUnavailable
  */
-export async function checkComplete(repository: OpenedRepository, packs?: string): Promise<void> {
+export async function checkComplete(repository: OpenedRepository): Promise<boolean> {
   const { path } = repository
-  if (packs !== undefined && completeIn.get(path) === packs) return
-
   const folder = join(path, 'objects', 'pack')
   const names = new Set(await readdir(folder).catch(emptyWhenMissing))
   const lacksIndex = (name: string) => name.endsWith('.pack') && !names.has(name.replace(/pack$/, 'idx'))
@@ -50,7 +46,7 @@ export async function checkComplete(repository: OpenedRepository, packs?: string
     if (!(error instanceof GitFailed || error instanceof GitTimeout)) throw error
   }
 
-  if (packs !== undefined && incomplete.length === 0) completeIn.set(path, packs)
+  return incomplete.length === 0
 }
 
 /**

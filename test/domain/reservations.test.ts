@@ -5,7 +5,12 @@ import {
   type Result,
   resultsByOthers,
 } from '../../src/domain/reported-results.ts'
-import { checkReservation, isOpen, reportersOf, reservationsOf } from '../../src/domain/reservations.ts'
+import {
+  checkReservation,
+  createReservationReader,
+  isOpen,
+  reportersOf,
+} from '../../src/domain/reservations.ts'
 
 t.test('who may report is whom all patterns name that match', async (t) => {
   const reservations = [
@@ -26,6 +31,7 @@ t.test('who may report is whom all patterns name that match', async (t) => {
 })
 
 t.test('a stored list is read once, and anew when it has changed', async (t) => {
+  const reservationsOf = createReservationReader()
   const text = '[{"pattern":"ci","users":[1]}]'
   const first = reservationsOf(-1, text)
   t.same(first, [{ pattern: 'ci', users: [1] }])

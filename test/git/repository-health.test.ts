@@ -9,7 +9,7 @@ import { openRepository } from '../../src/git/opened-repository.ts'
 import { followFirstBranch } from '../../src/git/refs/default-branch.ts'
 import { inspectRepository } from '../../src/git/repository.ts'
 import { checkRepositoryFiles } from '../../src/git/repository-health.ts'
-import { syncFolders } from '../../src/git-http/push/folder-sync.ts'
+import { createFolderSync } from '../../src/git-http/push/folder-sync.ts'
 import { minimalEnvironment } from '../helpers/process.ts'
 import { createSample, type SampleRepository } from './sample-repository.ts'
 
@@ -145,7 +145,7 @@ t.test('a bug does not pass for a repository that is unavailable', async (t) => 
     () => openRepository({ path, ownerTrust: 'checked' }),
     () => openRepository({ path, ownerTrust: 'trusted' }),
     () => removeStaleLocks(path),
-    () => syncFolders(path),
+    () => createFolderSync()(path),
     () => followFirstBranch(opened, bug),
     () => inspectRepository(path),
   ]

@@ -23,7 +23,7 @@ import { record } from './power-cuts/workload.ts'
  *
  * Half of the cuts are at any moment. The others follow an answer, before the next request (0 to 5
  * s); half of these lose each unsynced name by itself. Cuts in the middle of a push keep the order
- * of names: git relies on it, see `syncFolders`.
+ * of names: git relies on it, see `createFolderSync`.
  *
  * Finally the syncs of one part are left out of the recording, as if it had never asked for them.
  * Each time something must be found missing, or the replay could not find such a loss at all.

@@ -8,7 +8,7 @@ import { type RefIds, readRefIds } from '../../git/refs/ref-ids.ts'
 import type { PushOutcome } from '../../store/repositories/pushes.ts'
 import type { Store } from '../../store/store.ts'
 import { refsOf } from './commands.ts'
-import { syncFolders } from './folder-sync.ts'
+import type { SyncFolders } from './folder-sync.ts'
 
 /**
  * Milliseconds after which git is stopped while refs are compared: other events wait for it, and so
@@ -26,17 +26,19 @@ export function nothingKnown(commands: readonly RefUpdate[]): PushOutcome {
  * value. So a ref that still has its old value was not moved, and one that has neither value was
  * moved by another push, before or after this one. Returns null if they cannot be read.
  *
+ * @param syncFolders is called before they are read: a power cut must not undo what the event says
  * @param repository null if it is gone
  * @param before the refs before git started, if they are known
  */
 export async function compareRefs(
+  syncFolders: SyncFolders,
   repository: RepositoryFiles | null,
   commands: readonly RefUpdate[],
   before?: RefIds,
 ): Promise<PushOutcome | null> {
   const moves = commands.filter(isMove)
   if (repository === null) return nothingKnown(commands)
-  const refs = await readOwnRefs(repository, moves)
+  const refs = await readOwnRefs(syncFolders, repository, moves)
   if (refs === null) return null
   const isAt = (ref: string, id: string) => (NO_OBJECT.test(id) ? !refs.has(ref) : refs.get(ref) === id)
   const isKept = ({ ref, old }: RefUpdate) => isAt(ref, old) || (before && before.get(ref) === refs.get(ref))
@@ -72,11 +74,14 @@ export function isMove(command: RefUpdate): boolean {
 }
 
 /** Returns null if the refs cannot be read now. */
-async function readOwnRefs(repository: RepositoryFiles, moves: readonly RefUpdate[]): Promise<RefIds | null> {
+async function readOwnRefs(
+  syncFolders: SyncFolders,
+  repository: RepositoryFiles,
+  moves: readonly RefUpdate[],
+): Promise<RefIds | null> {
   const timeout = AbortSignal.timeout(COMPARE_TIMEOUT)
   try {
     const opened = await openRepository(repository)
-    // A power cut must not undo what the event says.
     await syncFolders(opened.path)
     return await readRefIds(opened, refsOf(moves), { signal: timeout })
   } catch (error) {

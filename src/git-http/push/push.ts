@@ -13,7 +13,7 @@ import type { PushOutcome } from '../../store/repositories/pushes.ts'
 import type { Store } from '../../store/store.ts'
 import { persist } from '../../util/persist.ts'
 import { hasCapability, type PushRequest, refsOf, SIDE_BAND } from './commands.ts'
-import { syncFolders } from './folder-sync.ts'
+import type { SyncFolders } from './folder-sync.ts'
 import { followPush, type HeadPlan, planHead } from './follow-head.ts'
 import { decide } from './gate.ts'
 import { compareRefs, isMove, nothingKnown, uncheckedRules } from './outcome.ts'
@@ -28,6 +28,7 @@ export interface PushOptions {
   recorder: PushRecorder
   /** null: this server leaves nothing that tells whether its git has ended. */
   presence: Presence | null
+  syncFolders: SyncFolders
   /** Receives the error for which a push was refused. */
   onError(error: unknown): void
   pusher: Pusher
@@ -206,7 +207,7 @@ export class Push {
       this.#headMove = await followPush(this.opened, this.request.commands, this.#head.leaves)
       // HEAD of an imported repository belongs to its owner.
       if (this.repository.managed) this.#headMove ??= await followFirstBranch(this.opened, mayMove)
-      await syncFolders(this.opened.path)
+      await this.#options.syncFolders(this.opened.path)
     })()
     return this.#synced
   }
@@ -228,11 +229,12 @@ export class Push {
   /** Waits until git has ended, and replaces the record of the push by its event. */
   async #settle(id: number, before: RefIds): Promise<void> {
     const { commands } = this.request
+    const { syncFolders } = this.#options
     const updated = await this.#ended.promise
     const outcome: PushOutcome = updated
       ? { updates: updated.filter(isMove) }
       : {
-          ...((await compareRefs(this.repository, commands, before)) ?? nothingKnown(commands)),
+          ...((await compareRefs(syncFolders, this.repository, commands, before)) ?? nothingKnown(commands)),
           unreported: true,
         }
     await persist(async () => {

@@ -6,6 +6,7 @@ import { openRepository, type RepositoryFiles } from '../../git/opened-repositor
 import type { OpenPush, PushOutcome } from '../../store/repositories/pushes.ts'
 import type { Store } from '../../store/store.ts'
 import { refsOf } from './commands.ts'
+import type { SyncFolders } from './folder-sync.ts'
 import { followPush } from './follow-head.ts'
 import { COMPARE_TIMEOUT, compareRefs, nothingKnown, uncheckedRules } from './outcome.ts'
 import type { Presence, ServerState } from './presence.ts'
@@ -19,6 +20,7 @@ export interface PushRecorderOptions {
   overdue: number
   /** null: only overdue pushes of others are settled. */
   presence: Presence | null
+  syncFolders: SyncFolders
   /**
    * Receives the error of a push that could not be settled. It is tried again once the push is
    * overdue.
@@ -164,7 +166,7 @@ export class PushRecorder {
     push: OpenPush,
     stateOf = (server: string | null) => this.#stateOf(server),
   ): Promise<ServerState> {
-    const { pushes, presence } = this.#options
+    const { pushes, presence, syncFolders } = this.#options
     const { id, pusher, repository, commands, server, isOverdue } = push
     const isOfThis = (await presence?.isOwn(server)) === true
     if (this.#own.has(id)) return 'running'
@@ -175,7 +177,7 @@ export class PushRecorder {
     const now = Date.now()
     const state = await stateOf(server)
     if (state !== 'ended' && !isOverdue) return state
-    const outcome = await compareRefs(repository, commands)
+    const outcome = await compareRefs(syncFolders, repository, commands)
     // If the refs cannot be read now, they may be later.
     if (outcome === null && !isOverdue) return state
     // Nobody else has created what is older, unless another push is open.

@@ -18,6 +18,9 @@ export interface CommitLookupOptions {
   timeout?: number
 }
 
+/** Repositories that need no other check while their packs do not change. */
+const COMPLETE_REPOSITORIES = 10_000
+
 /**
  * Checks which commits local repositories hold, with one long-lived git process for each repository
  * in use.
@@ -31,6 +34,8 @@ export class CommitLookup {
   readonly #readers: LRUCache<number, ObjectReader>
   /** Queues of repositories that have a process or a pending lookup. */
   readonly #queues = new Map<number, LookupQueue>()
+  /** See `LookupQueue`, which repositories outlast. */
+  readonly #completeIn = new LRUCache<number, string>({ max: COMPLETE_REPOSITORIES })
   readonly #processes = new Set<Promise<void>>()
   readonly #createReader: CreateReader
   readonly #sweep: NodeJS.Timeout
@@ -106,7 +111,7 @@ export class CommitLookup {
     if (this.#closed !== undefined) return Promise.reject(new RepositoryUnavailable('the lookup is closed'))
     let queue = this.#queues.get(repository.id)
     if (queue === undefined) {
-      queue = new LookupQueue(repository, this.#readers, this.#createReader)
+      queue = new LookupQueue(repository, this.#readers, this.#createReader, this.#completeIn)
       this.#queues.set(repository.id, queue)
     }
     return queue.ask(name)

@@ -43,6 +43,7 @@ export class LookupQueue {
   readonly #repository: LookupRepository
   readonly #readers: LRUCache<number, ObjectReader>
   readonly #createReader: CreateReader
+  readonly #completeIn: LRUCache<number, string>
   /** Lookups without a result, in order of arrival. */
   readonly #open = new Set<Lookup>()
   readonly #batches = new Batches<Lookup>({ run: (batch) => this.#answer(batch) })
@@ -50,15 +51,20 @@ export class LookupQueue {
   /** State in which the repository's files were last checked. */
   #checkedState: string | undefined
 
-  /** @param readers the process that serves each repository, by its id */
+  /**
+   * @param readers the process that serves each repository, by its id
+   * @param completeIn the state of the packs of each repository in which it was found to be complete
+   */
   constructor(
     repository: LookupRepository,
     readers: LRUCache<number, ObjectReader>,
     createReader: CreateReader,
+    completeIn: LRUCache<number, string>,
   ) {
     this.#repository = repository
     this.#readers = readers
     this.#createReader = createReader
+    this.#completeIn = completeIn
   }
 
   /** The pending lookups. */
@@ -148,7 +154,9 @@ export class LookupQueue {
     const check = async () => {
       const opened = await openRepository(this.#repository)
       this.#checkedState = await checkObjects(opened.path, this.#checkedState)
-      await checkComplete(opened, packsOf(this.#checkedState))
+      const packs = packsOf(this.#checkedState)
+      if (this.#completeIn.get(this.#repository.id) === packs) return
+      if (await checkComplete(opened)) this.#completeIn.set(this.#repository.id, packs)
     }
     try {
       await this.#checks.join('', check)

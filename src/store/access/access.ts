@@ -8,10 +8,10 @@ import { signInDue } from '../token-validity.ts'
 import { accessRules, ofCollaborator, ofMember } from './access-rules.ts'
 import { accessKey, type Failures, failureColumns } from './failures.ts'
 import {
+  createRepositoryReader,
   type ReadableRepository,
   repositoryColumns,
   repositoryKeys,
-  repositoryOf,
 } from './readable-repositories.ts'
 import { limitColumns, readLimits, type TokenLimits } from './token-limits.ts'
 
@@ -117,12 +117,13 @@ type AccessRow = NonNullable<ReturnType<typeof accessQuery>['row']>
  */
 export function createAccessStore(engine: Reading, folder: string, signInEvery: Seconds = 0) {
   const query = accessQuery(engine)
+  const repositoryOf = createRepositoryReader(folder)
   const accessOf = memoizeByObject((row: AccessRow): Access => {
     const { failures, endsIn } = row
     return {
       failures: failures === null || endsIn === null ? null : { failures, endsIn },
       token: tokenOf(row, signInEvery),
-      repository: repositoryOf(row, folder),
+      repository: repositoryOf(row),
     }
   })
 

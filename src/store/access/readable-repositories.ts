@@ -2,7 +2,7 @@ import type { Selectable } from 'kysely'
 import type { ObjectFormat } from '../../domain/commit-id.ts'
 import { isName, isOwnerName, nameKey } from '../../domain/names.ts'
 import type { OwnerTrust, Permission } from '../../domain/permissions.ts'
-import { type Reservation, reservationsOf } from '../../domain/reservations.ts'
+import { createReservationReader, type Reservation } from '../../domain/reservations.ts'
 import { locate } from '../repository-files.ts'
 import type { Queries, Tables, Visibility } from '../tables.ts'
 import { accessRules, ofCollaborator, ofMember } from './access-rules.ts'
@@ -30,7 +30,7 @@ export interface ReadableRepository {
   reservations: readonly Reservation[] | null
 }
 
-/** What `repositoryOf` reads, besides the id and the permission. */
+/** What a repository is made of (see `createRepositoryReader`), besides the id and the permission. */
 export const repositoryColumns = [
   'repositories.owner',
   'repositories.name',
@@ -74,20 +74,27 @@ type RepositoryRow = {
   [Column in RepositoryColumn]: Selectable<Tables['repositories']>[Column] | null
 } & { repository_id: number | null; permission: Permission | null }
 
-/** @param folder of the repositories that the server creates */
-export function repositoryOf(row: RepositoryRow, folder: string): ReadableRepository | null {
-  const { repository_id: id, owner, name, visibility, object_format: objectFormat, permission } = row
-  if (id === null || owner === null || name === null || visibility === null || objectFormat === null)
-    return null
-  const reservations = row.reporters === null ? null : reservationsOf(id, row.reporters)
-  return {
-    id,
-    owner,
-    name,
-    visibility,
-    objectFormat,
-    ...locate(folder, { ...row, id }),
-    permission,
-    reservations,
+/**
+ * Creates a function that makes a repository of a row; null if the row has none.
+ *
+ * @param folder of the repositories that the server creates
+ */
+export function createRepositoryReader(folder: string) {
+  const reservationsOf = createReservationReader()
+  return (row: RepositoryRow): ReadableRepository | null => {
+    const { repository_id: id, owner, name, visibility, object_format: objectFormat, permission } = row
+    if (id === null || owner === null || name === null || visibility === null || objectFormat === null)
+      return null
+    const reservations = row.reporters === null ? null : reservationsOf(id, row.reporters)
+    return {
+      id,
+      owner,
+      name,
+      visibility,
+      objectFormat,
+      ...locate(folder, { ...row, id }),
+      permission,
+      reservations,
+    }
   }
 }

@@ -5,10 +5,10 @@ import type { Reading } from '../engine.ts'
 import { accessQuery } from './access.ts'
 import { accessRules } from './access-rules.ts'
 import {
+  createRepositoryReader,
   type ReadableRepository,
   repositoriesFor,
   repositoryKeys,
-  repositoryOf,
 } from './readable-repositories.ts'
 
 const { permission } = accessRules()
@@ -25,6 +25,7 @@ export type ListedRepository = ReadableRepository & { hasRules: boolean }
 export function createRepositoryListing(engine: Reading, folder: string) {
   const { kysely } = engine
   const query = accessQuery(engine)
+  const repositoryOf = createRepositoryReader(folder)
   const visibleTo = (userId: number | null) =>
     repositoriesFor(kysely, userId).select((eb) => {
       const rules = eb.selectFrom('branch_rules').whereRef('repository_id', '=', 'repositories.id')
@@ -33,7 +34,7 @@ export function createRepositoryListing(engine: Reading, folder: string) {
     })
   const toList = (rows: Awaited<ReturnType<ReturnType<typeof visibleTo>['execute']>>): ListedRepository[] =>
     rows.flatMap((row) => {
-      const repository = repositoryOf(row, folder)
+      const repository = repositoryOf(row)
       // SQLite answers with a number.
       return repository ? [{ ...repository, hasRules: Boolean(row.hasRules) }] : []
     })
@@ -48,7 +49,7 @@ export function createRepositoryListing(engine: Reading, folder: string) {
     async find(userId: number | null, owner: string, name: string): Promise<ReadableRepository | null> {
       const params = { userId: userId ?? 0, ...repositoryKeys(owner, name) }
       const [row] = await engine.read(query, { address: '', hash: '', ...params })
-      return row ? repositoryOf(row, folder) : null
+      return row ? repositoryOf(row) : null
     },
 
     /**
@@ -67,7 +68,7 @@ export function createRepositoryListing(engine: Reading, folder: string) {
         .where('former.name_key', '=', keys.owner)
         .where('reserved_names.name_key', '=', keys.name)
         .executeTakeFirst()
-      return row ? repositoryOf(row, folder) : null
+      return row ? repositoryOf(row) : null
     },
 
     /** Returns up to `count` repositories that the user may write to, newest first. */

@@ -3,6 +3,7 @@ import type { Test } from 'tap'
 import type { Pusher } from '../../../src/domain/actors.ts'
 import type { RefUpdate } from '../../../src/domain/ref-updates.ts'
 import { openRepository } from '../../../src/git/opened-repository.ts'
+import { createFolderSync } from '../../../src/git-http/push/folder-sync.ts'
 import { packet } from '../../../src/git-http/push/pkt-line.ts'
 import type { Presence } from '../../../src/git-http/push/presence.ts'
 import { Push } from '../../../src/git-http/push/push.ts'
@@ -22,6 +23,7 @@ export function startRecorder(
     rules: store.rules,
     overdue: 60_000,
     presence: null,
+    syncFolders: createFolderSync(),
     onError: (error) => t.error(error),
     ...options,
   })
@@ -52,6 +54,7 @@ export function createPush(
     store,
     recorder,
     presence,
+    syncFolders: createFolderSync(),
     onError: (error) => t.error(error),
     pusher,
     repository: { ...repository, permission: 'write', reservations: null },

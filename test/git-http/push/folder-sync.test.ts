@@ -3,10 +3,12 @@ import { once } from 'node:events'
 import { chmodSync, mkdirSync, readdirSync, renameSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import t, { type Test } from 'tap'
-import { syncFolders } from '../../../src/git-http/push/folder-sync.ts'
+import { createFolderSync } from '../../../src/git-http/push/folder-sync.ts'
 import { createSample } from '../../git/sample-repository.ts'
 import { recordFileCalls } from '../../helpers/file-calls.ts'
 import { minimalEnvironment } from '../../helpers/process.ts'
+
+const syncFolders = createFolderSync()
 
 /** Syncs in a process that does not run as root, because root can open every folder. */
 async function syncAsUser(t: Test, path: string): Promise<string> {

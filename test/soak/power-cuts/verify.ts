@@ -7,6 +7,7 @@ import Sqlite from 'better-sqlite3'
 import { buildApp } from '../../../src/app.ts'
 import { gitEnvironment } from '../../../src/git/environment.ts'
 import { CommitLookup } from '../../../src/git/objects/commit-lookup.ts'
+import { createFolderSync } from '../../../src/git-http/push/folder-sync.ts'
 import { PushRecorder } from '../../../src/git-http/push/record.ts'
 import { openSpool } from '../../../src/git-http/spool.ts'
 import { listBackups } from '../../../src/maintenance/backup/generations.ts'
@@ -177,6 +178,7 @@ async function settlePushes(store: Store, problems: string[]): Promise<PushEvent
     rules: store.rules,
     overdue: 0,
     presence: null,
+    syncFolders: createFolderSync(),
     onError: (error) => problems.push(`a push is not settled: ${error}`),
   })
   await recorder.close()
