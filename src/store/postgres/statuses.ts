@@ -12,15 +12,12 @@ import {
   decidedOfRun,
   type GivenFields,
   givenColumns,
-  insertions,
-  type Reported,
   type ReportKind,
-  replacements,
   typeOf,
-  unlessRefused,
 } from '../statuses/columns.ts'
 import type { RunSql } from '../statuses/runs.ts'
 import { countsOf, FAILED, type FailedContext, MAX_FAILED } from '../statuses/status-summaries.ts'
+import { insertions, type ReportedSql, replacements, unlessRefused } from '../statuses/stored-values.ts'
 import type { Queries, Tables } from '../tables.ts'
 import { LOCK_TIMEOUT } from './calls.ts'
 import { TOO_LATE } from './driver-errors.ts'
@@ -94,7 +91,7 @@ function reportFunction(dialect: RunSql): SchemaFunction {
   const decided = decidedOfRun.map((name) => `statuses.${name}`).join(', ')
   const same = 'repository_id = new_repository_id and sha = new_sha and context = new_context'
   const isPresent = `exists (select from repositories where repositories.id = new_repository_id and owner_key <> '${DELETED}')`
-  const reported: Reported = (name) => `new_${name}`
+  const reported: ReportedSql = (name) => `new_${name}`
   const store = (kind: ReportKind, claimLeft: string) => {
     const inserted = insertions(reported, kind)
     const set = assignments(replacements(reported, dialect, kind))

@@ -10,12 +10,10 @@ import {
   type GivenFields,
   givenColumns,
   hasColumn,
-  insertions,
   type ReportKind,
-  replacements,
-  unlessRefused,
 } from '../statuses/columns.ts'
 import type { RunSql } from '../statuses/runs.ts'
+import { insertions, replacements, unlessRefused } from '../statuses/stored-values.ts'
 import type { Tables } from '../tables.ts'
 
 /**
