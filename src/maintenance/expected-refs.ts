@@ -1,3 +1,4 @@
+import { NO_OBJECT } from '../domain/commit-id.ts'
 import { nameKey } from '../domain/names.ts'
 import { unavailable } from '../git/errors.ts'
 import type { OpenedRepository } from '../git/opened-repository.ts'
@@ -8,26 +9,39 @@ import type { Repository } from '../store/repositories/repositories.ts'
 import type { Store } from '../store/store.ts'
 import type { RepositoryContent, RepositoryCopy } from './backup/generations.ts'
 
-/** What the audit log and the pushes under way say about refs. */
-interface History {
-  /** Events before this time, and backups, say nothing: a restore or `audit prune` came after. */
-  floor: number
-  /** The pushes of each repository, by the key of its name. */
-  pushes: Map<string, PushRecord[]>
-  /** Refs that pushes under way name, by the id of the repository. */
-  open: Map<number, Set<string>>
-}
-
-interface PushRecord extends Partial<PushDetails> {
-  time: string
-}
-
+/** What a ref should be. */
 interface ExpectedRef {
+  /** The id that it has; `ABSENT` if it does not exist. */
   id: string
   /** Where that is known from, such as "push of TIME". */
   source: string
 }
 
+/** A repository with refs that were not what they should be when it was read. */
+interface Suspect {
+  repository: Repository
+  list: RefList
+  /** Those refs, by their names. */
+  refs: Map<string, ExpectedRef>
+}
+
+/** What the audit log and the pushes under way say about refs. */
+interface History {
+  /** Events and backups before this time say nothing: a restore or `audit prune` came after. */
+  validFrom: number
+  /** The pushes of each repository, by the key of its name. */
+  pushes: Map<string, PushRecord[]>
+  /** Refs that pushes under way name, by the id of the repository. */
+  underWay: Map<number, Set<string>>
+}
+
+/** A push by its event; one without updates stands for any number of pushes. */
+interface PushRecord extends Partial<PushDetails> {
+  time: string
+}
+
+/** The id of a ref that does not exist. */
+const ABSENT = ''
 /** Findings per repository. */
 const MAX_FINDINGS = 20
 /** Milliseconds by which the clocks of hosts may differ. */
@@ -52,17 +66,14 @@ const MAX_NAME = 250
  * that an `unknown` update may have moved, targets of symbolic refs, and repositories that were
  * renamed since the backup or have an event that lists only a part of its updates.
  *
+ * Pushes go on meanwhile. So a ref is a finding only if what it should be is the same by the history
+ * before it was read and by the one after.
+ *
  * @param copies the repositories of the backup
  */
 export async function compareWithExpectedRefs(store: Store, copies: readonly RepositoryCopy[]) {
   const before = await readHistory(store)
-  const suspects: { repository: Repository; list: RefList; refs: Map<string, ExpectedRef> }[] = []
-  const expected = (repository: Repository, list: RefList, history: History) => {
-    const copy = copies.find(
-      ({ id, created_at }) => id === repository.id && created_at === repository.createdAt,
-    )
-    return expectedRefs(repository, copy, list, history)
-  }
+  const suspects: Suspect[] = []
 
   return {
     /** @throws RepositoryUnavailable */
@@ -72,8 +83,9 @@ export async function compareWithExpectedRefs(store: Store, copies: readonly Rep
         throw unavailable(repository.path, error)
       })
       const present = refsOf(list)
-      const refs = [...expected(repository, list, before)].filter(([ref, { id }]) => present.get(ref) !== id)
-      if (refs.length > 0) suspects.push({ repository, list, refs: new Map(refs) })
+      const refs = expectedRefs(repository, list, copies, before)
+      for (const [ref, { id }] of refs) if (present.get(ref) === id) refs.delete(ref)
+      if (refs.size > 0) suspects.push({ repository, list, refs })
     },
 
     /** Returns a sentence for each ref that is not what it was expected to be all the time. */
@@ -81,39 +93,45 @@ export async function compareWithExpectedRefs(store: Store, copies: readonly Rep
       if (suspects.length === 0) return []
       const after = await readHistory(store)
       const repositories = await store.repositories.list()
-      return suspects.flatMap(({ repository, list, refs }) => {
-        const { id, owner, name } = repository
-        const isSame = repositories.some((it) => it.id === id && it.owner === owner && it.name === name)
-        if (!isSame) return []
-        const present = refsOf(list)
-        const still = expected(repository, list, after)
-        return [...refs]
-          .filter(([ref, { id }]) => still.get(ref)?.id === id)
-          .slice(0, MAX_FINDINGS)
-          .map(([ref, { id, source }]) => {
-            const now = present.has(ref) ? `is ${present.get(ref)}` : 'is missing'
-            return `repository ${owner}/${name}: ${ref} ${now}; expected ${id} (${source})`
-          })
-      })
+      const isSame = ({ id, owner, name }: Repository) =>
+        repositories.some((it) => it.id === id && it.owner === owner && it.name === name)
+      return suspects
+        .filter(({ repository }) => isSame(repository))
+        .flatMap((suspect) => {
+          const still = expectedRefs(suspect.repository, suspect.list, copies, after)
+          return findingsOf(suspect, still)
+        })
     },
   }
 }
 
+/** Returns a sentence for each of the first refs that should still be what they are not. */
+function findingsOf({ repository, list, refs }: Suspect, still: Map<string, ExpectedRef>): string[] {
+  const present = refsOf(list)
+  return [...refs]
+    .filter(([ref, { id }]) => still.get(ref)?.id === id)
+    .slice(0, MAX_FINDINGS)
+    .map(([ref, { id, source }]) => {
+      const now = present.has(ref) ? `is ${present.get(ref)}` : 'is missing'
+      return `repository ${repository.owner}/${repository.name}: ${ref} ${now}; expected ${id} (${source})`
+    })
+}
+
 async function readHistory({ auditLog, pushes }: Store): Promise<History> {
-  const history: History = { floor: 0, pushes: new Map(), open: new Map() }
+  const history: History = { validFrom: 0, pushes: new Map(), underWay: new Map() }
   // In this order: the end of a push removes it and stores its event at once.
   for (const { repositoryId, ref } of await pushes.listOpenRefs()) {
-    const refs = history.open.get(repositoryId) ?? new Set()
-    history.open.set(repositoryId, refs.add(ref))
+    const refs = history.underWay.get(repositoryId) ?? new Set()
+    history.underWay.set(repositoryId, refs.add(ref))
   }
   for await (const lines of auditLog.list({})) for (const line of lines) addEvent(history, line)
   return history
 }
 
 function addEvent(history: History, { time, action, object, details }: AuditLine): void {
-  if (action === 'backup.restored') history.floor = Math.max(history.floor, Date.parse(time))
+  if (action === 'backup.restored') history.validFrom = Math.max(history.validFrom, Date.parse(time))
   if (action === 'audit.pruned')
-    history.floor = Math.max(history.floor, Date.parse(String(details.before)) || 0)
+    history.validFrom = Math.max(history.validFrom, Date.parse(String(details.before)) || 0)
   // Earlier pushes have the former name; a record without updates stands for those.
   const isRename = action === 'repository.renamed' || action === 'repository.transferred'
   if (action !== 'push' && !isRename) return
@@ -124,68 +142,123 @@ function addEvent(history: History, { time, action, object, details }: AuditLine
   history.pushes.set(key, records)
 }
 
+/** Returns what the refs of a repository should be, as far as that can be judged. */
 function expectedRefs(
-  { id, owner, name, createdAt }: Repository,
-  copy: RepositoryCopy | undefined,
+  repository: Repository,
   list: RefList,
-  { floor, pushes, open }: History,
+  copies: readonly RepositoryCopy[],
+  history: History,
 ): Map<string, ExpectedRef> {
-  const content = copy?.content && Date.parse(copy.content.copied_at) >= floor ? copy.content : null
-  const since = content ? Date.parse(content.copied_at) : Math.max(floor, (createdAt + 1) * 1000)
-  const records = (pushes.get(nameKey(`${owner}/${name}`)) ?? []).filter(
-    ({ time }) => Date.parse(time) >= Math.max(floor, content ? since - CLOCK_SKEW : since),
-  )
-  if (records.some(({ updates, more }) => !updates || more)) return new Map()
+  const backup = backupOf(repository, copies, history)
+  const pushes = pushesTo(repository, backup, history)
+  if (pushes.some(({ updates, more }) => !updates || more)) return new Map()
 
-  const unjudged = new Set([...(open.get(id) ?? []), 'HEAD'])
-  for (const line of [...list.symbolic, ...(content?.symbolic ?? [])]) {
-    const [name = '', target = ''] = decodeLatin1(line).split(' ')
-    // A push to a symbolic ref moves its target.
-    if (name !== 'HEAD') unjudged.add(name).add(target)
+  // The clock of the server may be behind the one of the backup: whether the first pushes are in it is
+  // not known, so a ref is judged only if that makes no difference.
+  const copiedAt = backup ? Date.parse(backup.copied_at) : 0
+  const later = pushes.filter(({ time }) => Date.parse(time) >= copiedAt)
+  const refs = endsOfChains(backup, later)
+  const otherwise = backup ? endsOfChains(backup, pushes) : refs
+  const unjudged = unjudgedRefs(repository, list, backup, pushes, history)
+  for (const [ref, { id }] of refs) {
+    const isCertain = (otherwise.get(ref)?.id ?? id) === id
+    const isChanged = ref.length > MAX_NAME || ref.includes('\ufffd')
+    if (id === ABSENT || !isCertain || isChanged || unjudged.has(ref)) refs.delete(ref)
   }
-  for (const { unknown = [] } of records) for (const { ref } of unknown) unjudged.add(ref)
-
-  // The clock of the server may be behind the one of the backup.
-  const later = records.filter(({ time }) => Date.parse(time) >= since)
-  const possible = endsOfChains(content, records)
-  const refs = [...endsOfChains(content, content ? later : records)].filter(
-    ([ref, { id }]) =>
-      (possible.get(ref)?.id ?? id) === id &&
-      !(id === '' || unjudged.has(ref) || ref.length > MAX_NAME || ref.includes('\ufffd')),
-  )
-  return new Map(refs)
+  return refs
 }
 
-/** Returns the refs whose moves form one chain, and its end; '' if the ref was deleted. */
-function endsOfChains(content: RepositoryContent | null, records: PushRecord[]): Map<string, ExpectedRef> {
-  const copiedRefs = content ? refsOf(content) : null
-  // How much more often each ref was moved to an id than away from it.
+/** Returns the content of a repository in the backup; null if there is none that says something. */
+function backupOf(
+  { id, createdAt }: Repository,
+  copies: readonly RepositoryCopy[],
+  { validFrom }: History,
+): RepositoryContent | null {
+  const content = copies.find((copy) => copy.id === id && copy.created_at === createdAt)?.content
+  return content && Date.parse(content.copied_at) >= validFrom ? content : null
+}
+
+/** Returns the pushes since the backup, or the creation of the repository. */
+function pushesTo(
+  { owner, name, createdAt }: Repository,
+  backup: RepositoryContent | null,
+  { validFrom, pushes }: History,
+): PushRecord[] {
+  const since = backup ? Date.parse(backup.copied_at) - CLOCK_SKEW : (createdAt + 1) * 1000
+  return (pushes.get(nameKey(`${owner}/${name}`)) ?? []).filter(
+    ({ time }) => Date.parse(time) >= Math.max(validFrom, since),
+  )
+}
+
+/** Returns the refs that are moved in other ways, or may be. */
+function unjudgedRefs(
+  { id }: Repository,
+  list: RefList,
+  backup: RepositoryContent | null,
+  pushes: readonly PushRecord[],
+  { underWay }: History,
+): Set<string> {
+  const refs = new Set([...(underWay.get(id) ?? []), 'HEAD'])
+  for (const line of [...list.symbolic, ...(backup?.symbolic ?? [])]) {
+    const [name = '', target = ''] = decodeLatin1(line).split(' ')
+    // A push to a symbolic ref moves its target.
+    if (name !== 'HEAD') refs.add(name).add(target)
+  }
+  for (const { unknown = [] } of pushes) for (const { ref } of unknown) refs.add(ref)
+  return refs
+}
+
+/** Returns the refs whose moves form one chain, and its end. */
+function endsOfChains(
+  backup: RepositoryContent | null,
+  pushes: readonly PushRecord[],
+): Map<string, ExpectedRef> {
+  const copied = backup && refsOf(backup)
+  /** How much more often each ref was moved to an id than away from it. The backup has moved it to its own. */
   const balances = new Map<string, Map<string, number>>()
   const sources = new Map<string, string>()
-  const add = (ref: string, id: string, by: number) => {
-    const balance = balances.get(ref) ?? new Map(copiedRefs && [[copiedRefs.get(ref) ?? '', 1]])
-    balances.set(ref, balance.set(id, (balance.get(id) ?? 0) + by))
+  const balanceOf = (ref: string) => {
+    const balance = balances.get(ref) ?? new Map(copied && [[copied.get(ref) ?? ABSENT, 1]])
+    balances.set(ref, balance)
+    return balance
   }
-  for (const [ref, id] of copiedRefs ?? []) add(ref, id, 0)
-  for (const { updates = [], time } of records)
-    for (const update of updates) {
-      add(update.ref, update.old.replace(/^0+$/, ''), -1)
-      add(update.ref, update.new.replace(/^0+$/, ''), 1)
-      sources.set(`${update.ref} ${update.new}`, `push of ${time}`)
+  for (const ref of copied?.keys() ?? []) balanceOf(ref)
+  for (const { updates = [], time } of pushes)
+    for (const { ref, old, new: id } of updates) {
+      const balance = balanceOf(ref)
+      const [from, to] = [idOf(old), idOf(id)]
+      balance.set(from, (balance.get(from) ?? 0) - 1)
+      balance.set(to, (balance.get(to) ?? 0) + 1)
+      sources.set(`${ref} ${id}`, `push of ${time}`)
     }
 
   const ends = new Map<string, ExpectedRef>()
   for (const [ref, balance] of balances) {
-    const unbalanced = [...balance].filter(([, count]) => count !== 0)
-    const [end, ...others] = unbalanced.sort((a, b) => b[1] - a[1])
-    // The start of a chain without a backup has -1.
-    const isChain =
-      end?.[1] === 1 && others.length <= (copiedRefs ? 0 : 1) && others.every(([, n]) => n === -1)
-    if (!isChain) continue
-    const [id] = end
-    ends.set(ref, { id, source: sources.get(`${ref} ${id}`) ?? `backup of ${content?.copied_at}` })
+    const id = endOf(balance, backup !== null)
+    if (id === undefined) continue
+    ends.set(ref, { id, source: sources.get(`${ref} ${id}`) ?? `backup of ${backup?.copied_at}` })
   }
   return ends
+}
+
+/**
+ * Returns the end of the moves of a ref; undefined unless they form one chain: all ids are left as
+ * often as they are reached, except its end and, if nothing says where it was before, its start.
+ */
+function endOf(balance: ReadonlyMap<string, number>, isStartKnown: boolean): string | undefined {
+  const unbalanced = [...balance].filter(([, count]) => count !== 0)
+  const ends = unbalanced.filter(([, count]) => count === 1)
+  const starts = unbalanced.filter(([, count]) => count === -1)
+  const isChain =
+    ends.length === 1 &&
+    starts.length <= (isStartKnown ? 0 : 1) &&
+    ends.length + starts.length === unbalanced.length
+  return isChain ? ends[0]?.[0] : undefined
+}
+
+/** Returns the id of a ref by what git says of it. */
+function idOf(id: string): string {
+  return NO_OBJECT.test(id) ? ABSENT : id
 }
 
 /** Returns ids by names. */

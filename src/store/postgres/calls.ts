@@ -3,40 +3,44 @@ import { ownTurn } from '../../schedule/own-turn.ts'
 import { type OrderedCall, RowOrder } from '../../schedule/row-order.ts'
 import { Suspects } from '../../schedule/suspects.ts'
 import { StoreUnavailable } from '../engine.ts'
-import type { Prepared, Statement } from '../prepared.ts'
+import type { Prepared } from '../prepared.ts'
 import { MANY_ROWS } from '../steps.ts'
-import { type BatchStatement, MAX_ROWS, readingBatch, rowsOfCalls, writingBatch } from './batch-statement.ts'
+import { CallStatements, MAX_ROWS } from './call-statements.ts'
 import { type Connections, MOST_WAITING, type Session, type Use } from './connections.ts'
 import { isLockTimeout, isRolledBack, retry, translateError } from './driver-errors.ts'
 
 /*
- * How a call is made. Each step has its own number of statements under way, so that none waits for
- * what another one is slow at:
+ * The steps of a call. Each has its own number of statements under way, so that none waits for what
+ * another one is slow at:
  *
- *   call ──▶ together ─── rolled back, or ──▶ alone ──── waits for a lock ──▶ patient
- *    │       up to SIZE   more than           one call   for longer than      one call,
- *    │       calls        MAX_ROWS rows       each       LOCK_TIMEOUT         until its time is up
+ *   call ──▶ shared ────── rolled back, or ──▶ alone ──── waits for a lock ──▶ patient
+ *    │       up to MAX_CALLS  more than        one call   for longer than      one call,
+ *    │       in a statement   MAX_ROWS rows    each       LOCK_TIMEOUT         until its time is up
  *    │                                          ▲             ▲
  *    └── its key was slow or failed ────────────┴─────────────┘
- *        within the last SUSPICION
+ *        within the last SUSPICION              reads         writes
  *
- * A batch of reads has at most MAX_BATCH_ROWS rows: calls that it cuts off wait for the next one.
+ * A statement of reads has a maximum number of rows: calls that it cuts off share the next one. Where
+ * several calls cannot share a statement, a call is made at once.
  *
- * A report waits for locks for at most LOCK_TIMEOUT in the first two steps. Reads only wait for
- * locks of tables, for which all others of their batch wait too, so `alone` is their last step.
+ * A write waits for locks for at most LOCK_TIMEOUT in the first two steps. Reads only wait for
+ * locks of tables, for which all others of their statement wait too, so `alone` is their last step.
  *
  * Only a statement that was certainly rolled back is followed by another one for the same call.
- * After a lost connection or a time limit it may have been committed, so all calls of the batch
+ * After a lost connection or a time limit it may have been committed, so all calls of the statement
  * fail.
+ *
+ * A call is answered once, when its rows or its error are known or its time is up. It ends when no
+ * statement works on it any more: until then no other call writes its row.
  */
 
-/** Maximum number of calls of a batch. */
-const SIZE = 64
-/** Maximum number of batches of a statement under way. With more, batches are smaller. */
-const WIDTH = 2
+/** Maximum number of calls that share a statement. */
+const MAX_CALLS = 64
+/** Maximum number of shared statements under way. With more, fewer calls share each. */
+const MAX_SHARED = 2
 /**
- * Milliseconds after which a batch no longer keeps others from beginning, and a report no longer
- * waits for a lock together with others.
+ * Milliseconds after which a shared statement no longer keeps others from beginning, and a write no
+ * longer waits for a lock together with others.
  */
 export const LOCK_TIMEOUT = 250
 /** Milliseconds for which calls are made alone after one of the same key failed or was slow. */
@@ -53,7 +57,7 @@ export interface CallOptions {
 
 interface Call<Params, Row> extends OrderedCall<Call<Params, Row>> {
   readonly params: Params
-  /** What its rows depend on, or what it changes; see `suspects`. */
+  /** What its rows depend on, or what it changes. */
   readonly key: string | undefined
   readonly since: number
   resolve(rows: Row[]): void
@@ -62,44 +66,44 @@ interface Call<Params, Row> extends OrderedCall<Call<Params, Row>> {
 
 /** All calls of one statement. */
 export class StatementCalls<Params, Row> {
-  readonly #query: Prepared<Params, Row>
+  readonly #statements: CallStatements<Params, Row>
   readonly #use: Use
   readonly #options: CallOptions
-  /** The statement of several calls; undefined: not known yet; null: there is none. */
-  #batch: BatchStatement<Params> | null | undefined
-  readonly #together: Batches<Call<Params, Row>>
+  // The steps.
+  readonly #shared: Batches<Call<Params, Row>>
   readonly #alone: Batches<Call<Params, Row>>
   readonly #patient: Batches<Call<Params, Row>>
-  /** Maximum number of calls of the next batch: fewer while batches have too many rows. */
-  #size = SIZE
+  /** Maximum number of calls of the next shared statement: fewer while they have too many rows. */
+  #maxCalls = MAX_CALLS
   readonly #order = new RowOrder<Call<Params, Row>>()
-  /** Calls without an answer, in order of arrival. */
+  /** In order of arrival. */
   readonly #unanswered = new Set<Call<Params, Row>>()
-  /** Keys whose calls are made alone. */
+  /** Keys whose calls are not shared. */
   readonly #suspects = new Suspects(SUSPICION)
   #expiry: NodeJS.Timeout | undefined
 
   constructor(query: Prepared<Params, Row>, use: Use, options: CallOptions) {
-    this.#query = query
+    this.#statements = new CallStatements(query)
     this.#use = use
     this.#options = options
-    this.#batch = writingBatch(query) ?? (query.ofBatch ? undefined : null)
-    const mayJoin = (call: Call<Params, Row>, batch: readonly Call<Params, Row>[]) =>
+    const isNext = (call: Call<Params, Row>, batch: readonly Call<Params, Row>[]) =>
       this.#order.isNext(call, batch)
-    const half = Math.max(1, Math.floor(options.connections.share(use) / 2))
-    const single = { size: 1, width: half, mayJoin }
-    this.#together = new Batches({
-      size: SIZE,
-      width: WIDTH,
+    this.#shared = new Batches({
+      size: MAX_CALLS,
+      width: MAX_SHARED,
       slowAfter: LOCK_TIMEOUT,
-      mayJoin: (call, batch) => batch.length < this.#size && mayJoin(call, batch),
-      run: (batch) => this.#runTogether(batch),
+      mayJoin: (call, batch) => batch.length < this.#maxCalls && isNext(call, batch),
+      run: (batch) => this.#makeShared(batch),
     })
-    this.#alone = new Batches({ ...single, run: (batch) => this.#makeAlone(batch) })
-    this.#patient = new Batches({ ...single, run: (batch) => this.#makePatiently(batch) })
+    const half = Math.max(1, Math.floor(options.connections.share(use) / 2))
+    const single = { size: 1, width: half, mayJoin: isNext }
+    this.#alone = new Batches({ ...single, run: ([call]) => this.#makeAlone(call) })
+    this.#patient = new Batches({ ...single, run: ([call]) => this.#makePatiently(call) })
   }
 
   /**
+   * Makes a call. Returns its rows.
+   *
    * @param key calls with the same key are suspected of failing together
    * @throws StoreUnavailable, ForeignKeyViolation, other errors of the database
    */
@@ -109,55 +113,55 @@ export class StatementCalls<Params, Row> {
       reject(new StoreUnavailable(`PostgreSQL: too many calls of a ${this.#use} are waiting`))
       return promise
     }
-    const row = this.#query.batch?.rowOf(params)
+    const row = this.#statements.rowOf(params)
     const call = { params, key, row, since: performance.now(), resolve, reject }
     this.#unanswered.add(call)
     this.#order.add(call)
-    this.#expire()
-    if (this.#batch === null) void this.#makeOne(call)
-    else if (!this.#suspects.has(key)) this.#together.add(call)
-    else (this.#isWriting ? this.#patient : this.#alone).add(call)
+    this.#expireInTime()
+    if (!this.#statements.mayBeShared) void this.#make(call)
+    else if (!this.#suspects.has(key)) this.#shared.add(call)
+    else if (this.#statements.areWrites) this.#patient.add(call)
+    else this.#alone.add(call)
     return promise
   }
 
-  get #isWriting(): boolean {
-    return this.#query.batch !== undefined
-  }
-
-  #runTogether(batch: Call<Params, Row>[]): Promise<void> {
-    const calls = this.#current(batch)
-    return calls.length > 1 ? this.#makeTogether(calls) : this.#makeAlone(calls)
-  }
-
-  async #makeTogether(calls: Call<Params, Row>[]): Promise<void> {
+  /** The first step. */
+  async #makeShared(batch: Call<Params, Row>[]): Promise<void> {
+    const calls = batch.filter((call) => this.#isWanted(call))
+    if (calls.length < 2) return this.#makeAlone(calls[0])
     try {
-      const results = await this.#send(calls, (session) => this.#sendBatch(session, calls))
-      if (results)
-        this.#size = results.length < calls.length ? results.length : Math.min(SIZE, this.#size + 1)
-      for (const [index, call] of calls.entries()) {
-        const rows = results?.[index]
-        if (!results) void this.#makeOne(call)
-        else if (!rows) this.#together.add(call)
-        else if (rows.length <= MAX_ROWS) this.#end(call, () => call.resolve(rows))
-        else {
-          this.#suspects.add(call.key)
-          this.#alone.add(call)
-        }
-      }
+      const params = calls.map((call) => call.params)
+      const results = await this.#send(calls, (session) => this.#statements.several(session, params))
+      if (results) this.#takeResults(calls, results)
+      else for (const call of calls) void this.#make(call)
     } catch (error) {
       if (isRolledBack(error)) for (const call of calls) this.#alone.add(call)
       else for (const call of calls) this.#fail(call, error)
     }
   }
 
-  async #makeAlone(batch: Call<Params, Row>[]): Promise<void> {
-    const [call] = this.#current(batch)
-    if (!call) return
-    const single = this.#query.batch?.single
-    if (!single) return this.#makeOne(call)
+  /** Answers the calls of a shared statement, except those that had no room in it. */
+  #takeResults(calls: readonly Call<Params, Row>[], results: readonly Row[][]): void {
+    const isCut = results.length < calls.length
+    this.#maxCalls = isCut ? results.length : Math.min(MAX_CALLS, this.#maxCalls + 1)
+    for (const [index, call] of calls.entries()) {
+      const rows = results[index]
+      if (!rows) this.#shared.add(call)
+      else if (rows.length <= MAX_ROWS) this.#answer(call, rows)
+      else {
+        this.#suspects.add(call.key)
+        this.#alone.add(call)
+      }
+    }
+  }
+
+  /** The second step, and the last one of a read. */
+  async #makeAlone(call: Call<Params, Row> | undefined): Promise<void> {
+    if (!call || !this.#isWanted(call)) return
+    if (!this.#statements.areWrites) return this.#make(call)
     try {
-      const rows = await retry(() => this.#send([call], (session) => this.#sendOne(session, call, single)))
-      this.#end(call, () => call.resolve(rows))
+      const send = () => this.#send([call], (session) => this.#statements.oneBriefly(session, call.params))
+      this.#answer(call, await retry(send))
     } catch (error) {
       if (isRolledBack(error)) this.#suspects.add(call.key)
       if (isLockTimeout(error)) this.#patient.add(call)
@@ -165,109 +169,84 @@ export class StatementCalls<Params, Row> {
     }
   }
 
-  async #makePatiently(batch: Call<Params, Row>[]): Promise<void> {
-    const [call] = this.#current(batch)
-    if (!call) return
+  /** The last step of a write. */
+  async #makePatiently(call: Call<Params, Row> | undefined): Promise<void> {
+    if (!call || !this.#isWanted(call)) return
     const since = performance.now()
-    await this.#makeOne(call)
+    await this.#make(call)
     if (performance.now() - since > LOCK_TIMEOUT) this.#suspects.add(call.key)
   }
 
-  /** Makes a call by the statement of a single one. */
-  async #makeOne(call: Call<Params, Row>): Promise<void> {
+  /** Makes a call by the statement of a single one, however long that takes. */
+  async #make(call: Call<Params, Row>): Promise<void> {
     try {
-      const rows = await retry(() => this.#send([call], (session) => this.#sendOne(session, call)))
+      const send = () => this.#send([call], (session) => this.#statements.one(session, call.params))
+      const rows = await retry(send)
       if (rows.length > MAX_ROWS) this.#suspects.add(call.key)
       if (rows.length >= MANY_ROWS) await ownTurn()
-      this.#end(call, () => call.resolve(rows))
+      this.#answer(call, rows)
     } catch (error) {
       if (isRolledBack(error)) this.#suspects.add(call.key)
       this.#fail(call, error)
     }
   }
 
-  /** Runs statements of calls on a connection. @throws untranslated errors of the database */
+  /** Runs a statement of calls on a connection. @throws untranslated errors of the database */
   async #send<Result>(
     calls: readonly Call<Params, Row>[],
-    work: (session: Session) => Promise<Result>,
+    run: (session: Session) => Promise<Result>,
   ): Promise<Result> {
     const { connections, onSent } = this.#options
     const session = await connections.connect(this.#use, calls.length)
     try {
       const now = performance.now()
       onSent(calls.map(({ since }) => now - since))
-      return await work(session)
+      return await run(session)
     } finally {
       session.release()
     }
   }
 
-  async #sendOne(
-    session: Session,
-    { params }: Call<Params, Row>,
-    { name, sql, bind }: Statement<Params> = this.#query,
-  ): Promise<Row[]> {
-    const { rows } = await session.run({ name, text: sql, values: bind(params) })
-    // The statement determines the rows; `prepare` inferred their type from the same query.
-    return rows as Row[]
+  /** Returns whether a call still waits for its answer. It ends if it does not. */
+  #isWanted(call: Call<Params, Row>): boolean {
+    const isWanted = this.#unanswered.has(call)
+    if (!isWanted) this.#end(call)
+    return isWanted
   }
 
-  /** Returns the rows of each call; undefined if there is no statement for several calls. */
-  async #sendBatch(session: Session, calls: readonly Call<Params, Row>[]): Promise<Row[][] | undefined> {
-    const [first] = calls
-    if (this.#batch === undefined && first) this.#batch = await this.#prepareBatch(session, first)
-    if (!this.#batch) return undefined
-    const { name, sql, bind, leading } = this.#batch
-    const values = bind(calls.map(({ params }) => params))
-    const result = await session.runForArrays({ name, text: sql, values, rowMode: 'array' })
-    return rowsOfCalls<Row>(result, leading, calls.length)
-  }
-
-  /** Returns the statement of several calls, which needs the types that a single one has. */
-  async #prepareBatch(session: Session, call: Call<Params, Row>): Promise<BatchStatement<Params> | null> {
-    const { name, ofBatch } = this.#query
-    // Its rows are not used: the call reads them again with the others.
-    await this.#sendOne(session, call)
-    const text = 'select parameter_types::text[] as types from pg_prepared_statements where name = $1'
-    const { rows } = await session.run<{ types: string[] }>({ text, values: [name] })
-    return (ofBatch && readingBatch(name, ofBatch(), rows[0]?.types ?? [])) ?? null
-  }
-
-  /** Removes calls that have waited for too long, before they are made. */
-  #current(calls: Call<Params, Row>[]): Call<Params, Row>[] {
-    return calls.filter((call) => {
-      const isCurrent = this.#unanswered.has(call)
-      if (!isCurrent) this.#end(call, () => {})
-      return isCurrent
-    })
+  #answer(call: Call<Params, Row>, rows: Row[]): void {
+    if (this.#unanswered.delete(call)) call.resolve(rows)
+    this.#end(call)
   }
 
   #fail(call: Call<Params, Row>, error: unknown): void {
-    this.#end(call, () => call.reject(translateError(error)))
+    if (this.#unanswered.delete(call)) call.reject(translateError(error))
+    this.#end(call)
   }
 
-  /** Ends a call, and answers it if it has no answer yet. */
-  #end(call: Call<Params, Row>, answer: () => void): void {
-    if (this.#unanswered.delete(call)) answer()
+  /** Lets the next call of the same row begin. */
+  #end(call: Call<Params, Row>): void {
     if (!this.#order.remove(call)) return
-    for (const step of [this.#together, this.#alone, this.#patient]) step.schedule()
+    for (const step of [this.#shared, this.#alone, this.#patient]) step.schedule()
   }
 
-  /** Answers calls whose time is up. Where it is not known what they did, nothing else may. */
-  #expire(): void {
+  /** Sets the timer for the calls whose time is up first. */
+  #expireInTime(): void {
     const { timeout } = this.#options
-    if (timeout === 0 || this.#expiry) return
     const [first] = this.#unanswered
-    if (!first) return
-    const end = () => {
-      this.#expiry = undefined
-      for (const call of this.#unanswered) {
-        if (performance.now() - call.since < timeout) break
-        this.#unanswered.delete(call)
-        call.reject(new StoreUnavailable(`PostgreSQL: no answer within ${timeout} ms`))
-      }
-      this.#expire()
+    if (timeout === 0 || this.#expiry || !first) return
+    const left = first.since + timeout - performance.now()
+    this.#expiry = setTimeout(() => this.#expire(timeout), Math.max(0, left)).unref()
+  }
+
+  /** Answers calls whose time is up. They have not ended: it is not known what they did. */
+  #expire(timeout: number): void {
+    this.#expiry = undefined
+    for (const call of this.#unanswered) {
+      if (performance.now() - call.since < timeout) break
+      this.#unanswered.delete(call)
+      call.reject(new StoreUnavailable(`PostgreSQL: no answer within ${timeout} ms`))
     }
-    this.#expiry = setTimeout(end, Math.max(0, first.since + timeout - performance.now())).unref()
+    this.#expireInTime()
   }
 }
