@@ -36,7 +36,7 @@ import type { FailureLimits } from './store/access/failures.ts'
 import type { Store } from './store/store.ts'
 import type { Visibility } from './store/tables.ts'
 import { routedUrl } from './web/go-get.ts'
-import { createErrorPageSender } from './web/parts/error-page.ts'
+import { createErrorPageSender } from './web/layout/error-page.ts'
 import { createSessionAuth } from './web/session/session-auth.ts'
 import { web } from './web/web.ts'
 

@@ -10,7 +10,7 @@ import { ServiceError } from '../errors.ts'
 import { etagOf, matchesEtag } from '../http/etag.ts'
 import { memoizePromise } from '../util/memoize.ts'
 import { RECIPES_FOLDER, RECIPES_INDEX, recipeFiles } from './pages/docs/recipes.ts'
-import { firstOf, type Query } from './parts/query.ts'
+import { firstOf, type Query } from './routing/query.ts'
 
 const compress = promisify(gzip)
 

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { isRepositoryPath } from '../domain/names.ts'
 import type { ReadableRepository } from '../store/access/readable-repositories.ts'
-import { type Html, html } from './parts/html.ts'
+import { type Html, html } from './text/html.ts'
 
 /** What `go` adds to the import path of a package to ask where its module is. */
 const QUERY = 'go-get=1'

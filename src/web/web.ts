@@ -8,6 +8,7 @@ import { readForm } from '../http/body.ts'
 import { createUnsentLimit } from '../http/unsent.ts'
 import { setSecurityHeaders } from '../replies/security-headers.ts'
 import { files } from './files.ts'
+import { createUserFinder } from './forms/find-user.ts'
 import { accessPage } from './pages/access/access-page.ts'
 import { accountPages } from './pages/account/account-page.ts'
 import { badgePage } from './pages/badge/badge-page.ts'
@@ -22,10 +23,9 @@ import { requiredChecksPage } from './pages/required-checks/required-checks-page
 import { settingsPage } from './pages/settings/settings-page.ts'
 import { signInPages } from './pages/sign-in/sign-in-page.ts'
 import { tokenPages } from './pages/tokens/tokens-page.ts'
-import { createUserFinder } from './parts/find-user.ts'
-import type { PageContext, WebOptions } from './parts/page-context.ts'
-import { createPageQueue } from './parts/page-queue.ts'
-import { Pages } from './parts/pages.ts'
+import type { PageContext, WebOptions } from './routing/page-context.ts'
+import { createPageQueue } from './routing/page-queue.ts'
+import { Pages } from './routing/pages.ts'
 
 /** Maximum bytes of a form, which has a few short fields. */
 const FORM_LIMIT = 64 * 1024

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { createUserFinder } from '../../src/web/parts/find-user.ts'
+import { createUserFinder } from '../../src/web/forms/find-user.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import { openTestStore, sqlite } from '../helpers/databases.ts'
 

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { html } from '../../src/web/parts/html.ts'
+import { html } from '../../src/web/text/html.ts'
 
 t.test('values are escaped, templates are not', async (t) => {
   const text = `<b title="x">'&amp;'</b>`

@@ -10,7 +10,7 @@ import {
   shownName,
   shownText,
   visibleText,
-} from '../../src/web/parts/text.ts'
+} from '../../src/web/text/text.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import { createAccount, openPageClient, PASSWORD } from '../helpers/page-client.ts'
 import { startServer } from '../helpers/server.ts'

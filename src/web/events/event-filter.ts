@@ -5,9 +5,9 @@ import {
   type RepositoryEventFilter,
 } from '../../store/audit/repository-events.ts'
 import { truncate } from '../../util/truncate.ts'
-import { type Html, html } from '../parts/html.ts'
-import { firstOf, type Query } from '../parts/query.ts'
-import { shownText } from '../parts/text.ts'
+import { firstOf, type Query } from '../routing/query.ts'
+import { type Html, html } from '../text/html.ts'
+import { shownText } from '../text/text.ts'
 
 /** The query of a page with a filter of events. */
 export type EventQuery = Query<'kind' | 'user' | 'before'>

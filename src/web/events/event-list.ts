@@ -1,8 +1,8 @@
 import { describeDetails } from '../../domain/event-details.ts'
 import type { AuditLine } from '../../store/audit/audit.ts'
-import { type Html, html } from '../parts/html.ts'
-import { time } from '../parts/layout.ts'
-import { cutText, shownText } from '../parts/text.ts'
+import { time } from '../layout/layout.ts'
+import { type Html, html } from '../text/html.ts'
+import { cutText, shownText } from '../text/text.ts'
 import { type EventGroup, groupLandings } from './landings.ts'
 import { type EventReader, sentenceOf } from './sentences.ts'
 

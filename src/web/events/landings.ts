@@ -2,7 +2,7 @@ import { NO_OBJECT } from '../../domain/commit-id.ts'
 import { itemsOf, type Json, partOf } from '../../domain/event-details.ts'
 import { BRANCHES } from '../../domain/ref-names.ts'
 import type { AuditLine } from '../../store/audit/audit.ts'
-import { type Html, html } from '../parts/html.ts'
+import { type Html, html } from '../text/html.ts'
 import { move } from './words.ts'
 
 /** The push with which `commit-status land` ends. */

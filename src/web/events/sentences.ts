@@ -1,8 +1,8 @@
 import { itemsOf, type Json } from '../../domain/event-details.ts'
 import { nameKey } from '../../domain/names.ts'
 import type { AuditEvent, AuditLine } from '../../store/audit/audit.ts'
-import { type Html, html } from '../parts/html.ts'
-import { shownText } from '../parts/text.ts'
+import { type Html, html } from '../text/html.ts'
+import { shownText } from '../text/text.ts'
 import { landed, landingOf } from './landings.ts'
 import {
   bypassing,

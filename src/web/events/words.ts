@@ -1,8 +1,8 @@
 import { NO_OBJECT, shortId } from '../../domain/commit-id.ts'
 import { itemsOf, type Json, partOf } from '../../domain/event-details.ts'
 import { BRANCHES, TAGS } from '../../domain/ref-names.ts'
-import { type Html, html } from '../parts/html.ts'
-import { enumerate, shownText } from '../parts/text.ts'
+import { type Html, html } from '../text/html.ts'
+import { enumerate, shownText } from '../text/text.ts'
 
 /** Renders the name of a user as the reader knows it. */
 type Person = (name: Json | undefined) => Html

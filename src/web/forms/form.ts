@@ -1,8 +1,8 @@
 import type { Session } from '../../auth/session.ts'
 import { Refusal } from '../../domain/refusal.ts'
-import { type Html, html } from '../parts/html.ts'
-import { csrfField } from '../parts/layout.ts'
-import { sentence } from '../parts/text.ts'
+import { csrfField } from '../layout/layout.ts'
+import { type Html, html } from '../text/html.ts'
+import { sentence } from '../text/text.ts'
 
 /** A field of a form, around its control. */
 interface Field {

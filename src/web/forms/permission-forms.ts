@@ -1,10 +1,10 @@
 import type { Session } from '../../auth/session.ts'
 import { PERMISSIONS, type Permission } from '../../domain/permissions.ts'
 import { Refusal } from '../../domain/refusal.ts'
-import type { FindUser } from '../parts/find-user.ts'
-import { type Html, html } from '../parts/html.ts'
-import { csrfField } from '../parts/layout.ts'
-import { copyButton } from '../parts/text.ts'
+import { csrfField } from '../layout/layout.ts'
+import { type Html, html } from '../text/html.ts'
+import { copyButton } from '../text/text.ts'
+import type { FindUser } from './find-user.ts'
 import { type Choice, choiceField, field, fieldError, options } from './form.ts'
 
 /** What `PERMISSIONS` are called in a message about a user. */

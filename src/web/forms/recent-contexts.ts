@@ -1,7 +1,7 @@
 import { type CheckMatrix, MATRIX_COMMITS } from '../../store/statuses/check-matrix.ts'
 import { formatTime } from '../../store/time.ts'
-import { type Html, html } from '../parts/html.ts'
-import { formatAge, shownText } from '../parts/text.ts'
+import { type Html, html } from '../text/html.ts'
+import { formatAge, shownText } from '../text/text.ts'
 
 /** Contexts to choose from. */
 const CHOICES = 100

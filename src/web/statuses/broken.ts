@@ -2,9 +2,9 @@ import { type Breakage, namesSomebody, type Suspects } from '../../branches/brea
 import { shortId } from '../../domain/commit-id.ts'
 import type { ReadableRepository } from '../../store/access/readable-repositories.ts'
 import { formatTime } from '../../store/time.ts'
-import { type Html, html } from '../parts/html.ts'
-import { commitPath } from '../parts/repository-paths.ts'
-import { enumerate, formatLasting, shownText, visibleText } from '../parts/text.ts'
+import { type Html, html } from '../text/html.ts'
+import { commitPath } from '../text/repository-paths.ts'
+import { enumerate, formatLasting, shownText, visibleText } from '../text/text.ts'
 import { subjectOf } from './commit-row.ts'
 
 /** Since when a branch is broken, and the commits that may have broken it. */

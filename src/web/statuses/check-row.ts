@@ -3,8 +3,8 @@ import { COMBINED } from '../../domain/states.ts'
 import type { ReportedStatus } from '../../store/statuses/statuses.ts'
 import { formatTime } from '../../store/time.ts'
 import { truncate } from '../../util/truncate.ts'
-import { type Html, html } from '../parts/html.ts'
-import { formatAge, formatElapsed, shownName, shownText, targetLink } from '../parts/text.ts'
+import { type Html, html } from '../text/html.ts'
+import { formatAge, formatElapsed, shownName, shownText, targetLink } from '../text/text.ts'
 import { stateIcon } from './state-summary.ts'
 
 /** What a row shows of a status besides the status itself. */

@@ -2,8 +2,8 @@ import { schemas } from '../../../generated/schemas.ts'
 import { type CombinedState, combinedState } from '../../domain/states.ts'
 import type { Commit } from '../../git/history/log-reader.ts'
 import type { StatusSummary } from '../../store/statuses/status-summaries.ts'
-import { type Html, html } from '../parts/html.ts'
-import { formatAge, shownText } from '../parts/text.ts'
+import { type Html, html } from '../text/html.ts'
+import { formatAge, shownText } from '../text/text.ts'
 import { stateIcon } from './state-summary.ts'
 
 /** A commit in a list, with a summary of its statuses. */

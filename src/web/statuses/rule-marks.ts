@@ -1,5 +1,5 @@
 import { flawsOfRule, type RefRule } from '../../domain/ref-rules.ts'
-import { type Html, html } from '../parts/html.ts'
+import { type Html, html } from '../text/html.ts'
 
 /** Renders what is wrong with a rule of an earlier version. */
 export function ruleMarks(rule: RefRule): Html[] {

@@ -1,6 +1,6 @@
 import { COMBINED, combinedCounts, type StatusCounts, type StatusState } from '../../domain/states.ts'
-import { type Html, html } from '../parts/html.ts'
-import type { PageOptions } from '../parts/layout.ts'
+import type { PageOptions } from '../layout/layout.ts'
+import { type Html, html } from '../text/html.ts'
 
 /** The state of a commit in a few words, for the browser's tab and screen readers. */
 interface Summary {

@@ -1,7 +1,7 @@
 import { schemas } from '../../../generated/schemas.ts'
 import { type StatusState, statesOf } from '../../domain/states.ts'
-import { type Html, html } from '../parts/html.ts'
-import { firstOf, type Query } from '../parts/query.ts'
+import { firstOf, type Query } from '../routing/query.ts'
+import { type Html, html } from '../text/html.ts'
 
 /** What a check can be filtered by, in the order in which it matters to a user. */
 const STATES = [

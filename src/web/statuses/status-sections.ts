@@ -1,6 +1,6 @@
 import { COMBINED, type CombinedState, type StatusCounts } from '../../domain/states.ts'
 import type { ReportedStatus } from '../../store/statuses/statuses.ts'
-import { type Html, html } from '../parts/html.ts'
+import { type Html, html } from '../text/html.ts'
 import { missingRow, statusRow } from './check-row.ts'
 import { type FilteredCheck, isFiltered, matches, type StatusFilter } from './status-filter.ts'
 import type { BranchVerdict, requiredContexts } from './verdicts.ts'

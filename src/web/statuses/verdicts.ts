@@ -4,7 +4,7 @@ import { type ExplainedVerdict, explainVerdict, type ReportedContext } from '../
 import type { RefLists } from '../../git/history/ref-lists.ts'
 import type { RepositoryFiles } from '../../git/opened-repository.ts'
 import type { Ref, Refs } from '../../git/refs/read-refs.ts'
-import { branchOf } from '../parts/repository-paths.ts'
+import { branchOf } from '../text/repository-paths.ts'
 
 /** Verdicts that are spelled out on one page, and branches that are compared with rules. */
 const SHOWN = 5

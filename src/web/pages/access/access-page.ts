@@ -1,12 +1,12 @@
 import type { FastifyRequest } from 'fastify'
+import { createAdministeredFinder } from '../../finding/find-administered.ts'
+import type { RepositoryRoute } from '../../finding/find-repository.ts'
 import { invitation, MAY, readPermission } from '../../forms/permission-forms.ts'
-import { createAdministeredFinder } from '../../parts/administration.ts'
-import type { RepositoryRoute } from '../../parts/find-repository.ts'
-import { sendPage } from '../../parts/layout.ts'
-import type { PageContext } from '../../parts/page-context.ts'
-import type { Pages } from '../../parts/pages.ts'
-import { settingsPath } from '../../parts/repository-paths.ts'
+import { sendPage } from '../../layout/layout.ts'
+import type { PageContext } from '../../routing/page-context.ts'
+import type { Pages } from '../../routing/pages.ts'
 import { sessionOf, signInPath, userOf } from '../../session/session-auth.ts'
+import { settingsPath } from '../../text/repository-paths.ts'
 import { accessView } from './access-view.ts'
 
 /** Milliseconds within which tokens were used that are shown: 30 days. */

@@ -4,11 +4,11 @@ import type { Reason } from '../../../store/access/access-rules.ts'
 import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
 import { MAX_COMMITS, MAX_PUSHES, type UsedToken } from '../../../store/access/used-tokens.ts'
 import { changePermission, givePermission, refusedForms } from '../../forms/permission-forms.ts'
-import { settingsHead } from '../../parts/administration.ts'
-import { type Html, html } from '../../parts/html.ts'
-import { time } from '../../parts/layout.ts'
-import { settingsPath } from '../../parts/repository-paths.ts'
-import { shownText } from '../../parts/text.ts'
+import { time } from '../../layout/layout.ts'
+import { settingsHead } from '../../layout/repository-head.ts'
+import { type Html, html } from '../../text/html.ts'
+import { settingsPath } from '../../text/repository-paths.ts'
+import { shownText } from '../../text/text.ts'
 
 interface AccessView {
   session: Session

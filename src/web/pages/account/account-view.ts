@@ -5,9 +5,9 @@ import type { PasswordChange } from '../../../store/accounts/users.ts'
 import { formatTime } from '../../../store/time.ts'
 import { type EventList, eventList } from '../../events/event-list.ts'
 import { field } from '../../forms/form.ts'
-import { type Html, html } from '../../parts/html.ts'
-import { csrfField, time } from '../../parts/layout.ts'
-import { visibleText } from '../../parts/text.ts'
+import { csrfField, time } from '../../layout/layout.ts'
+import { type Html, html } from '../../text/html.ts'
+import { visibleText } from '../../text/text.ts'
 import { browserName } from './browser-name.ts'
 
 /** What is wrong with the form for a new password, by field. */

@@ -1,7 +1,7 @@
 import { COMBINED, type CombinedState, type StatusState } from '../../../domain/states.ts'
 import { truncate } from '../../../util/truncate.ts'
-import { type Html, html } from '../../parts/html.ts'
-import { visibleText } from '../../parts/text.ts'
+import { type Html, html } from '../../text/html.ts'
+import { visibleText } from '../../text/text.ts'
 
 /** Messages that are no state. */
 type Note = 'no status' | 'unknown' | 'unavailable'

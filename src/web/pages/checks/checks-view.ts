@@ -8,15 +8,15 @@ import type { LinkedCell, MatrixColumn } from '../../../store/statuses/check-mat
 import type { StatusSummary } from '../../../store/statuses/status-summaries.ts'
 import { formatTime } from '../../../store/time.ts'
 import { truncate } from '../../../util/truncate.ts'
-import { type Html, html } from '../../parts/html.ts'
-import { repositoryHead } from '../../parts/repository-head.ts'
-import { commitPath, refName } from '../../parts/repository-paths.ts'
-import { shownName, shownText, targetLink, visibleText } from '../../parts/text.ts'
+import { repositoryHead } from '../../layout/repository-head.ts'
 import { type Broken, brokenWords, failedOn } from '../../statuses/broken.ts'
-import { banner } from '../../statuses/facts.ts'
+import { answerBox } from '../../statuses/commit-answer.ts'
 import { stateIcon } from '../../statuses/state-summary.ts'
 import { type FilteredCheck, filterForm, type StatusFilter } from '../../statuses/status-filter.ts'
 import type { BranchVerdict } from '../../statuses/verdicts.ts'
+import { type Html, html } from '../../text/html.ts'
+import { commitPath, refName } from '../../text/repository-paths.ts'
+import { shownName, shownText, targetLink, visibleText } from '../../text/text.ts'
 
 /** The checks of the newest commits of a ref, and the verdicts on the newest one. */
 export interface ChecksView {
@@ -54,7 +54,7 @@ export function checksView(view: ChecksView): Html {
   const { owner, name } = repository
   return html`${repositoryHead(repository, { tab: 'checks', shown: { refs, ref }, suggests: true })}
 <h1>Checks${ref?.name ? html` of ${shownText(ref.name)}` : ''}</h1>
-${tip ? banner({ repository, sha: tip.sha, summary: view.summary, verdicts: view.verdicts, listed: FAILING }) : ''}
+${tip ? answerBox({ repository, sha: tip.sha, summary: view.summary, verdicts: view.verdicts, listed: FAILING }) : ''}
 ${columns.length === 0 ? html`<p class="empty">No statuses have been reported for the newest commits.${allows(repository.permission, 'write') ? html` <a href="/settings/tokens?repository=${owner}/${name}#new">Create a token</a> with which CI reports them.` : ''}</p>` : matrixView(view)}`
 }
 

@@ -8,22 +8,23 @@ import { commitExists } from '../../../repositories/commit-exists.ts'
 import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
 import type { ReportedStatus } from '../../../store/statuses/statuses.ts'
 import { nowInSeconds } from '../../../store/time.ts'
-import { sendUnknownName } from '../../parts/find-commit.ts'
-import { createRepositoryFinder, gitClient } from '../../parts/find-repository.ts'
-import type { Html } from '../../parts/html.ts'
-import { sendPage } from '../../parts/layout.ts'
-import type { PageContext } from '../../parts/page-context.ts'
-import type { Pages } from '../../parts/pages.ts'
-import { commitPath } from '../../parts/repository-paths.ts'
-import { visibleText } from '../../parts/text.ts'
+import { sendUnknownName } from '../../finding/find-ref.ts'
+import { createRepositoryFinder, gitClient } from '../../finding/find-repository.ts'
+import { sendPage } from '../../layout/layout.ts'
+import type { PageContext } from '../../routing/page-context.ts'
+import type { Pages } from '../../routing/pages.ts'
 import { sessionOf } from '../../session/session-auth.ts'
 import { reporterOf } from '../../statuses/check-row.ts'
 import { tabOf } from '../../statuses/state-summary.ts'
 import { type FilterQuery, readFilter } from '../../statuses/status-filter.ts'
 import type { StatusList } from '../../statuses/status-sections.ts'
 import { requiredContexts, verdictsOn } from '../../statuses/verdicts.ts'
+import type { Html } from '../../text/html.ts'
+import { commitPath } from '../../text/repository-paths.ts'
+import { visibleText } from '../../text/text.ts'
+import { type BranchHistory, readHistories } from './branch-histories.ts'
 import { commitView, runAgainForm, sinceView } from './commit-view.ts'
-import { type BranchHistory, findPlaces, readHistories } from './places.ts'
+import { findCommitRefs } from './refs-of-commit.ts'
 import { resolveCommit } from './resolve-commit.ts'
 
 interface Route {
@@ -95,19 +96,19 @@ export async function commitPage(pages: Pages, options: PageContext): Promise<vo
     { problem }: { problem?: string },
   ): Promise<FastifyReply> {
     const client = gitClient(request)
-    const places = await ifAvailable(request, () => findPlaces(options, repository, sha, client))
+    const commitRefs = await ifAvailable(request, () => findCommitRefs(options, repository, sha, client))
     const details = await ifAvailable(request, () => revisions.describe(repository, sha, client))
     const rules = await store.rules.load(repository.id)
     const { failure } = combinedCounts(await store.summaries.countByState(repository.id, sha))
     const histories =
-      places && failure > 0
-        ? await ifAvailable(request, () => readHistories(options, repository, sha, places, client))
+      commitRefs && failure > 0
+        ? await ifAvailable(request, () => readHistories(options, repository, sha, commitRefs, client))
         : null
 
     return pageQueue.render(request, async () => {
       const statuses = await store.statuses.listWithReporters({ repositoryId: repository.id, sha })
-      const verdicts = places
-        ? verdictsOn(sha, rules, [...places.branches, ...places.tags], places.all, statuses)
+      const verdicts = commitRefs
+        ? verdictsOn(sha, rules, [...commitRefs.branches, ...commitRefs.tags], commitRefs.all, statuses)
         : []
       const list: StatusList = {
         verdicts,
@@ -123,7 +124,7 @@ export async function commitPage(pages: Pages, options: PageContext): Promise<vo
       const title = `${repository.name}@${shortId(sha)}`
       const tab = tabOf(title, list.counts, list.required.missing.size)
       const origin = request.client.origin()
-      const content = commitView({ repository, sha, details, places, statuses: list, origin, problem })
+      const content = commitView({ repository, sha, details, commitRefs, statuses: list, origin, problem })
       const rest = list.canRunAgain ? runAgainForm(sessionOf(request)) : undefined
       return sendPage(reply, { title, ...tab, rest }, content)
     })

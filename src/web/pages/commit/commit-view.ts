@@ -7,18 +7,18 @@ import type { CommitDetails } from '../../../git/history/revision.ts'
 import type { Ref } from '../../../git/refs/read-refs.ts'
 import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
 import { truncate } from '../../../util/truncate.ts'
-import { reportCommand } from '../../parts/ci-lines.ts'
-import { type Html, html } from '../../parts/html.ts'
-import { csrfField } from '../../parts/layout.ts'
-import { repositoryHead } from '../../parts/repository-head.ts'
-import { commitPath, pathOf, refQuery } from '../../parts/repository-paths.ts'
-import { copyButton, shownLines, shownText } from '../../parts/text.ts'
+import { csrfField } from '../../layout/layout.ts'
+import { repositoryHead } from '../../layout/repository-head.ts'
 import { RUN_AGAIN } from '../../statuses/check-row.ts'
+import { answerBox } from '../../statuses/commit-answer.ts'
 import { authorship, subjectOf } from '../../statuses/commit-row.ts'
-import { banner } from '../../statuses/facts.ts'
 import { filterForm, isFiltered } from '../../statuses/status-filter.ts'
 import { checksOf, type StatusList, statusSections } from '../../statuses/status-sections.ts'
-import type { Places } from './places.ts'
+import { reportCommand } from '../../text/ci-lines.ts'
+import { type Html, html } from '../../text/html.ts'
+import { commitPath, pathOf, refQuery } from '../../text/repository-paths.ts'
+import { copyButton, shownLines, shownText } from '../../text/text.ts'
+import type { CommitRefs } from './refs-of-commit.ts'
 
 /** A commit as its page shows it. */
 export interface CommitView {
@@ -27,7 +27,7 @@ export interface CommitView {
   /** undefined if git does not have the commit, null if the repository's files cannot be opened. */
   details: CommitDetails | undefined | null
   /** null if git cannot read the repository. */
-  places: Places | null
+  commitRefs: CommitRefs | null
   statuses: StatusList
   /** The public origin. */
   origin: string
@@ -47,10 +47,10 @@ const FILTERED_FROM = 10
 
 /** Renders a commit and all its statuses. */
 export function commitView(view: CommitView): Html {
-  const { repository, sha, details, places, statuses, problem } = view
+  const { repository, sha, details, commitRefs, statuses, problem } = view
   const { counts, filter, verdicts } = statuses
   const { failure, total } = combinedCounts(counts)
-  return html`${failure > 0 ? html`<a class="skip" href="#failed">Skip to failed checks</a>` : ''}${repositoryHead(repository, { tab: 'commits', shown: places && { refs: places.all, ref: places.branches[0] ?? null } })}
+  return html`${failure > 0 ? html`<a class="skip" href="#failed">Skip to failed checks</a>` : ''}${repositoryHead(repository, { tab: 'commits', shown: commitRefs && { refs: commitRefs.all, ref: commitRefs.branches[0] ?? null } })}
 <h1>${details ? subject(details) : html`Commit <code>${shortId(sha)}</code>`}</h1>
 <div class="byline">
   <span class="nowrap"><code id="sha" class="sha">${sha}</code> ${copyButton('sha', 'the commit id')}</span>
@@ -60,8 +60,8 @@ export function commitView(view: CommitView): Html {
 </div>
 ${details && fullMessage(details) !== '' ? messageView(details) : ''}
 ${problem ? html`<p class="error" role="alert">${problem}</p>` : ''}
-${banner({ repository, sha, summary: { counts, failed: [] }, verdicts, listed: LISTED, note: statuses.reporter })}
-${places ? refLinks(repository, sha, places) : ''}
+${answerBox({ repository, sha, summary: { counts, failed: [] }, verdicts, listed: LISTED, note: statuses.reporter })}
+${commitRefs ? refLinks(repository, sha, commitRefs) : ''}
 ${total >= FILTERED_FROM || isFiltered(filter) ? filterForm(filter, checksOf(statuses)) : ''}
 ${total === 0 ? html`<p class="empty">No statuses have been reported for this commit.</p>` : ''}${statusSections(statuses)}
 ${total === 0 && allows(repository.permission, 'write') ? howToReport(view) : ''}`
@@ -87,7 +87,7 @@ function byline(repository: ReadableRepository, { author, date, parents, morePar
 function refLinks(
   repository: ReadableRepository,
   sha: string,
-  { all, branches, tags }: Places,
+  { all, branches, tags }: CommitRefs,
 ): Html | string {
   const refs = [...branches, ...tags]
   if (refs.length === 0) return ''

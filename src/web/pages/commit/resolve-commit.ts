@@ -2,7 +2,7 @@ import { isFullId, isShortId } from '../../../domain/commit-id.ts'
 import { ServiceError } from '../../../errors.ts'
 import type { QueueClient } from '../../../schedule/fair-queue.ts'
 import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
-import type { PageContext } from '../../parts/page-context.ts'
+import type { PageContext } from '../../routing/page-context.ts'
 
 /**
  * Finds the commit that a user names: by its full id, else by a branch, else by a tag, else by at

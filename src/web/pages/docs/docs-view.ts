@@ -1,5 +1,5 @@
 import { swaggerUiPath } from '../../files.ts'
-import { html } from '../../parts/html.ts'
+import { html } from '../../text/html.ts'
 import { operationsView } from './operations-view.ts'
 
 /**

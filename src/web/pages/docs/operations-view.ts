@@ -1,4 +1,4 @@
-import { type Html, html } from '../../parts/html.ts'
+import { type Html, html } from '../../text/html.ts'
 import { contractVersion, samples } from './samples.ts'
 
 /** The operations of the contract in brief: without a script, and until the console has been loaded. */

@@ -1,7 +1,7 @@
 import { field } from '../../forms/form.ts'
-import { recipePath } from '../../parts/ci-lines.ts'
-import { type Html, html } from '../../parts/html.ts'
-import { copyButton } from '../../parts/text.ts'
+import { recipePath } from '../../text/ci-lines.ts'
+import { type Html, html } from '../../text/html.ts'
+import { copyButton } from '../../text/text.ts'
 import { fillIn, RECIPES_INDEX, type Recipe, recipes } from './recipes.ts'
 
 interface RecipesView {

@@ -1,8 +1,8 @@
 import { STATUS_CODES } from 'node:http'
 import { errorsByStatus } from '../../../errors.ts'
 import { clientDigest } from '../../files.ts'
-import { html } from '../../parts/html.ts'
-import { enumerate } from '../../parts/text.ts'
+import { html } from '../../text/html.ts'
+import { enumerate } from '../../text/text.ts'
 import { contractVersion, samples } from './samples.ts'
 
 /** The names of the contract where Node.js has those of earlier standards. */

@@ -6,15 +6,16 @@ import {
   readEventFilter,
 } from '../../events/event-filter.ts'
 import { eventList, readEvents } from '../../events/event-list.ts'
-import { createAdministeredFinder, settingsHead } from '../../parts/administration.ts'
-import type { RepositoryRoute } from '../../parts/find-repository.ts'
-import { html } from '../../parts/html.ts'
-import { sendPage } from '../../parts/layout.ts'
-import type { PageContext } from '../../parts/page-context.ts'
-import type { Pages } from '../../parts/pages.ts'
-import { firstOf } from '../../parts/query.ts'
-import { settingsPath } from '../../parts/repository-paths.ts'
+import { createAdministeredFinder } from '../../finding/find-administered.ts'
+import type { RepositoryRoute } from '../../finding/find-repository.ts'
+import { sendPage } from '../../layout/layout.ts'
+import { settingsHead } from '../../layout/repository-head.ts'
+import type { PageContext } from '../../routing/page-context.ts'
+import type { Pages } from '../../routing/pages.ts'
+import { firstOf } from '../../routing/query.ts'
 import { userOf } from '../../session/session-auth.ts'
+import { html } from '../../text/html.ts'
+import { settingsPath } from '../../text/repository-paths.ts'
 
 interface Route extends RepositoryRoute {
   Querystring: EventQuery

@@ -1,8 +1,8 @@
 import type { Session } from '../../../auth/session.ts'
 import type { NewRepository } from '../../../store/repositories/repositories.ts'
 import { choiceField, field } from '../../forms/form.ts'
-import { type Html, html } from '../../parts/html.ts'
-import { csrfField } from '../../parts/layout.ts'
+import { csrfField } from '../../layout/layout.ts'
+import { type Html, html } from '../../text/html.ts'
 
 /** The form for a new repository as filled in, and what is wrong with it. */
 export interface NewRepositoryForm extends NewRepository {

@@ -4,8 +4,8 @@ import type { OwnerView } from '../../../store/owners/groups.ts'
 import type { Member } from '../../../store/owners/members.ts'
 import type { ReservedName } from '../../../store/repositories/reserved-names.ts'
 import { changePermission, givePermission, refusedForms } from '../../forms/permission-forms.ts'
-import { type Html, html } from '../../parts/html.ts'
-import { csrfField, time } from '../../parts/layout.ts'
+import { csrfField, time } from '../../layout/layout.ts'
+import { type Html, html } from '../../text/html.ts'
 
 /** What the page of an owner shows its members besides repositories. */
 export interface MembersView {

@@ -8,7 +8,7 @@ import type { ListedRepository } from '../../../store/access/repository-listing.
 import { NO_STATUSES, type StatusSummary } from '../../../store/statuses/status-summaries.ts'
 import { ExpectedError, insteadOf } from '../../../util/expected-errors.ts'
 import { chunksOf } from '../../../util/lists.ts'
-import type { PageStore } from '../../parts/page-store.ts'
+import type { PageStore } from '../../routing/page-store.ts'
 import { stateOfSummary } from '../../statuses/commit-row.ts'
 
 /** What of a repository decides about its place in a list. */

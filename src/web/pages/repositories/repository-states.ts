@@ -1,4 +1,4 @@
-import type { PageOptions } from '../../parts/layout.ts'
+import type { PageOptions } from '../../layout/layout.ts'
 import type { Condition } from './ranking.ts'
 
 /** What a list of repositories counts and can be filtered by, the most urgent first. */

@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers/promises'
 import { LRUCache } from 'lru-cache'
 import type { Refs } from '../../../git/refs/read-refs.ts'
 import { chunksOf } from '../../../util/lists.ts'
-import type { PageStore } from '../../parts/page-store.ts'
+import type { PageStore } from '../../routing/page-store.ts'
 import { stateOfSummary } from '../../statuses/commit-row.ts'
 
 /** Milliseconds for which it is remembered which branches failed, and of how many repositories. */

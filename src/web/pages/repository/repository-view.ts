@@ -4,16 +4,16 @@ import type { RefRule } from '../../../domain/ref-rules.ts'
 import { isTagPattern } from '../../../domain/rule-patterns.ts'
 import type { Ref, Refs } from '../../../git/refs/read-refs.ts'
 import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
-import { ciLines } from '../../parts/ci-lines.ts'
-import { type Html, html } from '../../parts/html.ts'
-import { repositoryHead } from '../../parts/repository-head.ts'
-import { commitPath, pathOf, refQuery } from '../../parts/repository-paths.ts'
-import { copyButton, enumerate, formatAge, shownText, visibleText } from '../../parts/text.ts'
+import { repositoryHead } from '../../layout/repository-head.ts'
 import { type Broken, brokenWords, failedOn } from '../../statuses/broken.ts'
+import { answerLine, failedInRow, toneOf } from '../../statuses/commit-answer.ts'
 import { iconOf, type SummarizedCommit, subjectOf } from '../../statuses/commit-row.ts'
-import { factLine, failedInRow, toneOf } from '../../statuses/facts.ts'
 import { ruleMarks } from '../../statuses/rule-marks.ts'
 import type { BranchVerdict } from '../../statuses/verdicts.ts'
+import { ciLines } from '../../text/ci-lines.ts'
+import { type Html, html } from '../../text/html.ts'
+import { commitPath, pathOf, refQuery } from '../../text/repository-paths.ts'
+import { copyButton, enumerate, formatAge, shownText, visibleText } from '../../text/text.ts'
 
 /** The last commit of a branch that passed its required checks. */
 export interface LastPassedCommit {
@@ -94,7 +94,7 @@ function tipView(view: RepositoryView): Html | string {
   if (!ref || !tip) return ''
   const name = ref.name || 'HEAD'
   return html`<section class="tip ${toneOf({ summary: tip.summary, verdicts })}" aria-label="State of ${visibleText(name)}">
-  ${factLine({ repository, sha: tip.commit.sha, summary: tip.summary, verdicts, name })}
+  ${answerLine({ repository, sha: tip.commit.sha, summary: tip.summary, verdicts, name })}
   ${broken ? html`<p id="broken">${brokenWords(repository, broken)} <span class="faint">· failed on ${failedOn(broken)}</span></p>` : ''}
   ${lastPassedView(view)}
 </section>`

@@ -10,10 +10,10 @@ import { isOpen } from '../../../domain/reservations.ts'
 import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
 import { type NamedReservation, reservationState } from '../../../store/repositories/reservations.ts'
 import { field } from '../../forms/form.ts'
-import { type Html, html } from '../../parts/html.ts'
-import { csrfField } from '../../parts/layout.ts'
-import { settingsPath } from '../../parts/repository-paths.ts'
-import { enumerate, shownText, visibleText } from '../../parts/text.ts'
+import { csrfField } from '../../layout/layout.ts'
+import { type Html, html } from '../../text/html.ts'
+import { settingsPath } from '../../text/repository-paths.ts'
+import { enumerate, shownText, visibleText } from '../../text/text.ts'
 
 /** The form for a reservation as filled in, and what is wrong with it. */
 export interface ReportersForm {

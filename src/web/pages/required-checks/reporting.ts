@@ -17,11 +17,11 @@ import type { ReadableRepository } from '../../../store/access/readable-reposito
 import type { Transact } from '../../../store/audit/change.ts'
 import { type NamedReservation, reservationState } from '../../../store/repositories/reservations.ts'
 import { insteadOf, Unavailable } from '../../../util/expected-errors.ts'
+import { gitClient, type RepositoryRoute } from '../../finding/find-repository.ts'
 import { linesOf, problemOf } from '../../forms/form.ts'
-import { gitClient, type RepositoryRoute } from '../../parts/find-repository.ts'
-import type { PageContext } from '../../parts/page-context.ts'
-import { visibleText } from '../../parts/text.ts'
+import type { PageContext } from '../../routing/page-context.ts'
 import { userOf } from '../../session/session-auth.ts'
+import { visibleText } from '../../text/text.ts'
 import type { ReportersForm, Reporting } from './reporters-view.ts'
 
 /** Users who are offered for a check that everybody may report, and names that are looked up for all. */

@@ -8,12 +8,12 @@ import type { ReadableRepository } from '../../../store/access/readable-reposito
 import { ruleState } from '../../../store/repositories/rules.ts'
 import { field } from '../../forms/form.ts'
 import { contextChoices, type RecentContext } from '../../forms/recent-contexts.ts'
-import { type Html, html } from '../../parts/html.ts'
-import { csrfField } from '../../parts/layout.ts'
-import { repositoryHead } from '../../parts/repository-head.ts'
-import { settingsPath } from '../../parts/repository-paths.ts'
-import { enumerate, shownText } from '../../parts/text.ts'
+import { csrfField } from '../../layout/layout.ts'
+import { repositoryHead } from '../../layout/repository-head.ts'
 import { ruleMarks } from '../../statuses/rule-marks.ts'
+import { type Html, html } from '../../text/html.ts'
+import { settingsPath } from '../../text/repository-paths.ts'
+import { enumerate, shownText } from '../../text/text.ts'
 import { openChecks, type ReportersForm, type Reporting, reportersView } from './reporters-view.ts'
 
 /** The form for a rule as filled in, and what is wrong with it. */

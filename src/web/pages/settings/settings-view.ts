@@ -1,10 +1,10 @@
 import type { Session } from '../../../auth/session.ts'
 import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
 import { changeForm, choiceField, field, fieldError } from '../../forms/form.ts'
-import { settingsHead } from '../../parts/administration.ts'
-import { type Html, html } from '../../parts/html.ts'
-import { settingsPath } from '../../parts/repository-paths.ts'
-import { visibleText } from '../../parts/text.ts'
+import { settingsHead } from '../../layout/repository-head.ts'
+import { type Html, html } from '../../text/html.ts'
+import { settingsPath } from '../../text/repository-paths.ts'
+import { visibleText } from '../../text/text.ts'
 
 /** What is wrong with the forms of the page, by what they change. */
 export type SettingsErrors = {

@@ -1,8 +1,8 @@
 import type { Session } from '../../../auth/session.ts'
 import { shellQuote } from '../../../util/shell-quote.ts'
-import { type Html, html } from '../../parts/html.ts'
-import { csrfField } from '../../parts/layout.ts'
-import { shownText } from '../../parts/text.ts'
+import { csrfField } from '../../layout/layout.ts'
+import { type Html, html } from '../../text/html.ts'
+import { shownText } from '../../text/text.ts'
 
 /** The content of `/login`. */
 export interface SignInView {

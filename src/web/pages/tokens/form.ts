@@ -4,7 +4,7 @@ import { checkPatterns } from '../../../domain/patterns.ts'
 import { Refusal } from '../../../domain/refusal.ts'
 import type { TokenLimits } from '../../../store/access/token-limits.ts'
 import { linesOf } from '../../forms/form.ts'
-import { sentence } from '../../parts/text.ts'
+import { sentence } from '../../text/text.ts'
 
 /** Expiry choices in days, besides a date and as late as possible. */
 const EXPIRY_DAYS = [30, 90, 365]

@@ -1,8 +1,8 @@
 import type { Session } from '../../../auth/session.ts'
 import type { TokenInfo } from '../../../store/accounts/tokens.ts'
-import { type Html, html } from '../../parts/html.ts'
-import { csrfField, time } from '../../parts/layout.ts'
-import { copyButton, shownText } from '../../parts/text.ts'
+import { csrfField, time } from '../../layout/layout.ts'
+import { type Html, html } from '../../text/html.ts'
+import { copyButton, shownText } from '../../text/text.ts'
 
 /** What has come of the form that rotates a token. */
 export interface Rotation {

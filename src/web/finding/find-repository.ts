@@ -6,9 +6,9 @@ import { connectionSignal } from '../../http/connection-signal.ts'
 import { recheckAccess } from '../../replies/recheck-access.ts'
 import type { QueueClient } from '../../schedule/fair-queue.ts'
 import type { ReadableRepository } from '../../store/access/readable-repositories.ts'
+import type { PageContext } from '../routing/page-context.ts'
+import type { Pages } from '../routing/pages.ts'
 import { sessionOf, signInPath } from '../session/session-auth.ts'
-import type { PageContext } from './page-context.ts'
-import type { Pages } from './pages.ts'
 
 export interface RepositoryRoute {
   Params: { owner: string; repo: string }

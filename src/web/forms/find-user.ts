@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache'
 import { isOwnerName } from '../../domain/names.ts'
 import { Refusal } from '../../domain/refusal.ts'
-import type { PageStore } from './page-store.ts'
+import type { Store } from '../../store/store.ts'
 
 export type FindUser = ReturnType<typeof createUserFinder>
 
@@ -10,7 +10,7 @@ const UNKNOWN_NAMES = 30
 const HOUR = 3_600_000
 
 /** Returns a function that finds the user of a name that another user has typed. */
-export function createUserFinder({ users }: Pick<PageStore, 'users'>) {
+export function createUserFinder({ users }: { users: Pick<Store['users'], 'find'> }) {
   /** By the id of the user who sends them. */
   const unknownNames = new LRUCache<number, number>({ max: 10_000, ttl: HOUR, noUpdateTTL: true })
 

@@ -8,9 +8,9 @@ import { setSecurityHeaders } from '../../replies/security-headers.ts'
 import { WrongMethod } from '../../replies/unknown-paths.ts'
 import { insteadOf, Unavailable } from '../../util/expected-errors.ts'
 import { type SessionAuth, signInPath } from '../session/session-auth.ts'
-import { type Html, html } from './html.ts'
+import { type Html, html } from '../text/html.ts'
+import { sentence, shownLines } from '../text/text.ts'
 import { sendPage } from './layout.ts'
-import { sentence, shownLines } from './text.ts'
 
 export type SendErrorPage = ReturnType<typeof createErrorPageSender>
 

@@ -5,8 +5,8 @@ import { ServiceError } from '../../errors.ts'
 import { checkPagePath } from '../../replies/unknown-paths.ts'
 import type { Transact } from '../../store/audit/change.ts'
 import { requireSignIn, type SessionAuth, sessionOf, signInPath } from '../session/session-auth.ts'
+import { sentence } from '../text/text.ts'
 import { formOf } from './query.ts'
-import { sentence } from './text.ts'
 
 /**
  * A page with a form:

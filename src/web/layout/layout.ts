@@ -2,8 +2,8 @@ import type { FastifyReply } from 'fastify'
 import type { Session } from '../../auth/session.ts'
 import { etagOf, matchesEtag } from '../../http/etag.ts'
 import { sessionOf, signInPath } from '../session/session-auth.ts'
-import { type Html, html } from './html.ts'
-import { shownText } from './text.ts'
+import { type Html, html } from '../text/html.ts'
+import { shownText } from '../text/text.ts'
 
 /** Options of the layout that all pages share. */
 export interface PageOptions {

@@ -1,9 +1,9 @@
 import { allows } from '../../domain/permissions.ts'
 import type { Ref, Refs } from '../../git/refs/read-refs.ts'
 import type { ReadableRepository } from '../../store/access/readable-repositories.ts'
-import { type Html, html } from './html.ts'
-import { pathOf, refName, refQuery, settingsPath } from './repository-paths.ts'
-import { visibleText } from './text.ts'
+import { type Html, html } from '../text/html.ts'
+import { pathOf, refName, refQuery, settingsPath } from '../text/repository-paths.ts'
+import { visibleText } from '../text/text.ts'
 
 /** The pages of a repository that its head leads to. */
 type Tab = 'commits' | 'checks' | 'rules' | 'settings'
@@ -26,6 +26,12 @@ interface Shown {
   ref: Ref | null
 }
 
+/** The pages of the settings of a repository: the ends of their paths, and their names. */
+const SETTINGS = [
+  ['', 'General'],
+  ['/access', 'Access'],
+  ['/events', 'Events'],
+] as const
 /** Branches, and tags, that are suggested. */
 const SUGGESTED = 100
 
@@ -49,6 +55,15 @@ export function repositoryHead(
 <input id="find" name="find" aria-label="Branch, tag or commit" placeholder="Branch, tag or commit" autocomplete="off" spellcheck="false"${suggests ? html` list="refs"` : ''}>
 <button class="quiet">Go</button>${suggests && shown ? suggestions(shown) : ''}</form>
 <nav class="tabs" aria-label="Repository">${link('commits', 'Commits', path + query)}${link('checks', 'Checks', `${path}/checks${query}`)}${link('rules', 'Rules', isAdmin ? settingsPath(repository, '/checks') : `${path}#rules`)}${isAdmin ? link('settings', 'Settings', settingsPath(repository)) : ''}</nav></header>`
+}
+
+/** Renders the head of a page of settings, with links to the others. */
+export function settingsHead(repository: ReadableRepository, page: (typeof SETTINGS)[number][0]): Html {
+  const link = ([end, text]: (typeof SETTINGS)[number]) =>
+    html`<a href="${settingsPath(repository, end)}"${end === page ? html` aria-current="page"` : ''}>${text}</a>`
+  return html`${repositoryHead(repository, { tab: 'settings' })}
+<h1>Settings</h1>
+<nav class="parts" aria-label="Settings">${SETTINGS.map(link)}</nav>`
 }
 
 /** Renders the newest branches and tags as suggestions for the field. */

@@ -2,20 +2,10 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { allows } from '../../domain/permissions.ts'
 import { ServiceError } from '../../errors.ts'
 import type { ReadableRepository } from '../../store/access/readable-repositories.ts'
+import type { PageContext } from '../routing/page-context.ts'
+import type { Pages } from '../routing/pages.ts'
 import { sessionOf, signInPath } from '../session/session-auth.ts'
 import { createRepositoryFinder, type RepositoryRoute } from './find-repository.ts'
-import { type Html, html } from './html.ts'
-import type { PageContext } from './page-context.ts'
-import type { Pages } from './pages.ts'
-import { repositoryHead } from './repository-head.ts'
-import { settingsPath } from './repository-paths.ts'
-
-/** The pages of the settings of a repository: the ends of their paths, and their names. */
-const PAGES = [
-  ['', 'General'],
-  ['/access', 'Access'],
-  ['/events', 'Events'],
-] as const
 
 /**
  * Returns a function that finds the repository of a page for its admins. It answers others like
@@ -51,13 +41,4 @@ export function createAdministeredFinder(pages: Pages, context: PageContext) {
     if (!allows(repository.permission, 'admin')) throw new ServiceError('not_admin')
     return repository
   }
-}
-
-/** Renders the head of a page of settings, with links to the others. */
-export function settingsHead(repository: ReadableRepository, page: (typeof PAGES)[number][0]): Html {
-  const link = ([end, text]: (typeof PAGES)[number]) =>
-    html`<a href="${settingsPath(repository, end)}"${end === page ? html` aria-current="page"` : ''}>${text}</a>`
-  return html`${repositoryHead(repository, { tab: 'settings' })}
-<h1>Settings</h1>
-<nav class="parts" aria-label="Settings">${PAGES.map(link)}</nav>`
 }

@@ -1,11 +1,11 @@
 import type { FastifyReply } from 'fastify'
 import type { Ref, Refs } from '../../git/refs/read-refs.ts'
 import type { ReadableRepository } from '../../store/access/readable-repositories.ts'
-import { type Html, html } from './html.ts'
-import { sendPage } from './layout.ts'
-import { repositoryHead } from './repository-head.ts'
-import { pathOf, refQuery } from './repository-paths.ts'
-import { formatAge, shownText, visibleText } from './text.ts'
+import { sendPage } from '../layout/layout.ts'
+import { repositoryHead } from '../layout/repository-head.ts'
+import { type Html, html } from '../text/html.ts'
+import { pathOf, refQuery } from '../text/repository-paths.ts'
+import { formatAge, shownText, visibleText } from '../text/text.ts'
 
 /** Characters. No name is longer. */
 const MAX_NAME = 1_024
