@@ -25,7 +25,7 @@ export interface Reading {
 
 /**
  * One database. What writes by it, instead of a `Change`, is listed in
- * `test/codegen/compiler.test.ts`.
+ * `test/checks/compiler.test.ts`.
  */
 export interface Engine extends Reading {
   readonly kysely: Kysely<Tables>

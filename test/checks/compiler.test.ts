@@ -2,26 +2,28 @@ import { cp, readFile } from 'node:fs/promises'
 import { join, relative } from 'node:path'
 import t from 'tap'
 import { writeGenerated } from '../../src/codegen/generate.ts'
-import { addState, change, copyWith, createProgram, findErrors } from './contract-copy.ts'
-import { allEdits } from './contract-edits.ts'
+import { addState, change, copyWith, createProgram, findErrors } from '../codegen/contract-copy.ts'
+import { allEdits } from '../codegen/contract-edits.ts'
 import { filesWithoutEngines, findUnrecordedWrites, UNRECORDED } from './unrecorded-writes.ts'
 
-const fixtures = join(import.meta.dirname, 'fixtures')
-const FIXTURES = ['parcels', 'writes']
+const parcels = join(import.meta.dirname, '../codegen/fixtures')
+const FIXTURES = { parcels: join(parcels, 'parcels'), writes: join(import.meta.dirname, 'fixtures/writes') }
+const NAMES = Object.keys(FIXTURES)
 
-// One program for everything: the changed contract, handlers of a small one, and writes.
+// One program for everything, since to check it takes long: the changed contract, handlers of a small
+// one, and writes.
 const copy = await copyWith(t, allEdits())
 await writeGenerated({
-  spec: join(fixtures, 'parcels.yaml'),
+  spec: join(parcels, 'parcels.yaml'),
   server: join(copy, 'parcels/server'),
   client: join(copy, 'parcels/client/generated'),
 })
-for (const folder of FIXTURES) await cp(join(fixtures, folder), join(copy, folder), { recursive: true })
-const program = createProgram(copy, FIXTURES)
+for (const [name, folder] of Object.entries(FIXTURES)) await cp(folder, join(copy, name), { recursive: true })
+const program = createProgram(copy, NAMES)
 const errors = findErrors(program, copy)
 
 t.test('a change of the contract compiles with the edits that the README names', async (t) => {
-  const isOfFixture = (error: string) => FIXTURES.some((folder) => error.startsWith(`${folder}/`))
+  const isOfFixture = (error: string) => NAMES.some((name) => error.startsWith(`${name}/`))
   t.strictSame(
     errors.filter((error) => !isOfFixture(error)),
     [],

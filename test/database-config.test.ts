@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { readConfig } from '../../src/config.ts'
+import { readConfig } from '../src/config.ts'
 
 test('without DATABASE_URL the database is SQLite', async (t) => {
   t.match(readConfig({}), { databaseUrl: null, poolSize: 10 })
