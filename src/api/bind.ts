@@ -6,6 +6,7 @@ import { checkBodyHeaders, readJsonBody } from '../http/body.ts'
 import { createUnsentLimit } from '../http/unsent.ts'
 import { createSender, type DeclaredAnswers } from './answers.ts'
 import { decodeQuery, type QuerySchema, queryReader } from './query.ts'
+import { serializersFor } from './serializer.ts'
 import { ajvFor, compileValidator, type Schemas } from './validator.ts'
 
 /** An operation as written by the generator: everything needed to bind it to a route. */
@@ -74,7 +75,7 @@ export function bindOperations<Context>(app: FastifyInstance, binding: Binding<C
   const { operations, schemas, calls, authorize, explain, bodyTimeout } = binding
   const ajv = ajvFor(schemas)
   const limitUnsent = createUnsentLimit()
-  for (const schema of Object.values(schemas)) app.addSchema(schema)
+  const compileSerializer = serializersFor(schemas)
   for (const [id, operation] of Object.entries(operations)) {
     const unknown = operation.schemes.find((scheme) => !binding.schemes.includes(scheme))
     if (unknown) throw new Error(`${id}: the security scheme "${unknown}" is not implemented`)
@@ -92,6 +93,7 @@ export function bindOperations<Context>(app: FastifyInstance, binding: Binding<C
       exposeHeadRoute: false,
       url,
       config: { operation: id },
+      serializerCompiler: ({ schema }) => compileSerializer(schema),
       schema: {
         // Errors are sent as text. A serializer for each would take a third of the start of the app.
         response: Object.fromEntries(

@@ -87,8 +87,6 @@ export async function gitHttp(app: FastifyInstance, options: GitHttpOptions): Pr
     onError: onUnsettled,
   })
   const garbage = new GarbageCollector(limits.timeout)
-  // It starts a process: the first push does not wait for that.
-  app.addHook('onListen', async () => void (await presence.own()))
   app.addHook('onClose', async () => {
     await Promise.all([recorder.close(), garbage.close()])
     await presence.close()
@@ -165,6 +163,8 @@ export async function gitHttp(app: FastifyInstance, options: GitHttpOptions): Pr
         const service = serviceOf(queryOf(request.url))
         const caller = await authorize(request, target, accessTo(service))
         if (service === null) throw new ServiceError('git_service_unknown')
+        // Starts a process, for which the first push does not wait.
+        if (service === 'git-receive-pack') presence.own().catch(onError)
         return answer(request, reply, target, caller, { service, step: 'refs', pusher: null })
       },
     })

@@ -4,11 +4,10 @@ import { resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { constants, gzip } from 'node:zlib'
-import swagger from '@fastify/swagger'
 import type { FastifyInstance } from 'fastify'
 import { ServiceError } from '../errors.ts'
 import { etagOf, matchesEtag } from '../http/etag.ts'
-import { memoizePromise } from '../util/memoize.ts'
+import { boundedMemoize, memoizePromise } from '../util/memoize.ts'
 import { RECIPES_FOLDER, RECIPES_INDEX, recipeFiles } from './pages/docs/recipes.ts'
 import { firstOf, type Query } from './routing/query.ts'
 
@@ -22,7 +21,7 @@ const KEPT = 'public, max-age=31536000, immutable'
 /** Bytes from which on compression is worth it. */
 const COMPRESSED_FROM = 1_024
 const CONTRACT = resolve(import.meta.dirname, '../../openapi.yaml')
-/** The contract as JSON, which takes a fiftieth of the time to read. */
+/** The contract as JSON. */
 const DOCUMENT = resolve(import.meta.dirname, '../../generated/openapi.json')
 
 /** The package of the TypeScript client, which `npm run prepare` builds. */
@@ -54,13 +53,24 @@ const TYPES: Record<string, string> = {
 /** Accepts gzip, and does not refuse it. */
 const GZIP = /(?:^|,)\s*gzip\s*(?:,|$|;\s*q=(?:1|0\.[0-9]*[1-9]))/i
 
-function swaggerUi(name: string): Buffer {
-  return readFileSync(resolve(SWAGGER_UI, name))
-}
+/** More than there are. */
+const MOST_FILES = 100
+
+/** Returns a file as it is sent. It does not change while the server is running. */
+const fileAt = boundedMemoize(MOST_FILES, (path: string) => {
+  // All responses share the same bytes; a string would be copied for each.
+  const content = readFileSync(path)
+  return {
+    content,
+    etag: etagOf(content),
+    // Once, when a browser asks for it: most servers are never asked for most files.
+    compressed: memoizePromise(() => compress(content, { level: constants.Z_BEST_COMPRESSION })),
+  }
+})
 
 /** Returns the path of an asset of Swagger UI that changes with its content. */
 export function swaggerUiPath(name: 'swagger-ui.css' | 'swagger-ui-bundle.js'): string {
-  return `/assets/${name}?v=${versionOf(etagOf(swaggerUi(name)))}`
+  return `/assets/${name}?v=${versionOf(fileAt(resolve(SWAGGER_UI, name)).etag)}`
 }
 
 /** Returns the SHA-256 of the package of the TypeScript client, in hex; null if it is not built. */
@@ -73,12 +83,9 @@ function versionOf(etag: string): string {
 }
 
 /** Serves static assets, the contract and the clients from memory. No file is larger than 2 MB. */
-export async function files(app: FastifyInstance): Promise<void> {
-  // All responses share the same bytes; a string would be copied for each.
-  const serve = (url: string, content: Buffer) => {
-    const etag = etagOf(content)
-    // Once, when a browser asks for it: most servers are never asked for most files.
-    const compressed = memoizePromise(() => compress(content, { level: constants.Z_BEST_COMPRESSION }))
+export function serveFiles(app: FastifyInstance): void {
+  const serve = (url: string, path: string) => {
+    const { content, etag, compressed } = fileAt(path)
     const isText = content.length >= COMPRESSED_FROM && !url.endsWith('.tgz')
     const type = TYPES[url.slice(url.lastIndexOf('.') + 1)] ?? 'text/plain; charset=utf-8'
     app.get<{ Querystring: Query<'v'> }>(url, async (request, reply) => {
@@ -91,27 +98,21 @@ export async function files(app: FastifyInstance): Promise<void> {
       return reply.header('content-encoding', 'gzip').send(await compressed())
     })
   }
-  const asset = (folder: string, name: string) =>
-    serve(`/assets/${name}`, readFileSync(resolve(folder, name)))
+  const asset = (folder: string, name: string) => serve(`/assets/${name}`, resolve(folder, name))
 
   for (const name of ['style.css', 'page.js', 'ages.js', 'live.js', 'docs.css', 'docs.js'])
     asset(ASSETS, name)
   for (const name of ['icon', 'icon-failure', 'icon-pending', 'icon-success']) asset(ASSETS, `${name}.svg`)
-  for (const name of ['swagger-ui.css', 'swagger-ui-bundle.js']) serve(`/assets/${name}`, swaggerUi(name))
+  for (const name of ['swagger-ui.css', 'swagger-ui-bundle.js']) asset(SWAGGER_UI, name)
 
   for (const [name, path] of Object.entries(DOWNLOADS)) {
-    if (existsSync(path)) serve(`/assets/${name}`, readFileSync(path))
+    if (existsSync(path)) serve(`/assets/${name}`, path)
     else app.get(`/assets/${name}`, () => Promise.reject(new ServiceError('path_unknown', NOT_BUILT)))
   }
-  for (const name of recipeFiles())
-    serve(`/assets/recipes/${name}`, readFileSync(resolve(RECIPES_FOLDER, name)))
+  for (const name of recipeFiles()) serve(`/assets/recipes/${name}`, resolve(RECIPES_FOLDER, name))
   // Where version 0.4.0 had it; its links lead to files beside it.
   app.get('/assets/recipes.md', (_request, reply) => reply.redirect(`/assets/recipes/${RECIPES_INDEX}`, 301))
 
-  serve('/openapi.yaml', readFileSync(CONTRACT))
-  await app.register(swagger, {
-    mode: 'static',
-    specification: { path: DOCUMENT, baseDir: resolve(DOCUMENT, '..') },
-  })
-  serve('/openapi.json', Buffer.from(JSON.stringify(app.swagger(), null, 2)))
+  serve('/openapi.yaml', CONTRACT)
+  serve('/openapi.json', DOCUMENT)
 }

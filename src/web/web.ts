@@ -7,7 +7,7 @@ import { Revisions } from '../git/history/revision.ts'
 import { readForm } from '../http/body.ts'
 import { createUnsentLimit } from '../http/unsent.ts'
 import { setSecurityHeaders } from '../replies/security-headers.ts'
-import { files } from './files.ts'
+import { serveFiles } from './files.ts'
 import { createUserFinder } from './forms/find-user.ts'
 import { accessPage } from './pages/access/access-page.ts'
 import { accountPages } from './pages/account/account-page.ts'
@@ -55,10 +55,13 @@ export async function web(app: FastifyInstance, options: WebOptions): Promise<vo
   })
 
   /** Registers pages, each with its own hooks and error handler. */
-  const register = (app: FastifyInstance, pages: (pages: Pages, context: PageContext) => Promise<void>) =>
-    app.register((app) => pages(new Pages(app, sessionAuth), pageContext))
+  const register = (app: FastifyInstance, pages: (pages: Pages, context: PageContext) => Promise<void>) => {
+    const plugin = async (app: FastifyInstance) => pages(new Pages(app, sessionAuth), pageContext)
+    // Fastify would look for the name among all loaded modules.
+    return app.register(Object.assign(plugin, { [Symbol.for('fastify.display-name')]: pages.name }))
+  }
 
-  await app.register(files)
+  serveFiles(app)
   await register(app, badgePage)
   await app.register(async (pages) => {
     pages.decorateRequest('form', null)
