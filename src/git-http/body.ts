@@ -1,12 +1,11 @@
 import type { FileHandle } from 'node:fs/promises'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Readable, Writable } from 'node:stream'
+import type { Readable } from 'node:stream'
 import { ServiceError } from '../errors.ts'
-import { tooLarge } from '../http/body.ts'
-import { abortBody, BODY_ABORTED, hasBody, isBodyAborted } from '../http/lingering-close.ts'
+import { checkDeclaredLength, encodingOf, receiveBody, within } from '../http/receive-body.ts'
 import { SharedBudget } from '../schedule/shared-budget.ts'
 import { isSystemError, nullOnSystemError } from '../util/expected-errors.ts'
-import { type Encoding, encodingOf, gunzipInTurns, inflate } from './encoding.ts'
+import { inflate } from './inflate.ts'
 import type { GitLimits } from './limits.ts'
 import { hasCapability, type PushRequest, readCommands, SIDE_BAND } from './push/commands.ts'
 import { PushSink } from './push-sink.ts'
@@ -78,7 +77,7 @@ export function bodyLimit(service: GitService, maxBytes: number): number {
  * @throws ServiceError `body_too_large` by its declared length, then `media_type_wrong`
  */
 export function checkGitBodyHeaders({ headers }: IncomingMessage, service: GitService, limit: number): void {
-  if (Number(headers['content-length'] ?? 0) > limit) throw tooLarge(limit)
+  checkDeclaredLength(headers, limit)
   const type = `application/x-${service}-request`
   const encoding = encodingOf(headers)
   if (headers['content-type']?.trim().toLowerCase() === type && encoding !== null) return
@@ -131,11 +130,10 @@ export function createBodyReceiver(
     const isZipped = encodingOf(request.raw.headers) === 'gzip'
     let content = sent
     let start = ''
-    await readBody(request.raw, reply.raw, {
+    await receiveBody(request.raw, reply.raw, {
       sink: sent,
-      encoding: 'identity',
       maxBytes,
-      pace: { bytes: Number.POSITIVE_INFINITY, window: bodyTimeout, first: 0 },
+      pace: within(bodyTimeout),
       take: (chunk) => {
         if (start.length <= FLUSH.length) start += chunk.toString('latin1', 0, FLUSH.length + 1)
       },
@@ -176,7 +174,7 @@ export function createBodyReceiver(
     yieldRoom = (error) => sink.refuse(error)
 
     try {
-      await readBody(request.raw, reply.raw, {
+      await receiveBody(request.raw, reply.raw, {
         sink,
         maxBytes: limits.maxBytes,
         encoding: encodingOf(request.raw.headers) ?? 'identity',
@@ -210,7 +208,7 @@ export function createBodyReceiver(
     }
   }
 
-  /** @throws ServiceError 503 if there is no room; as `readBody` and `readCommands` */
+  /** @throws ServiceError 503 if there is no room; as `receiveBody` and `readCommands` */
   return async (call: BodyRequest): Promise<Body> => {
     const isPush = call.service === 'git-receive-pack'
     const displaced = new AbortController()
@@ -225,86 +223,6 @@ export function createBodyReceiver(
     } finally {
       arriving.release()
     }
-  }
-}
-
-/** How a body is read. */
-interface BodyOptions {
-  /** Where it is stored; destroyed unless all of it arrives. */
-  sink: Writable
-  /** How it is decompressed. */
-  encoding: Encoding
-  /** Size of the largest body, counted while reading and after decompression. */
-  maxBytes: number
-  pace: GitLimits['pace']
-  /** Receives each part. */
-  take?(chunk: Buffer): void
-  /** Whether it has begun to arrive, so that pauses count. By default its first byte. */
-  hasBegun?(): boolean
-  /** Ends the reading with its reason. */
-  signal: AbortSignal
-}
-
-/**
- * Reads a whole body. Sends `100 Continue` if the client waits for it.
- *
- * @throws ServiceError `body_too_large`, `body_not_gzip`, `too_slow`, or `malformed_request` if the
- * client disconnects; the errors of `sink`; the reason of `signal`
- */
-export async function readBody(
-  request: IncomingMessage,
-  response: ServerResponse,
-  { sink, encoding, maxBytes, pace, take, hasBegun, signal }: BodyOptions,
-): Promise<void> {
-  const { promise, resolve, reject } = Promise.withResolvers<void>()
-  const lose = () => reject(new ServiceError('malformed_request'))
-  if (isBodyAborted(request) || (request.destroyed && hasBody(request))) lose()
-  request.once(BODY_ABORTED, lose).once('close', () => {
-    if (!request.readableEnded) lose()
-  })
-  response.once('close', lose)
-  const end = () => reject(signal.reason)
-  if (signal.aborted) end()
-  signal.addEventListener('abort', end)
-  sink.once('finish', resolve).on('error', reject)
-
-  if (request.headers.expect !== undefined && request.httpVersion === '1.1') response.writeContinue()
-
-  let length = 0
-  const count = (chunk: Buffer) => {
-    length += chunk.length
-    if (length > maxBytes) reject(tooLarge(maxBytes))
-    else take?.(chunk)
-  }
-  const gunzip = encoding === 'gzip' ? gunzipInTurns() : null
-  gunzip?.on('error', (cause) => reject(new ServiceError('body_not_gzip', undefined, { cause })))
-  const source = gunzip ? request.pipe(gunzip) : request
-  source.on('data', count).pipe(sink)
-
-  let earlier = 0
-  const since = performance.now()
-  const cutSlow = () => {
-    // Bytes of the connection would count what adds nothing, such as empty blocks of gzip.
-    const isSlow = length - earlier < pace.bytes
-    earlier = length
-    const isEarly = performance.now() - since < pace.first && !(hasBegun?.() ?? length > 0)
-    if (!isSlow || isEarly) return
-    reject(new ServiceError('too_slow'))
-    abortBody(request)
-  }
-  // If the event loop was blocked, what has arrived meanwhile is read first.
-  const timer = setInterval(() => setImmediate(cutSlow), pace.window)
-  try {
-    await promise
-  } catch (error) {
-    // What the client still sends is discarded with the answer.
-    request.off('data', count).unpipe()
-    gunzip?.destroy()
-    sink.destroy()
-    throw error
-  } finally {
-    clearInterval(timer)
-    signal.removeEventListener('abort', end)
   }
 }
 

@@ -1,3 +1,4 @@
+import type { Pace } from '../http/receive-body.ts'
 import type { GitService } from './service.ts'
 
 export interface GitLimits {
@@ -31,11 +32,8 @@ export interface GitLimits {
   bodyMemory: { each: number; all: number }
   /** Bytes of memory for one answer, and for all answers. */
   answerMemory: { each: number; all: number }
-  /**
-   * How fast a push must arrive: `bytes` in every `window` of milliseconds, counted after
-   * decompression. Its pack may begin `first` milliseconds after the request.
-   */
-  pace: { bytes: number; window: number; first: number }
+  /** How fast a push must arrive; it begins with its pack. */
+  pace: Pace
 }
 
 export const DEFAULT_GIT_LIMITS: GitLimits = {

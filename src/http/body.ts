@@ -2,7 +2,8 @@ import { isUtf8 } from 'node:buffer'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { ServiceError } from '../errors.ts'
 import { boundedMemoize } from '../util/memoize.ts'
-import { abortBody, BODY_ABORTED, hasBody, isBodyAborted } from './lingering-close.ts'
+import { hasBody } from './lingering-close.ts'
+import { acceptBody, checkDeclaredLength, encodingOf, receiveBody, tooLarge, within } from './receive-body.ts'
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 const PARAMETER = /;\s*([^=;\s]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^;]*)/g
@@ -14,11 +15,9 @@ const PARAMETER = /;\s*([^=;\s]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^;]*)/g
  */
 export function checkBodyHeaders(request: IncomingMessage, limit: number): void {
   const { headers } = request
-  if (Number(headers['content-length'] ?? 0) > limit) throw tooLarge(limit)
-  const encoding = headers['content-encoding']?.trim().toLowerCase()
-  if (!isJsonInUtf8(headers['content-type'] ?? '') || (encoding && encoding !== 'identity')) {
+  checkDeclaredLength(headers, limit)
+  if (!isJsonInUtf8(headers['content-type'] ?? '') || encodingOf(headers) !== 'identity')
     throw new ServiceError('media_type_wrong')
-  }
 }
 
 /**
@@ -57,56 +56,34 @@ export async function readForm(
   timeout: number,
 ): Promise<URLSearchParams> {
   const [type = ''] = (request.headers['content-type'] ?? '').split(';', 1)
-  if (Number(request.headers['content-length'] ?? 0) > limit) throw tooLarge(limit)
+  checkDeclaredLength(request.headers, limit)
   if (type.trim().toLowerCase() !== 'application/x-www-form-urlencoded') {
     throw new ServiceError('media_type_wrong', 'Send the form as "application/x-www-form-urlencoded".')
   }
   return new URLSearchParams((await readBytes(request, response, limit, timeout)).toString('utf8'))
 }
 
-/** Reads a body to its end. Sends `100 Continue` first if the client waits for it. */
-function readBytes(
+/** Reads a body to its end. Throws as `receiveBody`. */
+async function readBytes(
   request: IncomingMessage,
   response: ServerResponse,
   limit: number,
   timeout: number,
 ): Promise<Buffer> {
   // Such a request has ended before it begins, without events.
-  if (!hasBody(request)) return Promise.resolve(Buffer.alloc(0))
-  if (isBodyAborted(request) || request.destroyed)
-    return Promise.reject(new ServiceError('malformed_request'))
-  if (request.headers.expect !== undefined && request.httpVersion === '1.1') response.writeContinue()
-
+  if (!hasBody(request)) return Buffer.alloc(0)
   // Most bodies have arrived before their caller is authorized.
   if (request.complete) {
+    if (!acceptBody(request, response)) throw new ServiceError('malformed_request')
     const bytes: Buffer = request.read() ?? Buffer.alloc(0)
-    return bytes.length > limit ? Promise.reject(tooLarge(limit)) : Promise.resolve(bytes)
+    if (bytes.length > limit) throw tooLarge(limit)
+    return bytes
   }
 
-  return new Promise((resolve, reject) => {
-    const chunks: Buffer[] = []
-    let length = 0
-    const timer = setTimeout(() => {
-      settle(() => reject(new ServiceError('too_slow')))
-      abortBody(request)
-    }, timeout)
-
-    const onData = (chunk: Buffer) => {
-      length += chunk.length
-      if (length > limit) settle(() => reject(tooLarge(limit)))
-      else chunks.push(chunk)
-    }
-    const onEnd = () => settle(() => resolve(Buffer.concat(chunks, length)))
-    // The client disconnected before the end of the body, or sent something that is not HTTP.
-    const onClose = () => settle(() => reject(new ServiceError('malformed_request')))
-    const settle = (outcome: () => void) => {
-      clearTimeout(timer)
-      request.off('data', onData).off('end', onEnd).off('close', onClose).off(BODY_ABORTED, onClose)
-      outcome()
-    }
-
-    request.on('data', onData).on('end', onEnd).on('close', onClose).on(BODY_ABORTED, onClose)
-  })
+  const chunks: Buffer[] = []
+  const take = (chunk: Buffer) => chunks.push(chunk)
+  await receiveBody(request, response, { maxBytes: limit, pace: within(timeout), take })
+  return Buffer.concat(chunks)
 }
 
 /** Clients send few different values of `Content-Type`. */
@@ -118,11 +95,6 @@ const isJsonInUtf8 = boundedMemoize(100, (contentType: string): boolean => {
   }
   return true
 })
-
-/** Returns the error for a body larger than `limit` bytes. */
-export function tooLarge(limit: number): ServiceError {
-  return new ServiceError('body_too_large', `The body is larger than ${limit} bytes.`)
-}
 
 function notJson(bytes: Buffer): string {
   if (bytes.length === 0) return 'The body is empty; a JSON object is expected.'

@@ -4,8 +4,8 @@ import { connect, type Socket } from 'node:net'
 import { PassThrough } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
-import { readBody } from '../../src/git-http/body.ts'
 import { readForm, readJsonBody } from '../../src/http/body.ts'
+import { receiveBody } from '../../src/http/receive-body.ts'
 import { createHttpServer, DEFAULT_TIMEOUTS } from '../../src/http/server.ts'
 import { until } from '../helpers/until.ts'
 
@@ -24,7 +24,7 @@ t.test('a request may have no body', { timeout: 10_000 }, async (t) => {
     createHttpServer(async (request, response) => {
       const read = readJsonBody(request, response, 100, 60_000)
       const { signal } = new AbortController()
-      await readBody(request, response, {
+      await receiveBody(request, response, {
         sink: new PassThrough(),
         encoding: 'identity',
         maxBytes: 100,
@@ -134,7 +134,7 @@ t.test('a body that gave way before it is read is refused at once', { timeout: 1
       const sink = new PassThrough()
       const encoding = 'identity' as const
       const options = { sink, encoding, maxBytes: 100, pace, signal: AbortSignal.abort(reason) }
-      const error: unknown = await readBody(request, response, options).catch((error: unknown) => error)
+      const error: unknown = await receiveBody(request, response, options).catch((error: unknown) => error)
       response.end(`${error === reason} ${sink.destroyed}`)
     }, DEFAULT_TIMEOUTS),
   )

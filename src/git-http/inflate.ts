@@ -1,27 +1,8 @@
-import type { IncomingMessage } from 'node:http'
 import type { Readable, Writable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { createGunzip } from 'node:zlib'
 import { ServiceError } from '../errors.ts'
-import { tooLarge } from '../http/body.ts'
+import { gunzipInTurns, tooLarge } from '../http/receive-body.ts'
 import { hasCode, isSystemError } from '../util/expected-errors.ts'
-
-/** Bytes that are decompressed at once: each time takes a turn of the event loop. */
-const AT_ONCE = 32 * 1024
-
-export type Encoding = 'identity' | 'gzip'
-
-/** Returns null for an encoding that is not supported. */
-export function encodingOf(headers: IncomingMessage['headers']): Encoding | null {
-  const encoding = headers['content-encoding']?.trim().toLowerCase() || 'identity'
-  if (encoding === 'identity') return encoding
-  return encoding === 'gzip' || encoding === 'x-gzip' ? 'gzip' : null
-}
-
-/** Returns a stream that decompresses gzip. */
-export function gunzipInTurns() {
-  return createGunzip({ chunkSize: AT_ONCE })
-}
 
 /** Decompresses a whole body. Throws as `Body.open`. */
 export async function inflate(
