@@ -1,12 +1,8 @@
 import { setTimeout } from 'node:timers/promises'
 import { ServiceError, TryLater } from '../errors.ts'
 import { FairQueue, QueueFull } from '../schedule/fair-queue.ts'
-import {
-  type FailedAttempt,
-  type FailureLimits,
-  type Failures,
-  RESERVATION_LIFETIME,
-} from '../store/access/failures.ts'
+import type { FailedAttempt, FailureLimits, Failures } from '../store/failures/failures.ts'
+import { RESERVATION_LIFETIME } from '../store/failures/statements.ts'
 import type { Store } from '../store/store.ts'
 import { inMilliseconds, type Milliseconds } from '../store/time.ts'
 import { insteadOf, Unavailable } from '../util/expected-errors.ts'

@@ -1,6 +1,7 @@
 import type { Person } from '../domain/actors.ts'
 import { Refusal } from '../domain/refusal.ts'
-import type { NewToken, TokenInfo } from '../store/accounts/tokens.ts'
+import type { TokenInfo } from '../store/accounts/shown-tokens.ts'
+import type { NewToken } from '../store/accounts/tokens.ts'
 import type { Change } from '../store/audit/change.ts'
 import type { Store } from '../store/store.ts'
 import type { Milliseconds } from '../store/time.ts'

@@ -6,7 +6,6 @@ import { ADMINISTRATOR } from '../domain/actors.ts'
 import { Refusal } from '../domain/refusal.ts'
 import { ExpectedError } from '../util/expected-errors.ts'
 import { createAccessStore } from './access/access.ts'
-import { createFailureStore } from './access/failures.ts'
 import { createRepositoryListing } from './access/repository-listing.ts'
 import { createUsedTokens } from './access/used-tokens.ts'
 import { createSessionStore } from './accounts/sessions.ts'
@@ -22,6 +21,7 @@ import {
   type Reading,
   StoreUnavailable,
 } from './engine.ts'
+import { createFailureStore } from './failures/failure-store.ts'
 import { createGroupStore } from './owners/groups.ts'
 import { createMemberStore } from './owners/members.ts'
 import { prepare } from './prepared.ts'

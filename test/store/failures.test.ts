@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { type Test, test } from 'tap'
-import { RESERVATION_LIFETIME } from '../../src/store/access/failures.ts'
+import { RESERVATION_LIFETIME } from '../../src/store/failures/statements.ts'
 import { openEngine } from '../../src/store/store.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import { databases, openTestStore, type TestDatabase } from '../helpers/databases.ts'

@@ -2,11 +2,11 @@ import { sql } from 'kysely'
 import type { Permission } from '../../domain/permissions.ts'
 import { memoizeByObject } from '../../util/memoize.ts'
 import type { Reading } from '../engine.ts'
+import { accessKey, type Failures, failureColumns } from '../failures/failures.ts'
 import { prepare } from '../prepared.ts'
 import type { Milliseconds, Seconds } from '../time.ts'
 import { signInDue } from '../token-validity.ts'
 import { accessRules, ofCollaborator, ofMember } from './access-rules.ts'
-import { accessKey, type Failures, failureColumns } from './failures.ts'
 import {
   createRepositoryReader,
   type ReadableRepository,

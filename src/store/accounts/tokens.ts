@@ -4,56 +4,13 @@ import type { Administrator, NamedUser, Person, SignedIn } from '../../domain/ac
 import { checkPatterns } from '../../domain/patterns.ts'
 import { Refusal } from '../../domain/refusal.ts'
 import { keepUser } from '../access/locked-rows.ts'
-import { repositoriesFor } from '../access/readable-repositories.ts'
-import {
-  limitColumns,
-  NO_LIMITS,
-  readLimits,
-  storedLimits,
-  type TokenLimits,
-} from '../access/token-limits.ts'
+import { NO_LIMITS, storedLimits, type TokenLimits } from '../access/token-limits.ts'
 import type { Change, Transact } from '../audit/change.ts'
-import { isPresent } from '../deleted-repositories.ts'
 import type { Engine } from '../engine.ts'
 import { INSERTED_ROWS } from '../steps.ts'
-import type { Queries, Tables } from '../tables.ts'
+import type { Tables } from '../tables.ts'
 import { formatMilliseconds, inMilliseconds, type Milliseconds, nowInSeconds, type Seconds } from '../time.ts'
-import { signInDue } from '../token-validity.ts'
-
-/** A token as shown to its owner. Its limits are those of `TokenLimits`. */
-export interface TokenInfo extends Pick<Selectable<Tables['tokens']>, 'id' | 'name' | 'prefix' | 'scopes'> {
-  /** Name of its owner. */
-  user: string
-  /** Since the epoch. */
-  createdAt: Seconds
-  /** Since the epoch; null if it does not expire. */
-  expiresAt: Milliseconds | null
-  /** Since the epoch. */
-  lastUsedAt: Seconds | null
-  /** OWNER/NAME of each repository that still exists and that the reader may see. */
-  repositories: string[] | null
-  /** How many others exist. */
-  hiddenRepositories: number
-  contexts: readonly string[] | null
-  push: boolean
-}
-
-/** A token in a list. */
-export interface ListedToken extends TokenInfo {
-  /** See `signInDue`. */
-  signInDue: Milliseconds | null
-}
-
-const columns = [
-  'id',
-  'name',
-  'prefix',
-  'scopes',
-  'created_at as createdAt',
-  'expires_at as expiresAt',
-  'last_used_at as lastUsedAt',
-] as const
-type LimitColumns = Pick<Selectable<Tables['tokens']>, (typeof limitColumns)[number]>
+import { listTokens, shownColumns, showToken, type TokenInfo } from './shown-tokens.ts'
 
 export interface NewToken {
   name: string
@@ -100,27 +57,8 @@ export function createTokenStore({ kysely, dialect }: Engine, signInEvery: Secon
     revoke: revokeToken,
     revokeAll: revokeTokens,
 
-    /**
-     * Returns the tokens of a user, or all; newest first.
-     *
-     * @param readerId the user who reads them; default: an administrator
-     */
-    async list(userId?: number, readerId?: number): Promise<ListedToken[]> {
-      const rows = await kysely
-        .selectFrom('tokens')
-        .innerJoin('users', 'users.id', 'tokens.user_id')
-        .select([...columns, ...limitColumns].map((column) => `tokens.${column}` as const))
-        .select(['users.name as user', 'users.signed_in_at'])
-        .$if(userId !== undefined, (query) => query.where('user_id', '=', userId ?? 0))
-        .orderBy('tokens.created_at', 'desc')
-        .orderBy('tokens.id')
-        .execute()
-      const names = await repositoryNames(kysely, rows, readerId)
-      return rows.map(({ signed_in_at, ...row }) => ({
-        ...asShown(row, names),
-        signInDue: signInDue(signed_in_at, signInEvery),
-      }))
-    },
+    /** See `listTokens`. */
+    list: (userId?: number, readerId?: number) => listTokens(kysely, signInEvery, userId, readerId),
 
     /** Returns the id of the token with a hash; undefined if there is none. */
     async idOf(hash: string): Promise<string | undefined> {
@@ -169,10 +107,10 @@ async function createToken(change: Change, userId: number, token: NewToken): Pro
       ...storedLimits(limits),
       reporter_id: reporter.id,
     })
-    .returning([...columns, ...limitColumns])
+    .returning([...shownColumns])
     .executeTakeFirstOrThrow()
 
-  const newToken = asShown({ ...row, user: user.name }, await repositoryNames(db, [row]))
+  const newToken = await showToken(db, { ...row, user: user.name })
   const details = {
     id,
     scopes: token.scopes,
@@ -298,44 +236,4 @@ export async function revokeSome(change: Change, user: NamedUser): Promise<numbe
 
 function newTokenId(): string {
   return randomBytes(8).toString('hex')
-}
-
-/**
- * Returns the names of the repositories to which tokens are limited, by id: null for those that the
- * reader may not see. Those that were deleted are missing.
- */
-async function repositoryNames(
-  db: Queries,
-  rows: readonly LimitColumns[],
-  readerId?: number,
-): Promise<ReadonlyMap<number, string | null>> {
-  const ids = new Set(rows.flatMap((row) => readLimits(row).repositories ?? []))
-  if (ids.size === 0) return new Map()
-  const repositories = await db
-    .selectFrom('repositories')
-    .select(['id', 'owner', 'name'])
-    .where('id', 'in', [...ids])
-    .where(isPresent)
-    .execute()
-  const readable =
-    readerId !== undefined &&
-    (await repositoriesFor(db, readerId)
-      .where('repositories.id', 'in', [...ids])
-      .execute())
-  const isReadable = (id: number) => !readable || readable.some(({ repository_id }) => repository_id === id)
-  return new Map(repositories.map(({ id, owner, name }) => [id, isReadable(id) ? `${owner}/${name}` : null]))
-}
-
-function asShown(
-  row: Omit<TokenInfo, keyof LimitColumns | 'hiddenRepositories'> & LimitColumns,
-  names: ReadonlyMap<number, string | null>,
-): TokenInfo {
-  const { repositories, contexts, push } = readLimits(row)
-  return {
-    ...row,
-    repositories: repositories === null ? null : repositories.flatMap((id) => names.get(id) ?? []).sort(),
-    hiddenRepositories: (repositories ?? []).filter((id) => names.get(id) === null).length,
-    contexts,
-    push,
-  }
 }

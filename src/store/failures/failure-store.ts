@@ -1,39 +1,17 @@
-import { type Kysely, sql } from 'kysely'
+import { sql } from 'kysely'
 import type { Administrator } from '../../domain/actors.ts'
 import type { Audit, Change } from '../audit/change.ts'
-import { type DialectSql, type Engine, StoreUnavailable } from '../engine.ts'
-import { prepare } from '../prepared.ts'
-import { DELETE_STEP } from '../steps.ts'
-import type { Tables } from '../tables.ts'
-import { inMilliseconds, type Milliseconds, type Seconds } from '../time.ts'
-
-/** Failed attempts of one address in its current window. */
-export interface Failures {
-  failures: number
-  /** How long until the window ends. */
-  endsIn: Milliseconds
-}
-
-/** Limits of one address, the same in every process. */
-export interface FailureLimits {
-  /** Failures in one window. */
-  limit: number
-  /** Length of a window. It starts with the address's first failure. */
-  window: Seconds
-}
-
-/** The same, as statements take them. */
-interface StatementLimits {
-  limit: number
-  window: Milliseconds
-}
-
-/** What a failed attempt was an attempt at. */
-export interface FailedAttempt {
-  at: 'token' | 'sign-in' | 'password' | 'metrics'
-  /** The existing user whose password was tried. */
-  user?: { id: number; name: string } | undefined
-}
+import type { Engine } from '../engine.ts'
+import { inMilliseconds, type Milliseconds } from '../time.ts'
+import {
+  accessKey,
+  type FailedAttempt,
+  type FailureLimits,
+  type Failures,
+  failureColumns,
+} from './failures.ts'
+import { failureStatements, RESERVATION_LIFETIME } from './statements.ts'
+import { createTrimming } from './trim.ts'
 
 /** A place in an address's budget, held while a secret is compared. */
 export interface Reservation {
@@ -45,38 +23,6 @@ export interface Reservation {
   fail(attempt: FailedAttempt): Promise<Failures | null>
   /** Releases the reservation. */
   release(): Promise<void>
-}
-
-/** Maximum number of live rows. Beyond it, those that end soonest are removed. */
-const MAX_ROWS = 100_000
-/** Number of new addresses between two trims, because counting rows for each is too slow. */
-const TRIM_INTERVAL = 100
-/**
- * Milliseconds until a reservation expires because its process has crashed. Finding a user,
- * comparing a password or asking an OpenID Connect provider, and writing the outcome takes less
- * than 20 seconds at worst.
- */
-export const RESERVATION_LIFETIME: Milliseconds = 60_000
-/**
- * Milliseconds. Rows whose end is later than any window allows by more than this are removed. `now`
- * is when a statement began: one that then waited for locks meets rows of later statements, whose
- * windows rightly end after `now` and a window.
- */
-const SET_BACK: Milliseconds = 60_000
-
-/**
- * Returns the cache key of what requests of an address read about its failures and their access.
- */
-export function accessKey(address: string): string {
-  return `access ${address}`
-}
-
-/** Selects the failures of an address's window, and how much of it is left. */
-export function failureColumns(dialect: DialectSql) {
-  return [
-    'auth_failures.failures' as const,
-    sql<number>`auth_failures.ends_at - ${sql.raw(dialect.now)}`.as('endsIn'),
-  ] as const
 }
 
 /**
@@ -94,132 +40,13 @@ export function failureColumns(dialect: DialectSql) {
  * ```
  *
  * Invariant: failures + reservations <= limit, so at most `limit` wrong secrets are compared in a
- * window.
- *
- * A window ends at `ends_at`. It has also ended when `ends_at` is further away than the length of a
- * window, because then the clock was set back. A row without failures has no window.
- *
- * All reservations of a row expire together, `RESERVATION_LIFETIME` after the latest one. The
- * reservation of a crashed process can therefore take up room for longer than that, but only while
- * other attempts still find room: without room no attempt extends it.
+ * window. When a row's window and reservations end: see `failureStatements`.
  */
 export function createFailureStore(engine: Engine, audit: Audit) {
   const { kysely, dialect } = engine
+  const statements = failureStatements(engine)
+  const trimFor = createTrimming(engine)
   const now = sql<number>`${sql.raw(dialect.now)}`
-  // Where a statement compares times that another one may have written while it waited for the
-  // row's lock.
-  const clock = sql<number>`${sql.raw(dialect.clock)}`
-  let addedUntilTrim = 0
-
-  const current = prepare<{ address: string }>()((p) =>
-    kysely
-      .selectFrom('auth_failures')
-      .select(failureColumns(dialect))
-      .where('address', '=', p.address)
-      .where('ends_at', '>', now),
-  )
-
-  const lifetime = sql.lit(RESERVATION_LIFETIME)
-  const greatest = sql.raw(dialect.greatest)
-  const hasEnded = (window: Milliseconds) =>
-    sql`(auth_failures.ends_at <= ${now} or auth_failures.ends_at > ${clock} + ${window})`
-  const reserved = sql`case when auth_failures.reserved_until > ${now} and auth_failures.reserved_until <= ${clock} + ${lifetime}
-    then auth_failures.reserved else 0 end`
-
-  // The window begins with the first failure, and a later one does not lengthen it.
-  const countOn = (db: Kysely<Tables>, p: StatementLimits & { address: string; returned: number }) =>
-    db
-      .insertInto('auth_failures')
-      .values({ address: p.address, failures: 1, ends_at: sql<number>`${now} + ${p.window}` })
-      .onConflict((conflict) =>
-        conflict
-          .column('address')
-          .doUpdateSet({
-            failures: sql<number>`case when ${hasEnded(p.window)} then 1 else auth_failures.failures + 1 end`,
-            ends_at: sql<number>`case when ${hasEnded(p.window)} or auth_failures.failures = 0 then excluded.ends_at
-              else auth_failures.ends_at end`,
-            reserved: sql<number>`${greatest}(${reserved} - ${p.returned}, 0)`,
-          })
-          .where(
-            sql<boolean>`case when ${hasEnded(p.window)} then 0 else auth_failures.failures end
-              + ${greatest}(${reserved} - ${p.returned}, 0) < ${p.limit}`,
-          ),
-      )
-      .returning(failureColumns(dialect))
-  const count = prepare<StatementLimits & { address: string; returned: number }>()((p) => countOn(kysely, p))
-
-  const reserve = prepare<StatementLimits & { address: string }>()((p) =>
-    kysely
-      .insertInto('auth_failures')
-      .values({
-        address: p.address,
-        failures: 0,
-        ends_at: now,
-        reserved: 1,
-        reserved_until: sql<number>`${now} + ${lifetime}`,
-      })
-      .onConflict((conflict) =>
-        conflict
-          .column('address')
-          .doUpdateSet({
-            failures: sql<number>`case when ${hasEnded(p.window)} then 0 else auth_failures.failures end`,
-            ends_at: sql<number>`case when ${hasEnded(p.window)} then excluded.ends_at else auth_failures.ends_at end`,
-            reserved: sql<number>`${reserved} + 1`,
-            reserved_until: sql<number>`${clock} + ${lifetime}`,
-          })
-          .where(
-            sql<boolean>`case when ${hasEnded(p.window)} then 0 else auth_failures.failures end + ${reserved} < ${p.limit}`,
-          ),
-      )
-      .returning(['failures', 'reserved']),
-  )
-
-  const release = prepare<{ address: string }>()((p) =>
-    kysely
-      .updateTable('auth_failures')
-      .set({ reserved: sql<number>`${greatest}(${reserved} - 1, 0)` })
-      .where('address', '=', p.address),
-  )
-
-  const blocked = ({ limit, window }: FailureLimits) =>
-    kysely
-      .selectFrom('auth_failures')
-      .where('ends_at', '>', now)
-      .where('ends_at', '<=', sql<number>`${now} + ${inMilliseconds(window)}`)
-      .where('failures', '>=', limit)
-
-  /** Removes rows that have ended, and surplus ones. */
-  async function trim({ window }: FailureLimits): Promise<void> {
-    const addresses = kysely.selectFrom('auth_failures').select('address')
-    // A step at a time, since all at once would keep others from writing. It is more than was added.
-    const remove = (some: typeof addresses, limit = DELETE_STEP) =>
-      kysely.deleteFrom('auth_failures').where('address', 'in', some.limit(limit)).execute()
-    await remove(
-      addresses.where((eb) =>
-        eb.or([
-          eb.and([eb('ends_at', '<=', now), eb('reserved_until', '<=', now)]),
-          eb('ends_at', '>', sql<number>`${now} + ${inMilliseconds(window) + SET_BACK}`),
-        ]),
-      ),
-    )
-    const { rows } = await kysely
-      .selectFrom('auth_failures')
-      .select((eb) => eb.fn.countAll<number>().as('rows'))
-      .executeTakeFirstOrThrow()
-    const surplus = rows - (MAX_ROWS - TRIM_INTERVAL)
-    if (surplus > 0) await remove(addresses.orderBy('ends_at'), Math.min(surplus, DELETE_STEP))
-  }
-
-  /** Trims the table now and then. Called for each address that may be new. */
-  async function added(limits: FailureLimits): Promise<void> {
-    if (--addedUntilTrim >= 0) return
-    addedUntilTrim = TRIM_INTERVAL
-    // What was counted or reserved stands: the next new address tries again.
-    await trim(limits).catch((error: unknown) => {
-      addedUntilTrim = 0
-      if (!(error instanceof StoreUnavailable)) throw error
-    })
-  }
 
   /**
    * Counts a failure. The one that spends the budget is counted in a transaction with the event of
@@ -231,27 +58,37 @@ export function createFailureStore(engine: Engine, audit: Audit) {
     attempt: FailedAttempt,
     returned: 0 | 1,
   ): Promise<Failures | null> {
-    const { limit, window } = forStatement(limits)
-    const params = { address, returned, window }
+    const { limit, window } = limits
+    const counted = { address, returned, window: inMilliseconds(window), limit }
     const [before] =
-      limit > 1 ? await engine.write(count, { ...params, limit: limit - 1 }, accessKey(address)) : []
+      limit > 1
+        ? await engine.write(statements.count, { ...counted, limit: limit - 1 }, accessKey(address))
+        : []
     const row =
       before ??
       (await audit.transaction({ kind: 'anonymous', address }, async (change) => {
-        const last = await countOn(change.db, { ...params, limit }).executeTakeFirst()
+        const last = await statements.countIn(change.db, counted).executeTakeFirst()
         if (last?.failures !== limit) return last
         await change.record({
           action: 'address.blocked',
           object: address,
           ...(attempt.user && { subject: attempt.user }),
-          details: { failures: limit, window: limits.window, after: attempt.at },
+          details: { failures: limit, window, after: attempt.at },
         })
         return last
       }))
     if (!row) return null
-    if (row.failures === 1 && returned === 0) await added(limits)
+    if (row.failures === 1 && returned === 0) await trimFor(limits)
     return row
   }
+
+  /** Selects the addresses that have spent their budget. */
+  const blocked = ({ limit, window }: FailureLimits) =>
+    kysely
+      .selectFrom('auth_failures')
+      .where('ends_at', '>', now)
+      .where('ends_at', '<=', sql<number>`${now} + ${inMilliseconds(window)}`)
+      .where('failures', '>=', limit)
 
   return {
     /**
@@ -259,7 +96,7 @@ export function createFailureStore(engine: Engine, audit: Audit) {
      * set back.
      */
     async find(address: string): Promise<Failures | null> {
-      const [row] = await engine.read(current, { address })
+      const [row] = await engine.read(statements.find, { address })
       return row ?? null
     },
 
@@ -278,15 +115,16 @@ export function createFailureStore(engine: Engine, audit: Audit) {
      */
     async reserve(address: string, limits: FailureLimits): Promise<Reservation | null> {
       const since = performance.now()
-      const [row] = await engine.write(reserve, { address, ...forStatement(limits) }, accessKey(address))
+      const limited = { address, limit: limits.limit, window: inMilliseconds(limits.window) }
+      const [row] = await engine.write(statements.reserve, limited, accessKey(address))
       if (!row) return null
-      if (row.failures === 0 && row.reserved === 1) await added(limits)
+      if (row.failures === 0 && row.reserved === 1) await trimFor(limits)
       // Once it has expired, the place may belong to another attempt.
       const isHeld = () => performance.now() - since < RESERVATION_LIFETIME
       return {
         fail: (attempt) => countFailure(address, limits, attempt, isHeld() ? 1 : 0),
         async release() {
-          if (isHeld()) await engine.write(release, { address }, accessKey(address))
+          if (isHeld()) await engine.write(statements.release, { address }, accessKey(address))
         },
       }
     },
@@ -325,8 +163,4 @@ export function createFailureStore(engine: Engine, audit: Audit) {
       return true
     },
   }
-}
-
-function forStatement({ limit, window }: FailureLimits): StatementLimits {
-  return { limit, window: inMilliseconds(window) }
 }

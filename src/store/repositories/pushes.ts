@@ -1,34 +1,16 @@
 import { sql, type Transaction } from 'kysely'
 import type { Pusher } from '../../domain/actors.ts'
-import { nameKey } from '../../domain/names.ts'
-import { decodeName, type NamedUpdate, type RefUpdate } from '../../domain/ref-updates.ts'
-import type { AuditEvent, NamedRepository, PushDetails } from '../audit/audit.ts'
+import { decodeName, type RefUpdate } from '../../domain/ref-updates.ts'
 import type { Audit } from '../audit/change.ts'
-import { MAX_UPDATES, pushedRepository, readDetails, recordEvents } from '../audit/event-rows.ts'
+import { pushedRepository, recordEvents } from '../audit/event-rows.ts'
 import { isPresent } from '../deleted-repositories.ts'
 import type { Engine } from '../engine.ts'
 import { prepare } from '../prepared.ts'
 import { locate } from '../repository-files.ts'
-import type { Queries, Tables } from '../tables.ts'
+import type { Tables } from '../tables.ts'
 import { OPEN_PUSHES, recordMoves } from './branch-moves.ts'
+import { eventOf, isEvent, type PushOutcome, withoutRecorded } from './push-events.ts'
 import type { Repository } from './repositories.ts'
-
-/**
- * What became of the updates that a push asked for. Those that were not made are in neither list.
- */
-export interface PushOutcome {
-  updates: readonly RefUpdate[]
-  /** Updates that may have been made: their refs have other values by now. */
-  unknown?: readonly RefUpdate[]
-  /** Whether refs were compared, because git did not report the updates. */
-  unreported?: true
-  /** Whether the server did not see the end of the push. */
-  interrupted?: true
-  /** Patterns of rules for updated refs that were set too late to decide about the push. */
-  unchecked?: readonly string[]
-  /** How HEAD has left the branch that the push deleted. */
-  head?: { from: string; to: string } | null
-}
 
 /** A push whose end was not recorded. */
 export interface OpenPush {
@@ -265,64 +247,4 @@ function namesOf(commands: readonly RefUpdate[]): { names?: string[] } {
 /** Only `open` writes these columns. */
 function readIntent(row: { pusher: string; commands: string }): Pick<OpenPush, 'pusher' | 'commands'> {
   return { pusher: JSON.parse(row.pusher) as Pusher, commands: JSON.parse(row.commands) as RefUpdate[] }
-}
-
-/** Returns whether an outcome gets into the audit log. An interrupted push does in any case. */
-function isEvent({ updates, unknown = [], interrupted }: PushOutcome): boolean {
-  return interrupted === true || updates.length > 0 || unknown.length > 0
-}
-
-/**
- * Returns the outcome of an interrupted push. Of equal updates git makes one and refuses the others,
- * and the refs do not tell which: an update that an event since `start` lists becomes unknown.
- */
-async function withoutRecorded(
-  db: Queries,
-  { id, name }: NamedRepository,
-  start: number,
-  { updates, unknown = [], ...outcome }: PushOutcome,
-): Promise<PushOutcome> {
-  const events = await db
-    .selectFrom('audit_events')
-    .select('details')
-    .where('repository_key', '=', nameKey(name))
-    .where(({ eb, or }) => or([eb('repository_id', '=', id), eb('repository_id', 'is', null)]))
-    .where('time', '>=', start)
-    .where('action', '=', 'push')
-    .execute()
-  // Only `eventOf` returns events of pushes; details that are too long are omitted.
-  const recorded = new Set(
-    events.flatMap(({ details }) =>
-      (readDetails(details) as Partial<PushDetails> | null)?.updates?.map(textOf),
-    ),
-  )
-  const isRecorded = (update: RefUpdate) => recorded.has(textOf(decodeName(update)))
-  return {
-    ...outcome,
-    updates: updates.filter((update) => !isRecorded(update)),
-    unknown: [...unknown, ...updates.filter(isRecorded)],
-  }
-}
-
-function textOf({ ref, old, new: id }: NamedUpdate): string {
-  return `${ref} ${old} ${id}`
-}
-
-function eventOf(
-  { repository, pushedAs }: Awaited<ReturnType<typeof pushedRepository>>,
-  { updates, unknown = [], unreported, interrupted, unchecked }: PushOutcome,
-): AuditEvent {
-  const listedUpdates = updates.slice(0, MAX_UPDATES).map(decodeName)
-  const undecided = unknown.slice(0, MAX_UPDATES - listedUpdates.length).map(decodeName)
-  const more = updates.length + unknown.length - listedUpdates.length - undecided.length
-  const details = {
-    updates: listedUpdates,
-    ...(undecided.length > 0 && { unknown: undecided }),
-    ...(more > 0 && { more }),
-    ...(unreported && { unreported }),
-    ...(interrupted && { interrupted }),
-    ...(unchecked && { unchecked }),
-    ...pushedAs,
-  }
-  return { action: 'push', repository, details }
 }

@@ -1,5 +1,5 @@
 import type { Session } from '../../../auth/session.ts'
-import type { TokenInfo } from '../../../store/accounts/tokens.ts'
+import type { TokenInfo } from '../../../store/accounts/shown-tokens.ts'
 import { csrfField, time } from '../../layout/layout.ts'
 import { type Html, html } from '../../text/html.ts'
 import { copyButton, shownText } from '../../text/text.ts'

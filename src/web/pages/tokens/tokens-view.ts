@@ -1,7 +1,7 @@
 import { EXPIRES_SOON } from '../../../auth/issue-token.ts'
 import type { Session } from '../../../auth/session.ts'
 import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
-import type { ListedToken, TokenInfo } from '../../../store/accounts/tokens.ts'
+import type { ListedToken, TokenInfo } from '../../../store/accounts/shown-tokens.ts'
 import { formatTime } from '../../../store/time.ts'
 import { isExpired } from '../../../store/token-validity.ts'
 import { type Choice, choiceField, field, fieldError } from '../../forms/form.ts'
