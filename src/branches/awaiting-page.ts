@@ -5,7 +5,7 @@ import type { ReadableRepository } from '../store/access/readable-repositories.t
 import type { Awaited } from '../store/statuses/awaited.ts'
 import type { Store } from '../store/store.ts'
 import { memoizeByObject } from '../util/memoize.ts'
-import { createKeptPages } from './kept-pages.ts'
+import type { KeepPage } from './kept-pages.ts'
 import { findMatching, type TipQuery } from './matching-tips.ts'
 
 /** Branches that are looked at for one page. */
@@ -30,7 +30,12 @@ const shasOf = memoizeByObject((tips: readonly Tip[]) =>
   JSON.stringify(tips.slice(0, MAX_BRANCHES).map(({ sha }) => sha)),
 )
 
-const keepPage = createKeptPages<AwaitingPage>()
+/** What pages are made of. */
+interface AwaitingSources extends Pick<Store, 'awaited'> {
+  lists: BranchLists
+  turns: Turns
+  keepPage: KeepPage<AwaitingPage>
+}
 
 /**
  * Lists branches by name whose newest commit has no result of a context: the same page as before while
@@ -39,7 +44,7 @@ const keepPage = createKeptPages<AwaitingPage>()
  * @throws Unavailable; the signal's reason
  */
 export async function listAwaitingPage(
-  { lists, turns, awaited }: { lists: BranchLists; turns: Turns } & Pick<Store, 'awaited'>,
+  { lists, turns, awaited, keepPage }: AwaitingSources,
   repository: ReadableRepository,
   { context, limit, ...query }: AwaitingQuery,
   client: QueueClient,

@@ -5,7 +5,7 @@ import type { QueueClient } from '../schedule/fair-queue.ts'
 import type { Turns } from '../schedule/turns.ts'
 import type { ReadableRepository } from '../store/access/readable-repositories.ts'
 import type { Decide, Decision } from './decisions.ts'
-import { createKeptPages } from './kept-pages.ts'
+import type { KeepPage } from './kept-pages.ts'
 import { findMatching, type TipQuery } from './matching-tips.ts'
 
 /** Branches that are decided for one page. */
@@ -27,7 +27,13 @@ export interface BranchPage {
   truncated: boolean
 }
 
-const keepPage = createKeptPages<BranchPage>()
+/** What pages are made of. */
+interface BranchSources {
+  lists: BranchLists
+  turns: Turns
+  decide: Decide
+  keepPage: KeepPage<BranchPage>
+}
 
 /**
  * Lists branches by name with what is known about their newest commits: the same page as before while
@@ -36,7 +42,7 @@ const keepPage = createKeptPages<BranchPage>()
  * @throws Unavailable; the signal's reason
  */
 export async function listBranchPage(
-  { lists, turns, decide }: { lists: BranchLists; turns: Turns; decide: Decide },
+  { lists, turns, decide, keepPage }: BranchSources,
   repository: ReadableRepository,
   { verdict, limit, ...query }: BranchQuery,
   client: QueueClient,

@@ -6,9 +6,10 @@ import { FairQueue, type QueueClient } from '../schedule/fair-queue.ts'
 import { Turns } from '../schedule/turns.ts'
 import type { ReadableRepository } from '../store/access/readable-repositories.ts'
 import type { Store } from '../store/store.ts'
-import { type AwaitingQuery, listAwaitingPage } from './awaiting-page.ts'
-import { type BranchQuery, listBranchPage } from './branch-page.ts'
+import { type AwaitingPage, type AwaitingQuery, listAwaitingPage } from './awaiting-page.ts'
+import { type BranchPage, type BranchQuery, listBranchPage } from './branch-page.ts'
 import { createDecisions } from './decisions.ts'
+import { createKeptPages } from './kept-pages.ts'
 import { findLastPassed, type LastPassedQuery } from './last-passed.ts'
 
 export type Branches = ReturnType<typeof createBranches>
@@ -25,6 +26,8 @@ export function createBranches(
   const { listTips } = store
   const turns = new Turns(store.remote)
   const decide = createDecisions(store, turns)
+  const keepPage = createKeptPages<BranchPage>()
+  const keepAwaitingPage = createKeptPages<AwaitingPage>()
 
   return {
     /** See `findLastPassed`. */
@@ -37,10 +40,15 @@ export function createBranches(
 
     /** See `listBranchPage`. */
     list: (repository: ReadableRepository, query: BranchQuery, client: QueueClient) =>
-      listBranchPage({ lists, turns, decide }, repository, query, client),
+      listBranchPage({ lists, turns, decide, keepPage }, repository, query, client),
 
     /** See `listAwaitingPage`. */
     awaiting: (repository: ReadableRepository, query: AwaitingQuery, client: QueueClient) =>
-      listAwaitingPage({ lists, turns, awaited: store.awaited }, repository, query, client),
+      listAwaitingPage(
+        { lists, turns, awaited: store.awaited, keepPage: keepAwaitingPage },
+        repository,
+        query,
+        client,
+      ),
   }
 }

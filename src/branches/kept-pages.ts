@@ -10,18 +10,21 @@ interface Page {
   readonly branches: readonly Tip[]
 }
 
+/** See `createKeptPages`. */
+export type KeepPage<Kept> = (sources: readonly object[], question: string, make: () => Kept) => Kept
+
 /**
  * Returns a function that makes pages, and returns the same page as before for the same sources and
  * question, so that an unchanged answer is encoded once.
  */
-export function createKeptPages<Kept extends Page>() {
+export function createKeptPages<Kept extends Page>(): KeepPage<Kept> {
   const pages = new LRUCache<string, Kept>({
     maxSize: CACHE_BYTES,
     // Encoded too, it takes its names and ids once more.
     sizeCalculation: ({ branches }, key) =>
       500 + 600 * branches.length + 2 * bytesOfTexts([key, ...branches.map(({ name }) => name)]),
   })
-  return (sources: readonly object[], question: string, make: () => Kept): Kept => {
+  return (sources, question, make) => {
     const key = `${sources.map(numberOf).join(' ')} ${question}`
     const earlier = pages.get(key)
     if (earlier) return earlier

@@ -1,4 +1,5 @@
 import type { components } from '../../generated/schema.ts'
+import { boundedMemoize } from '../util/memoize.ts'
 import { replaceHidden } from '../util/replace-characters.ts'
 import { truncate } from '../util/truncate.ts'
 import { patternMatcher } from './patterns.ts'
@@ -102,23 +103,20 @@ export type VerdictFinder = ReturnType<typeof verdictFinder>
 export function verdictFinder(patterns: readonly string[]) {
   const matchers = patterns.map(patternMatcher)
   const all = (1n << BigInt(patterns.length)) - 1n
-  /** A bit for each pattern that a name matches. */
-  const known = new Map<string, bigint>()
-  const compare = (name: string) => {
-    let matching = 0n
-    for (const [index, matches] of matchers.entries()) if (matches(name)) matching |= 1n << BigInt(index)
-    if (known.size >= MAX_FINDER_NAMES) known.clear()
-    known.set(name, matching)
-    return matching
-  }
+  let hasCompared = false
+  /** Returns a bit for each pattern that a name matches. */
+  const matchesOf = boundedMemoize(MAX_FINDER_NAMES, (name: string) => {
+    hasCompared = true
+    return matchers.reduce((all, matches, index) => (matches(name) ? all | (1n << BigInt(index)) : all), 0n)
+  })
 
   return function* find(reported: readonly ReportedContext[]): Steps<CombinedState> {
     let met = 0n
     let required: CombinedState | null = null
     for (const { context, state } of reported) {
-      let matching = known.get(context)
-      if (matching === undefined) {
-        matching = compare(context)
+      const matching = matchesOf(context)
+      if (hasCompared) {
+        hasCompared = false
         yield
       }
       if (matching === 0n) continue

@@ -90,3 +90,16 @@ t.test('the picture in src/README.md shows every table', async (t) => {
   t.ok(tables.length > 10)
   for (const table of tables) t.match(picture, new RegExp(`\\b${table}\\b`))
 })
+
+t.test('what keeps values is in the tables of caches in src/README.md', async (t) => {
+  const [, text = ''] = /^## Caches$(.*?)^## /ms.exec(readFileSync(join(root, 'README.md'), 'utf8')) ?? []
+  const helpers = /'lru-cache'|\bRowCache\b|\b(?:bounded)?[mM]emoize\w*\(|\bnew (?:FileCache|CachedReads)\b/
+  const files = [...importsBelow(root).keys()].filter(
+    (file) => !/^(codegen|packaging)\/|util\/memoize/.test(file),
+  )
+  const keeping = files.filter((file) => helpers.test(readFileSync(join(root, file), 'utf8')))
+  t.ok(keeping.length > 25)
+  for (const file of keeping) t.ok(text.includes(`\`${file}\``), file)
+  for (const [, file = ''] of text.matchAll(/`([\w-]+\/[\w/-]+\.ts)`/g))
+    t.ok(files.includes(file), `${file} exists`)
+})

@@ -1,9 +1,8 @@
-import { LRUCache } from 'lru-cache'
 import { FairQueue, type QueueClient } from '../../schedule/fair-queue.ts'
 import { SharedRuns } from '../../schedule/shared-runs.ts'
-import { bytesOfTexts } from '../../util/memory.ts'
 import { GitTimeout } from '../errors.ts'
-import { type FilesState, isCurrent } from '../file-state.ts'
+import { FileCache } from '../file-cache.ts'
+import type { FilesState } from '../file-state.ts'
 import { type OpenedRepository, openRepository, type RepositoryFiles } from '../opened-repository.ts'
 
 /** How a value is read. */
@@ -13,11 +12,8 @@ interface Reading<Value> {
   read(repository: OpenedRepository, signal: AbortSignal): Promise<Value>
 }
 
-interface Entry<Value> {
-  readonly state: FilesState | undefined
-  /** The value, or the error if git took too long: repeated at once, it would occupy all slots. */
-  readonly outcome: Value | GitTimeout
-}
+/** The value, or the error if git took too long: repeated at once, it would occupy all slots. */
+type Outcome<Value> = Value | GitTimeout
 
 /** Milliseconds. Grafts, `shallow` and refs behind links change a value too, though rarely. */
 export const MAX_AGE = 60_000
@@ -48,7 +44,7 @@ export function runInSlot<T>(
 export class CachedReads<Value extends object> {
   readonly #queue: FairQueue
   readonly #runs = new SharedRuns<Value>()
-  readonly #entries: LRUCache<string, Entry<Value>>
+  readonly #outcomes: FileCache<Outcome<Value>>
 
   /**
    * @param maxBytes of all cached values together; the least recently used ones are dropped
@@ -56,14 +52,10 @@ export class CachedReads<Value extends object> {
    */
   constructor(queue: FairQueue, maxBytes: number, bytesOf: (value: Value) => number) {
     this.#queue = queue
-    this.#entries = new LRUCache<string, Entry<Value>>({
-      maxSize: maxBytes,
-      // An empty value takes some memory too, and so do the paths by which changes are noticed.
-      sizeCalculation: ({ state, outcome }, key) =>
-        500 +
-        bytesOfTexts([key, ...(state?.paths ?? [])]) +
-        (outcome instanceof GitTimeout ? 0 : bytesOf(outcome)),
-      ttl: MAX_AGE,
+    this.#outcomes = new FileCache({
+      maxBytes,
+      bytesOf: (outcome) => (outcome instanceof GitTimeout ? 0 : bytesOf(outcome)),
+      maxAge: MAX_AGE,
     })
   }
 
@@ -74,28 +66,22 @@ export class CachedReads<Value extends object> {
     client: QueueClient,
     reading: Reading<Value>,
   ): Promise<Value> {
-    const cachedEntry = await this.#current(key)
-    if (cachedEntry) return openEntry(cachedEntry)
+    const cachedOutcome = await this.#outcomes.get(key)
+    if (cachedOutcome) return openOutcome(cachedOutcome)
 
     const find = async (signal: AbortSignal) => {
       // What this run has waited for may have read the value.
-      const entry = await this.#current(key)
-      if (entry) return openEntry(entry)
+      const outcome = await this.#outcomes.get(key)
+      if (outcome) return openOutcome(outcome)
       const read = (opened: OpenedRepository) => this.#read(opened, key, reading, signal)
-      return openEntry(await runInSlot(this.#queue, repository, { ...client, signal }, read))
+      return openOutcome(await runInSlot(this.#queue, repository, { ...client, signal }, read))
     }
     return this.#runs.join(key, find, client.signal)
   }
 
   /** Returns whether a value was cached, which may have changed since. */
   has(key: string): boolean {
-    return this.#entries.has(key)
-  }
-
-  /** Returns the cached value; undefined if there is none, or if files have changed since. */
-  async #current(key: string): Promise<Entry<Value> | undefined> {
-    const entry = this.#entries.get(key)
-    return entry && (entry.state === undefined || (await isCurrent(entry.state))) ? entry : undefined
+    return this.#outcomes.has(key)
   }
 
   async #read(
@@ -103,19 +89,18 @@ export class CachedReads<Value extends object> {
     key: string,
     reading: Reading<Value>,
     signal: AbortSignal,
-  ): Promise<Entry<Value>> {
+  ): Promise<Outcome<Value>> {
     const state = await reading.state?.()
     const outcome = await reading.read(repository, signal).catch((error: unknown) => {
       if (error instanceof GitTimeout) return error
       throw error
     })
-    const entry = { state, outcome }
-    this.#entries.set(key, entry)
-    return entry
+    this.#outcomes.set(key, outcome, state)
+    return outcome
   }
 }
 
-function openEntry<Value>({ outcome }: Entry<Value>): Value {
+function openOutcome<Value>(outcome: Outcome<Value>): Value {
   if (outcome instanceof GitTimeout) throw outcome
   return outcome
 }

@@ -1,9 +1,9 @@
 import { join } from 'node:path'
-import { LRUCache } from 'lru-cache'
 import { BRANCHES } from '../../domain/ref-names.ts'
 import { sortedIndex } from '../../util/lists.ts'
 import { bytesOfTexts, MEGABYTE } from '../../util/memory.ts'
-import { type Disk, type FilesState, filesState, isCurrent, statIfExists } from '../file-state.ts'
+import { FileCache } from '../file-cache.ts'
+import { type Disk, filesState, statIfExists } from '../file-state.ts'
 import { listLoose } from './loose-refs.ts'
 import { type NamedId, PackedRefs } from './packed-refs.ts'
 import { type RefIds, readRefFiles } from './ref-ids.ts'
@@ -19,9 +19,9 @@ const CACHE_BYTES = 48 * MEGABYTE
  */
 export class BranchFiles {
   readonly #disk: Disk
-  readonly #packed = new LRUCache<string, { state: FilesState; refs: readonly NamedId[] }>({
-    maxSize: CACHE_BYTES,
-    sizeCalculation: ({ refs }) => 1_000 + 120 * refs.length + bytesOfTexts(refs.map(([name]) => name)),
+  readonly #packed = new FileCache<readonly NamedId[]>({
+    maxBytes: CACHE_BYTES,
+    bytesOf: (refs) => 120 * refs.length + bytesOfTexts(refs.map(([name]) => name)),
   })
 
   constructor(disk: Disk) {
@@ -46,12 +46,12 @@ export class BranchFiles {
   }
 
   async #readPacked(path: string, count: number, signal: AbortSignal): Promise<readonly NamedId[] | null> {
-    const known = this.#packed.get(path)
-    if (known && (await isCurrent(known.state))) return known.refs
+    const known = await this.#packed.get(path)
+    if (known) return known
     const state = await filesState([join(path, 'packed-refs')], this.#disk)
     await using packed = await PackedRefs.open(path)
     const refs = await packed.listBranches(count, signal)
-    if (refs) this.#packed.set(path, { state, refs })
+    if (refs) this.#packed.set(path, refs, state)
     return refs
   }
 }
