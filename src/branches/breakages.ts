@@ -75,7 +75,7 @@ const CACHE_BYTES = 8 * MEGABYTE
 /** What is behind the first commits of a branch. */
 type Older = ReadonlyMap<string, FailingSince & { cell: LinkedCell | undefined }>
 
-type BreakageStore = Pick<Store, 'listTips' | 'matrix'> & {
+type BreakageStore = Pick<Store, 'listTips' | 'matrix' | 'remote'> & {
   summaries: Pick<Store['summaries'], 'listStates'>
 }
 
@@ -88,7 +88,8 @@ export class Breakages {
 
   constructor(queue: FairQueue, commitLog: Pick<CommitLog, 'between'>, store: BreakageStore) {
     const limits = { maxBytes: CACHE_BYTES }
-    this.#formerTips = new FormerTips(queue, new FirstParents(queue, limits), limits)
+    const disk = store.remote ? 'shared' : 'own'
+    this.#formerTips = new FormerTips(queue, new FirstParents(queue, limits, disk), limits)
     this.#commitLog = commitLog
     this.#store = store
   }

@@ -36,14 +36,15 @@ export async function web(app: FastifyInstance, options: WebOptions): Promise<vo
   const pageQueue = createPageQueue(options.store.remote)
   const limitUnsent = createUnsentLimit()
   const gitQueue = createGitQueue()
-  const commitLog = new CommitLog(gitQueue)
+  const disk = options.store.remote ? 'shared' : 'own'
+  const commitLog = new CommitLog(gitQueue, {}, disk)
   const pageContext: PageContext = {
     ...options,
     pageQueue,
-    headLog: new CommitLog(gitQueue, { count: 1 }),
+    headLog: new CommitLog(gitQueue, { count: 1 }, disk),
     commitLog,
     breakages: new Breakages(gitQueue, commitLog, options.store),
-    refs: new RefLists(gitQueue, {}, options.store.remote ? 'shared' : 'own'),
+    refs: new RefLists(gitQueue, {}, disk),
     revisions: new Revisions(gitQueue, options.lookup),
     findUser: createUserFinder(options.store),
   }

@@ -1,18 +1,27 @@
 import type { FairQueue, QueueClient } from '../../schedule/fair-queue.ts'
 import { bytesOfTexts, MEGABYTE } from '../../util/memory.ts'
+import type { Disk } from '../file-state.ts'
 import type { RepositoryFiles } from '../opened-repository.ts'
 import type { ListLimits } from '../record-parser.ts'
-import { readHeadState } from '../refs/head.ts'
+import { readDefaultBranch, readHeadState } from '../refs/head.ts'
 import { CachedReads } from './cached-reads.ts'
 import { type Commit, readLog } from './log-reader.ts'
 
 const LIMITS: ListLimits = { count: 30, timeout: 10_000 }
-/** Bytes of commits in memory. The least recently used lists are dropped. */
-const CACHE_BYTES = 24 * MEGABYTE
+/** Bytes of commits in memory, and of those of HEAD. The least recently used lists are dropped. */
+const [CACHE_BYTES, HEADS_BYTES] = [24 * MEGABYTE, 8 * MEGABYTE]
 /** Commits between two others that are listed. */
 const BETWEEN = 100
 /** Maximum number of commits that a page starts from. */
 export const MAX_STARTS = 40
+
+/** Where HEAD of a repository is. */
+interface Head {
+  /** null if HEAD names no branch. */
+  branch: string | null
+  /** The newest first. */
+  commits: readonly Commit[]
+}
 
 /** A page of a history. */
 export interface History {
@@ -27,27 +36,34 @@ export interface History {
 /** Lists commits of repositories for pages. Lists are cached, and read once for all who ask. */
 export class CommitLog {
   readonly #limits: ListLimits
+  readonly #disk: Disk
+  readonly #heads: CachedReads<Head>
   readonly #reads: CachedReads<readonly Commit[]>
 
-  constructor(queue: FairQueue, limits: Partial<ListLimits> = {}) {
+  constructor(queue: FairQueue, limits: Partial<ListLimits> = {}, disk: Disk = 'shared') {
     this.#limits = { ...LIMITS, ...limits }
-    this.#reads = new CachedReads(queue, CACHE_BYTES, (commits) =>
-      commits.reduce(
-        (sum, { parents, author, subject }) => sum + 300 + bytesOfTexts([...parents, author, subject]),
-        0,
-      ),
-    )
+    this.#disk = disk
+    this.#heads = new CachedReads(queue, HEADS_BYTES, ({ commits }) => bytesOf(commits))
+    this.#reads = new CachedReads(queue, CACHE_BYTES, bytesOf)
+  }
+
+  /** Returns the commits of `head`. */
+  async newest(repository: RepositoryFiles, client: QueueClient): Promise<readonly Commit[]> {
+    return (await this.head(repository, client)).commits
   }
 
   /**
-   * Returns at most `count` of the newest commits of the branch that HEAD names, or none if the
-   * branch has no commits. A push takes effect at once. Throws as `CachedReads.get`.
+   * Returns the branch that HEAD names, and at most `count` of its newest commits, or none if it has
+   * no commits. A push takes effect at once. Throws as `CachedReads.get`.
    */
-  newest(repository: RepositoryFiles, client: QueueClient): Promise<readonly Commit[]> {
+  head(repository: RepositoryFiles, client: QueueClient): Promise<Head> {
     const { path } = repository
-    return this.#reads.get(repository, path, client, {
-      state: () => readHeadState(path),
-      read: (opened, signal) => readLog(opened, 'HEAD', this.#limits, signal),
+    return this.#heads.get(repository, path, client, {
+      state: () => readHeadState(path, this.#disk),
+      read: async (opened, signal) => ({
+        branch: await readDefaultBranch(path),
+        commits: await readLog(opened, 'HEAD', this.#limits, signal),
+      }),
     })
   }
 
@@ -136,4 +152,11 @@ export class CommitLog {
     for (const parent of last.parents) others.delete(parent)
     return { commits, after: [last.sha, ...others].slice(0, MAX_STARTS) }
   }
+}
+
+function bytesOf(commits: readonly Commit[]): number {
+  return commits.reduce(
+    (sum, { parents, author, subject }) => sum + 300 + bytesOfTexts([...parents, author, subject]),
+    0,
+  )
 }

@@ -23,8 +23,8 @@ const MAX_FOLDERS = 2_000
  * Returns the state of all files that determine the commit of `HEAD`. Reading it is much cheaper
  * than a git process, which takes milliseconds to start.
  */
-export async function readHeadState(path: string): Promise<FilesState> {
-  const { state, isStable } = await readChainState(path, 'HEAD', 'shared')
+export async function readHeadState(path: string, disk: Disk): Promise<FilesState> {
+  const { state, isStable } = await readChainState(path, 'HEAD', disk)
   // git replaces each of these files by a rename, so no change depends on timestamps.
   return { ...state, settled: isStable }
 }

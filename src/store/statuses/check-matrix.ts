@@ -4,6 +4,7 @@ import { COMBINED, type CombinedState, type StatusState } from '../../domain/sta
 import type { Reading } from '../engine.ts'
 import { prepare } from '../prepared.ts'
 import type { StatusSummaries } from './status-summaries.ts'
+import { repositoryCacheKey } from './statuses.ts'
 
 /** Maximum number of commits in a matrix. */
 export const MATRIX_COMMITS = 30
@@ -112,7 +113,8 @@ export function createCheckMatrix(
         await setImmediate()
         const commits = JSON.stringify(shas.slice(from, from + atOnce))
         const wantedCells = { repositoryId, shas: commits, contexts: contextList }
-        for (const row of await read(ofContexts, wantedCells)) {
+        const cache = { key: repositoryCacheKey(repositoryId), variant: commits + contextList }
+        for (const row of await read(ofContexts, wantedCells, cache)) {
           const cells = columns.get(row.context) ?? Array<undefined>(shas.length)
           cells[positions.get(row.sha) ?? 0] = row
           columns.set(row.context, cells)

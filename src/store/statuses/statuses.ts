@@ -68,6 +68,11 @@ export function commitCacheKey({ repositoryId, sha }: CommitKey): string {
   return `statuses ${repositoryId} ${sha}`
 }
 
+/** Names what follows from the statuses of any commits of a repository where it is cached. */
+export function repositoryCacheKey(repositoryId: number): string {
+  return `statuses ${repositoryId}`
+}
+
 /** Returns a query of the statuses of a commit. */
 export function statusesOf(kysely: Queries, { repositoryId, sha }: CommitKey) {
   return kysely.selectFrom('statuses').where('repository_id', '=', repositoryId).where('sha', '=', sha)
@@ -139,8 +144,9 @@ export function createStatusStore(engine: Engine, maxContexts: number) {
           return storedBy === undefined ? null : Math.floor(storedBy - performance.now())
         },
       }
+      const keys = [commitCacheKey(report), awaitedKey(report), repositoryCacheKey(report.repositoryId)]
       const rows = await engine
-        .write(statementFor(status), status, commitCacheKey(report), awaitedKey(report))
+        .write(statementFor(status), status, ...keys)
         .catch((error: unknown) => {
           // One deleted meanwhile leaves nothing behind.
           if (error instanceof ForeignKeyViolation) return undefined

@@ -17,7 +17,7 @@ import type { Html } from '../../text/html.ts'
 import { membersView, ownerFormPath } from './members.ts'
 import { type Candidate, type Condition, countConditions, placeOf, Ranking } from './ranking.ts'
 import { type RepositoriesView, type RepositoryRow, repositoriesView } from './repositories-view.ts'
-import { conditionOf, createRowReader, type Head, rankOf, timeLimit } from './repository-rows.ts'
+import { conditionOf, createRowReader, rankOf, type SummarizedRow, timeLimit } from './repository-rows.ts'
 import { STATES, stateCounts, tabOfStates } from './repository-states.ts'
 
 interface Route {
@@ -146,11 +146,11 @@ export async function repositoriesPage(pages: Pages, options: PageContext): Prom
     wanted: Condition | undefined,
   ): Promise<List> {
     const userId = viewerOf(request)
-    const own = userId === null ? [] : await store.listing.writable(userId, LISTED)
     const others = await store.listing.list(userId, LISTED)
     // Somebody who may see fewer repositories sees all of them.
     const isPart = others.length === LISTED
     const known = isPart ? await store.listing.of(userId, ranking.first) : []
+    const own = isPart && userId !== null ? await store.listing.writable(userId, LISTED) : []
     // No page waits for it.
     if (isPart) reply.raw.once('finish', () => ranking.look())
     const repositories = new Map([...known, ...own.sort(byName), ...others].map((one) => [one.id, one]))
@@ -233,7 +233,7 @@ export async function repositoriesPage(pages: Pages, options: PageContext): Prom
     return pageQueue.render(request, async () => {
       const isSignedIn = viewerOf(request) !== null
       const states = stateCounts(counts ?? countConditions(rows.map(conditionOf)))
-      const place = (row: RepositoryRow & Head) => placeOf(row.repository.isOwn, rankOf(row))
+      const place = (row: SummarizedRow) => placeOf(row.repository.isOwn, rankOf(row))
       const sorted = isRanked
         ? rows.toSorted((one, other) => place(one) - place(other) || timeOf(other) - timeOf(one))
         : rows

@@ -3,7 +3,6 @@ import { mayBeBroken } from '../../../branches/breakages.ts'
 import { ServiceError } from '../../../errors.ts'
 import { GitTimeout, RepositoryUnavailable } from '../../../git/errors.ts'
 import type { Commit } from '../../../git/history/log-reader.ts'
-import { readDefaultBranch } from '../../../git/refs/head.ts'
 import { QueueFull } from '../../../schedule/fair-queue.ts'
 import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
 import { NO_STATUSES } from '../../../store/statuses/status-summaries.ts'
@@ -12,6 +11,7 @@ import { gitClient } from '../../finding/find-repository.ts'
 import type { PageContext } from '../../routing/page-context.ts'
 import type { Pages } from '../../routing/pages.ts'
 import type { Broken } from '../../statuses/broken.ts'
+import type { SummarizedCommit } from '../../statuses/commit-row.ts'
 import { type BranchVerdict, verdictsOn } from '../../statuses/verdicts.ts'
 import { type Candidate, type Condition, conditionOfSummary } from './ranking.ts'
 import type { Problem, RepositoryRow } from './repositories-view.ts'
@@ -19,8 +19,17 @@ import type { Problem, RepositoryRow } from './repositories-view.ts'
 /** Milliseconds that the page waits for git. The rest is ready when the page is reloaded. */
 const TIME_LIMIT = 3_000
 
-/** The commit of a repository's HEAD, or why there is none. */
-export type Head = { repository: Candidate } & ({ commit: Commit } | { problem: Problem })
+/** The branch of a repository's HEAD and its commit, or why there is none. */
+export type Head = { repository: Candidate } & (
+  | { branch: string | null; commit: Commit }
+  | { problem: Problem }
+)
+
+/** What a row shows, without who broke it. */
+export type SummarizedRow = { repository: Candidate } & (
+  | (SummarizedCommit & { branch: string | null; verdict: BranchVerdict | undefined })
+  | { problem: Problem }
+)
 
 /** Returns functions that read the rows of a page: what git knows, the statuses, and who broke them. */
 export function createRowReader({ store, headLog, breakages, pageQueue }: PageContext, pages: Pages) {
@@ -32,8 +41,8 @@ export function createRowReader({ store, headLog, breakages, pageQueue }: PageCo
     repository: Candidate,
     late: Promise<'slow'>,
   ): Promise<Head> {
-    const reading = headLog.newest(repository, gitClient(request)).then(
-      ([commit]) => commit ?? ('empty' as const),
+    const reading = headLog.head(repository, gitClient(request)).then(
+      ({ branch, commits: [commit] }) => (commit ? { branch, commit } : ('empty' as const)),
       (error: unknown) => {
         if (error instanceof QueueFull || error instanceof GitTimeout) return 'slow' as const
         if (!(error instanceof RepositoryUnavailable)) throw error
@@ -44,25 +53,25 @@ export function createRowReader({ store, headLog, breakages, pageQueue }: PageCo
     // Avoids an unhandled rejection if it fails later.
     reading.catch(() => {})
     const head = await Promise.race([reading, late])
-    return typeof head === 'string' ? { repository, problem: head } : { repository, commit: head }
+    return typeof head === 'string' ? { repository, problem: head } : { repository, ...head }
   }
 
   /** Reads what the rows show of the commits of HEAD. */
-  async function readSummaries(heads: readonly Head[]): Promise<(RepositoryRow & Head)[]> {
+  async function readSummaries(heads: readonly Head[]): Promise<SummarizedRow[]> {
     const commits = heads.flatMap((head) =>
       'commit' in head ? [{ repositoryId: head.repository.id, sha: head.commit.sha }] : [],
     )
     const summaries = (await store.summaries.list(commits)).values()
-    const rows: (RepositoryRow & Head)[] = []
+    const rows: SummarizedRow[] = []
     for (const head of heads) {
       if ('problem' in head) {
         rows.push(head)
         continue
       }
-      const { repository, commit } = head
+      const { repository, branch, commit } = head
       const summary = summaries.next().value ?? NO_STATUSES
-      const verdict = repository.hasRules ? await readVerdict(repository, commit.sha) : undefined
-      rows.push({ repository, commit, summary, verdict })
+      const verdict = repository.hasRules ? await readVerdict(repository, branch, commit.sha) : undefined
+      rows.push({ ...head, summary, verdict })
     }
     return rows
   }
@@ -70,11 +79,11 @@ export function createRowReader({ store, headLog, breakages, pageQueue }: PageCo
   /** Reads who broke the rows that failed, or run again. Stops waiting for git at `late`. */
   async function readBroken(
     request: FastifyRequest,
-    rows: readonly RepositoryRow[],
+    rows: readonly SummarizedRow[],
     late: Promise<'slow'>,
-  ): Promise<ReadonlyMap<RepositoryRow, Broken>> {
+  ): Promise<ReadonlyMap<SummarizedRow, Broken>> {
     const client = gitClient(request)
-    const broken = new Map<RepositoryRow, Broken>()
+    const broken = new Map<SummarizedRow, Broken>()
     const failed = rows.flatMap((row) => ('commit' in row && mayBeBroken(row.summary) ? [row] : []))
     if (failed.length === 0) return broken
     const waitFor = async <T>(reading: Promise<T>) => {
@@ -85,12 +94,8 @@ export function createRowReader({ store, headLog, breakages, pageQueue }: PageCo
       return value === 'slow' ? undefined : value
     }
     const commits = await Promise.all(
-      failed.map(({ repository, commit: { sha } }) =>
-        waitFor(
-          readDefaultBranch(repository.path).then((branch) =>
-            breakages.commitsOf(repository, { branch, sha }, client),
-          ),
-        ),
+      failed.map(({ repository, branch, commit: { sha } }) =>
+        waitFor(breakages.commitsOf(repository, { branch, sha }, client)),
       ),
     )
     // Where each statement is a round trip, these become one.
@@ -113,10 +118,10 @@ export function createRowReader({ store, headLog, breakages, pageQueue }: PageCo
 
   /** Returns the verdict for the default branch; undefined if it has no rules. */
   async function readVerdict(
-    { id, path }: ReadableRepository,
+    { id }: ReadableRepository,
+    defaultBranch: string | null,
     sha: string,
   ): Promise<BranchVerdict | undefined> {
-    const defaultBranch = await readDefaultBranch(path)
     const reportedStates = await store.summaries.listStates({ repositoryId: id, sha })
     return verdictsOn(sha, await store.rules.load(id), [], { defaultBranch }, reportedStates)[0]
   }
