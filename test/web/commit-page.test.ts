@@ -426,8 +426,7 @@ t.test('a verdict is a sentence beside the combined state, where a rule still ap
   t.match(await read(page(sha)), /ci\/deploy<\/bdi> <span class="badge required">required</)
   await require('main', 'lint<&')
   await report(sha, 'ci/deploy', 'failure')
-  const start = async () =>
-    (await read('/')).split('<li').find((item) => item.includes(`<strong><bdi>${name}<`))
+  const start = async () => (await read('/')).split('<li').find((item) => item.includes(`>${name}</a>`))
   t.match(await start(), /failure">failure<\/span>.*class="failed"><span><bdi>ci\/deploy/s)
   t.notMatch(await start(), /icon success|has not reported/)
   t.match(await read(page(sha)), /✗ 1 failed.*badge failure.*main<\/bdi>: deployable<\/strong>/s)

@@ -193,7 +193,7 @@ t.test('the page of an owner lists what the user may see', async (t) => {
   await server.createRepository('alice/plans', { private: true })
   await server.createRepository('alicia/other')
   const names = async (who: typeof client, path: string) =>
-    [...(await who.get(path)).body.matchAll(/<a href="\/([^"/]+\/[^"/]+)"><strong>/g)].map(([, name]) => name)
+    [...(await who.get(path)).body.matchAll(/ \/ <a href="\/([^"/]+\/[^"/]+)">/g)].map(([, name]) => name)
   t.same(await names(anonymous, '/alice'), ['alice/rocket'])
   t.same(await names(client, '/ALICE'), ['alice/plans', 'alice/rocket'])
   t.match((await client.get('/ALICE')).body, '<h1>Repositories of alice</h1>')
@@ -240,7 +240,7 @@ t.test('the start page has broken repositories first, then own ones, and empty o
   await create('many', 'green', 'success')
   await create('many', 'red', 'failure')
   const names = async (who: typeof client, path = '/') =>
-    [...(await who.get(path)).body.matchAll(/<a href="\/([^"/]+\/[^"/]+)"><strong>/g)].map(([, name]) => name)
+    [...(await who.get(path)).body.matchAll(/ \/ <a href="\/([^"/]+\/[^"/]+)">/g)].map(([, name]) => name)
   const expected = ['alice/zz', 'many/red', 'alice/rocket', 'many/green', 'alice/empty', 'many/aaa-empty']
   t.same(await names(client), expected)
   // Those that are alike are in the order of their last commits, and have one of this or of the next second.

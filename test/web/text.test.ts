@@ -72,7 +72,7 @@ t.test('ages are relative, with the exact time', async (t) => {
   }
   for (const [seconds, expected] of Object.entries(words)) t.equal(durationInWords(Number(seconds)), expected)
   const time = '2026-01-02T03:04:05Z'
-  const exact = '<time datetime="2026-01-02T03:04:05Z" title="2026-01-02 03:04:05 UTC" data-age>'
+  const exact = '<time datetime="2026-01-02T03:04:05Z" data-age>'
   t.equal(String(formatAge(time, Date.parse(time) + 180_000)), `${exact}3 minutes ago</time>`)
   t.equal(
     String(formatAge(time, Date.parse(time) - 180_000)),

@@ -145,13 +145,11 @@ export function createStatusStore(engine: Engine, maxContexts: number) {
         },
       }
       const keys = [commitCacheKey(report), awaitedKey(report), repositoryCacheKey(report.repositoryId)]
-      const rows = await engine
-        .write(statementFor(status), status, ...keys)
-        .catch((error: unknown) => {
-          // One deleted meanwhile leaves nothing behind.
-          if (error instanceof ForeignKeyViolation) return undefined
-          throw error
-        })
+      const rows = await engine.write(statementFor(status), status, ...keys).catch((error: unknown) => {
+        // One deleted meanwhile leaves nothing behind.
+        if (error instanceof ForeignKeyViolation) return undefined
+        throw error
+      })
       if (rows === undefined) return undefined
       const [row] = rows
       if (row === undefined && (await engine.read(present, { id: report.repositoryId })).length === 0)

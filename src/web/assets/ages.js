@@ -26,3 +26,8 @@ export function ageInWords(seconds) {
   if (seconds < -CLOCK_SKEW) return null
   return seconds < 60 ? 'just now' : `${durationInWords(seconds)} ago`
 }
+
+/** Returns a time to the second. @param iso ISO 8601, UTC */
+export function exactTime(iso) {
+  return `${iso.slice(0, 10)} ${iso.slice(11, 19)} UTC`
+}

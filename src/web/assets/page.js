@@ -1,4 +1,4 @@
-import { ageInWords, timeInWords } from './ages.js'
+import { ageInWords, exactTime, timeInWords } from './ages.js'
 
 /** Milliseconds for which a button says what it did. */
 const SAID = 3_000
@@ -96,8 +96,13 @@ document.addEventListener('ages', makeOneStop)
 function updateAges() {
   for (const time of document.querySelectorAll('time[data-age]')) {
     const seconds = (Date.now() - Date.parse(time.dateTime)) / 1000
-    const text = 'lasting' in time.dataset ? timeInWords(seconds) : (ageInWords(seconds) ?? time.title)
+    const exact = exactTime(time.dateTime)
+    const [text, title] =
+      'lasting' in time.dataset
+        ? [timeInWords(seconds), `since ${exact}`]
+        : [ageInWords(seconds) ?? exact, exact]
     if (time.textContent !== text) time.textContent = text
+    if (time.title !== title) time.title = title
   }
 }
 

@@ -28,7 +28,7 @@ export function brokenWords(repository: Pick<ReadableRepository, 'owner' | 'name
   const link = (sha: string) =>
     html`<a href="${commitPath(repository, sha)}"><code>${shortId(sha)}</code></a>`
   const [first] = commits
-  const subject = html`<a href="${commitPath(repository, since)}" title="${visibleText(first?.subject ?? since)}">${first ? subjectOf(first) : html`<code>${shortId(since)}</code>`}</a>`
+  const subject = html`<a href="${commitPath(repository, since)}">${first ? subjectOf(first) : html`<code>${shortId(since)}</code>`}</a>`
   if (state === 'error') return html`<span class="broken">Error for ${time}: ${subject}</span>`
   if (!namesSomebody(broken)) return html`<span class="broken">Failing for ${time}: ${subject}</span>`
   if (first === undefined) return html`<span class="broken">Broken for ${time} since ${subject}</span>`

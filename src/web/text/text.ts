@@ -1,6 +1,6 @@
 import { characterReplacer, HIDDEN, inLines } from '../../util/replace-characters.ts'
 import { truncate } from '../../util/truncate.ts'
-import { ageInWords, timeInWords } from '../assets/ages.js'
+import { ageInWords, exactTime, timeInWords } from '../assets/ages.js'
 import { type Html, html } from './html.ts'
 
 const withSymbols = characterReplacer(HIDDEN, symbolOf)
@@ -45,10 +45,19 @@ const CHARACTERS = new Intl.Segmenter('en', { granularity: 'grapheme' })
  * middle: the text is the whole name.
  */
 export function shownName(name: string): Html {
-  if (name.length <= 2 * SHORT_NAME && widthOf(name) <= SHORT_NAME) return shownText(name)
+  if (isShort(name)) return shownText(name)
   const text = withSymbols(name)
   if (isBlank(text)) return shownText(name)
   return html`<bdi class="cut" title="${text}"><span data-end="${endOf(text)}">${text}</span></bdi>`
+}
+
+/** Renders the name of an owner or a repository, as `shownName`. It is ASCII: nothing affects it. */
+export function shownOwnName(name: string): Html | string {
+  return isShort(name) ? name : shownName(name)
+}
+
+function isShort(name: string): boolean {
+  return name.length <= 2 * SHORT_NAME && widthOf(name) <= SHORT_NAME
 }
 
 /** Returns the last characters of a name. */
@@ -117,23 +126,21 @@ function symbolOf(character: string): string {
 }
 
 /**
- * Renders how long ago something happened, with the exact time in `datetime` and `title`. The
- * script of the pages keeps it up to date.
+ * Renders how long ago something happened, with the exact time in `datetime`. The script of the pages
+ * keeps it up to date, and shows the exact time.
  *
  * @param iso ISO 8601, UTC
  * @param now milliseconds since the epoch
  */
 export function formatAge(iso: string, now = Date.now()): Html {
-  const exact = `${iso.slice(0, 10)} ${iso.slice(11, 19)} UTC`
-  const text = ageInWords((now - Date.parse(iso)) / 1000) ?? exact
-  return html`<time datetime="${iso}" title="${exact}" data-age>${text}</time>`
+  const text = ageInWords((now - Date.parse(iso)) / 1000) ?? exactTime(iso)
+  return html`<time datetime="${iso}" data-age>${text}</time>`
 }
 
 /** Renders for how long something has lasted, otherwise as `formatAge`. */
 export function formatLasting(iso: string, now = Date.now()): Html {
-  const exact = `${iso.slice(0, 10)} ${iso.slice(11, 19)} UTC`
   const text = timeInWords((now - Date.parse(iso)) / 1000)
-  return html`<time datetime="${iso}" title="since ${exact}" data-lasting data-age>${text}</time>`
+  return html`<time datetime="${iso}" data-lasting data-age>${text}</time>`
 }
 
 /** Returns how long something took: `41 s`, `3 min 12 s`, `3 d 4 h`; empty below one second. */
@@ -160,10 +167,11 @@ export function copyButton(id: string, what: string): Html {
 
 const HTTP = new Set(['http:', 'https:'])
 
-/** Renders a link. Checks the URL again: only http(s) becomes a link, whatever is stored. */
+/**
+ * Renders a link. Checks the URL again: only http(s) becomes a link, whatever is stored. The header
+ * Referrer-Policy keeps this site's addresses from others.
+ */
 export function targetLink(target: string | null, content: Html): Html {
   const url = target === null ? null : URL.parse(target)
-  return url && HTTP.has(url.protocol)
-    ? html`<a href="${url.href}" rel="noopener noreferrer nofollow">${content}</a>`
-    : content
+  return url && HTTP.has(url.protocol) ? html`<a href="${url.href}" rel="nofollow">${content}</a>` : content
 }

@@ -1,7 +1,7 @@
 import type { FastifyRequest } from 'fastify'
 import type { Ref } from '../../../git/refs/read-refs.ts'
 import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
-import { MATRIX_COMMITS, type MatrixColumn } from '../../../store/statuses/check-matrix.ts'
+import { MATRIX_COMMITS } from '../../../store/statuses/check-matrix.ts'
 import { NO_STATUSES } from '../../../store/statuses/status-summaries.ts'
 import { nowInSeconds } from '../../../store/time.ts'
 import { ExpectedError, insteadOf } from '../../../util/expected-errors.ts'
@@ -51,19 +51,30 @@ export async function checksPage(pages: Pages, options: PageContext): Promise<vo
     const of = ref?.name ? ` of ${visibleText(ref.name)}` : ''
     const title = `Checks${of} · ${repository.owner}/${repository.name}`
 
-    const send = async (columns: readonly MatrixColumn[], broken: BrokenChecks) => {
+    // Whoever waits for git keeps no matrix in memory.
+    const checks = await pageQueue.render(request, async () => {
+      const columns = await store.matrix.listColumns(repository.id, shas)
+      return columns.map(({ context, failing, cells: [cell] }) => {
+        return { context, failing, state: cell?.state ?? null }
+      })
+    })
+    const failing = checks.flatMap((check) => (check.failing ? [check.context] : []))
+    const broken =
+      ref && failing.length > 0 ? await findBroken(request, repository, ref, failing) : NONE_BROKEN
+
+    return pageQueue.render(request, async () => {
       const stalledBefore = nowInSeconds() - options.stalledAfter
       const [sha] = shas
       const tip = sha === undefined ? undefined : { repositoryId: repository.id, sha }
       const newest = tip ? await store.summaries.listStates(tip) : []
       const stalledStatuses = newest.filter((status) => isStalled(status, stalledBefore))
       const stalled = new Set(stalledStatuses.map(({ context }) => context))
-      const checks = columns.map(({ context, cells: [cell] }): FilteredCheck => {
-        return { context, state: cell?.state ?? null, stalled: stalled.has(context) }
+      const filtered = checks.map(({ context, state }): FilteredCheck => {
+        return { context, state, stalled: stalled.has(context) }
       })
 
       const filter = readFilter(request.query)
-      const matching = checks.filter((check) => matches(check, filter)).map(({ context }) => context)
+      const matching = filtered.filter((check) => matches(check, filter)).map(({ context }) => context)
       const contexts = matching.slice(0, SHOWN)
 
       const histories = await store.matrix.listHistories(repository.id, shas, contexts)
@@ -75,10 +86,9 @@ export async function checksPage(pages: Pages, options: PageContext): Promise<vo
         refs,
         ref,
         commits,
-        columns,
         ...broken,
         summary,
-        checks,
+        checks: filtered,
         filter,
         shown: new Map(contexts.map((context) => [context, histories.get(context) ?? []])),
         more: matching.length - contexts.length,
@@ -86,24 +96,15 @@ export async function checksPage(pages: Pages, options: PageContext): Promise<vo
       })
       const tab = tip && tabOf(title, summary.counts, requiredContexts(verdicts).missing.size)
       return sendPage(reply, { title, ...tab }, content)
-    }
-    const readColumns = () => store.matrix.listColumns(repository.id, shas)
-    // Whoever waits for git keeps no matrix in memory.
-    const failing = await pageQueue.render(request, async () => {
-      const columns = await readColumns()
-      const contexts = columns.filter((column) => column.failing).map(({ context }) => context)
-      return ref && contexts.length > 0 ? { ref, contexts } : send(columns, NONE_BROKEN)
     })
-    if (!('contexts' in failing)) return failing
-    const broken = await findBroken(request, repository, failing)
-    return pageQueue.render(request, async () => send(await readColumns(), broken))
   })
 
   /** Finds out who broke the first of the checks that fail. Without git, the page says the rest. */
   async function findBroken(
     request: FastifyRequest,
     repository: ReadableRepository,
-    { ref, contexts }: { ref: Ref; contexts: readonly string[] },
+    ref: Ref,
+    contexts: readonly string[],
   ): Promise<BrokenChecks> {
     const client = gitClient(request)
     const position = { branch: branchOf(ref), sha: ref.sha }

@@ -4,7 +4,7 @@ import { COMBINED } from '../../../domain/states.ts'
 import type { Commit } from '../../../git/history/log-reader.ts'
 import type { Ref, Refs } from '../../../git/refs/read-refs.ts'
 import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
-import type { LinkedCell, MatrixColumn } from '../../../store/statuses/check-matrix.ts'
+import type { LinkedCell } from '../../../store/statuses/check-matrix.ts'
 import type { StatusSummary } from '../../../store/statuses/status-summaries.ts'
 import { formatTime } from '../../../store/time.ts'
 import { truncate } from '../../../util/truncate.ts'
@@ -26,7 +26,6 @@ export interface ChecksView {
   /** null if HEAD is a branch without commits. */
   ref: Ref | null
   commits: readonly Commit[]
-  columns: readonly MatrixColumn[]
   /** Who broke the failing contexts of the ref, as far as they are described. */
   broken: readonly Broken[]
   /** Failing contexts that are not described. */
@@ -49,13 +48,13 @@ const SUBJECT = 72
 
 /** Renders the matrix of checks: a row for each context, a column for each commit. */
 export function checksView(view: ChecksView): Html {
-  const { repository, refs, ref, columns } = view
+  const { repository, refs, ref, checks } = view
   const [tip] = view.commits
   const { owner, name } = repository
   return html`${repositoryHead(repository, { tab: 'checks', shown: { refs, ref }, suggests: true })}
 <h1>Checks${ref?.name ? html` of ${shownText(ref.name)}` : ''}</h1>
 ${tip ? answerBox({ repository, sha: tip.sha, summary: view.summary, verdicts: view.verdicts, listed: FAILING }) : ''}
-${columns.length === 0 ? html`<p class="empty">No statuses have been reported for the newest commits.${allows(repository.permission, 'write') ? html` <a href="/settings/tokens?repository=${owner}/${name}#new">Create a token</a> with which CI reports them.` : ''}</p>` : matrixView(view)}`
+${checks.length === 0 ? html`<p class="empty">No statuses have been reported for the newest commits.${allows(repository.permission, 'write') ? html` <a href="/settings/tokens?repository=${owner}/${name}#new">Create a token</a> with which CI reports them.` : ''}</p>` : matrixView(view)}`
 }
 
 function matrixView(view: ChecksView): Html {

@@ -7,7 +7,7 @@ import { iconOf, type SummarizedCommit, subjectOf } from '../../statuses/commit-
 import type { BranchVerdict } from '../../statuses/verdicts.ts'
 import { type Html, html } from '../../text/html.ts'
 import { commitPath } from '../../text/repository-paths.ts'
-import { formatAge, shownName, shownText } from '../../text/text.ts'
+import { formatAge, shownOwnName, shownText } from '../../text/text.ts'
 import type { Condition } from './ranking.ts'
 import type { StateCounts } from './repository-states.ts'
 
@@ -49,7 +49,7 @@ export function repositoriesView(view: RepositoriesView): Html {
   return html`${view.canCreate ? html`<div class="titled">${title}<a class="button" href="${NEW}${owner === undefined ? '' : `?owner=${owner}`}">New repository</a></div>` : title}
 ${owner === undefined && (rows.length > 0 || q !== undefined) ? searchForm(q) : ''}
 ${stateLinks(view)}
-${rows.length === 0 ? html`<p class="empty">${emptyView(view)}</p>` : html`<ul class="list rows">${rows.map(repositoryItem)}</ul>`}
+${rows.length === 0 ? html`<p class="empty">${emptyView(view)}</p>` : html`<ul class="list rows repositories">${rows.map(repositoryItem)}</ul>`}
 ${next ? html`<p><a href="${next.path}">${next.text}</a></p>` : ''}`
 }
 
@@ -89,7 +89,7 @@ function repositoryItem(row: RepositoryRow): Html {
       : html`<span class="icon ${row.problem === 'unavailable' ? 'failure error' : 'none'}">${row.problem === 'slow' ? 'unknown' : row.problem}</span>`
   return html`<li id="r-${row.repository.id}">
 ${icon}
-<span><a class="faint" href="/${owner}">${shownName(owner)}</a> / <a href="/${owner}/${name}"><strong>${shownName(name)}</strong></a>${visibility === 'private' ? html` <span class="badge">private</span>` : ''}</span>
+<span><a href="/${owner}">${shownOwnName(owner)}</a> / <a href="/${owner}/${name}">${shownOwnName(name)}</a>${visibility === 'private' ? html` <span class="badge">private</span>` : ''}</span>
 ${'commit' in row ? commitOf(row) : html`<span class="faint note">${PROBLEMS[row.problem]}</span>`}
 </li>`
 }
