@@ -20,6 +20,11 @@ export function decodeName({ ref, old, new: id }: RefUpdate): NamedUpdate {
   return { ref: Buffer.from(ref, 'latin1').toString(), old, new: id }
 }
 
+/** Returns whether an update changes its ref. */
+export function isMove(update: RefUpdate): boolean {
+  return update.old !== update.new
+}
+
 /** What stops an update: reports that are missing or have failed, or a rule that holds whatever has been reported. */
 const OBSTACLES = [
   ...(['checks', 'failed checks', 'branch deleted', 'branch forced'] as const),
@@ -36,6 +41,18 @@ export const REFUSAL_KINDS = [
 ] as const
 
 export type RefusalKind = (typeof REFUSAL_KINDS)[number]
+
+/** Why a ref is not updated. */
+export interface RefRefusal {
+  /** For people. May contain what a client sent. */
+  reason: string
+  kind: RefusalKind
+}
+
+/** A ref that was not updated, by its full name, in the Latin-1 of the commands. */
+export interface RefusedRef extends RefRefusal {
+  ref: string
+}
 
 /** Returns whether users may be allowed to bypass what refuses a ref. */
 export function isObstacle(kind: RefusalKind): kind is Obstacle {

@@ -1,8 +1,7 @@
 import { Duplex } from 'node:stream'
-import type { SharedBudget } from '../schedule/shared-budget.ts'
+import type { Holder, SharedBudget } from '../schedule/shared-budget.ts'
 import type { Spool } from './spool.ts'
 import { SpoolFiles } from './spool-files.ts'
-import { SpoolMemory } from './spool-memory.ts'
 
 /** Where bytes may wait. */
 export interface Room {
@@ -31,6 +30,8 @@ interface Write {
 
 /** Bytes that are written at once. */
 const WRITE_BATCH = 1024 * 1024
+/** Bytes that a chunk in memory takes besides its content. They matter for many small chunks. */
+const CHUNK_OVERHEAD = 512
 
 /**
  * A stream whose writer does not wait for its reader while there is room for what was not read yet.
@@ -50,7 +51,10 @@ const WRITE_BATCH = 1024 * 1024
  * So the reader or the writer always goes on, however little room there is.
  */
 export class SpooledStream extends Duplex {
-  readonly #memory: SpoolMemory
+  readonly #memory: Holder
+  readonly #memoryBytes: number
+  /** The position in the stream of the end of what was last put into memory. */
+  #memoryEnd = 0
   readonly #files: SpoolFiles
   readonly #hold: () => () => void
   /** The reader has enough, waits for bytes, or waits for those that are being read from a file. */
@@ -67,7 +71,8 @@ export class SpooledStream extends Duplex {
   constructor({ client, memory, disk, onYield }: Room, hold: () => () => void) {
     // Node asks for nothing ahead of the reader, so that what it keeps is counted.
     super({ writableHighWaterMark: WRITE_BATCH, readableHighWaterMark: 0 })
-    this.#memory = new SpoolMemory(client, memory.budget, memory.bytes, onYield)
+    this.#memory = memory.budget.open(client, onYield)
+    this.#memoryBytes = memory.bytes
     this.#files = new SpoolFiles(client, disk.budget, disk.spool, onYield)
     this.#hold = hold
     // It may end with an error at any time, also while nobody reads or writes.
@@ -84,10 +89,9 @@ export class SpooledStream extends Duplex {
     const chunks = writes.map(({ chunk }) => chunk)
     const length = chunks.reduce((sum, chunk) => sum + chunk.length, 0)
     this.#write = { chunks, length, done, isStoring: false, release: null }
-    this.#memory.release(this.#given - this.readableLength)
+    this.#releaseMemory()
     const isNext = this.#files.unread === 0
-    if (isNext && (this.#reader === 'waiting' || this.#memory.take(chunks, length, this.#given + length)))
-      this.#pass(this.#write)
+    if (isNext && (this.#reader === 'waiting' || this.#takeMemory(chunks, length))) this.#pass(this.#write)
     else this.#store(this.#write)
   }
 
@@ -99,15 +103,28 @@ export class SpooledStream extends Duplex {
 
   override _read(): void {
     if (this.#reader === 'served') this.#reader = 'waiting'
-    this.#memory.release(this.#given - this.readableLength)
+    this.#releaseMemory()
     this.#serve()
   }
 
   override _destroy(error: Error | null, done: (error: Error | null) => void): void {
-    this.#memory.release(Number.POSITIVE_INFINITY)
+    this.#memory.release()
     this.#files.close()
     this.#write?.release?.()
     done(error)
+  }
+
+  /** Returns whether there is memory for chunks that the reader has not asked for. */
+  #takeMemory(chunks: readonly Buffer[], length: number): boolean {
+    const size = length + chunks.length * CHUNK_OVERHEAD
+    if (this.#memory.held + size > this.#memoryBytes || !this.#memory.take(size)) return false
+    this.#memoryEnd = this.#given + length
+    return true
+  }
+
+  /** Frees the memory if the reader has read all that was put there. */
+  #releaseMemory(): void {
+    if (this.#given - this.readableLength >= this.#memoryEnd) this.#memory.release()
   }
 
   /** Gives a waiting reader the oldest bytes, if there are any. */

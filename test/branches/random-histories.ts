@@ -121,14 +121,19 @@ export async function compareHistories(t: Test, database: TestDatabase, runs: nu
         atomic: false,
         signal: AbortSignal.timeout(60_000),
       }
-      const { refusals } = await decide({ store, pusher, opened, rules }, pushed, {
+      const push = {
+        store,
+        pusher,
+        opened,
+        rules,
         repositoryUrl: 'http://localhost/acme/rocket',
         authorizeAgain: async () => {},
         turns: new Turns(store.remote),
-        onError: (error) => {
+        onError: (error: unknown) => {
           throw error
         },
-      })
+      }
+      const { refusals } = await decide(push, pushed)
       if ((verdict === 'success') !== (refusals.size === 0)) throw new Error(`the gate differs: ${sha}`)
       if (verdict === 'success') expected ??= sha
     }

@@ -2,37 +2,25 @@ import type { Pusher } from '../../domain/actors.ts'
 import { NO_OBJECT } from '../../domain/commit-id.ts'
 import { TAGS } from '../../domain/ref-names.ts'
 import { isBypassedBy, type RefRule, refRuleMatcher } from '../../domain/ref-rules.ts'
-import { isObstacle, type RefUpdate } from '../../domain/ref-updates.ts'
+import { isObstacle, type RefRefusal, type RefUpdate } from '../../domain/ref-updates.ts'
 import { ServiceError } from '../../errors.ts'
 import type { OpenedRepository } from '../../git/opened-repository.ts'
 import { findChangedRefs } from '../../git/refs/changed-refs.ts'
 import { decodeLatin1 } from '../../git/run-git.ts'
 import type { Turns } from '../../schedule/turns.ts'
 import type { Store } from '../../store/store.ts'
-import { adviceOf, bypassLines, type RuledOut } from './advice.ts'
 import type { PushedRefs } from './proc-receive.ts'
 import { compareTips, type Move, peelToCommits } from './ref-graph.ts'
-import type { RefRefusal } from './refused-refs.ts'
+import { adviceOf, bypassLines, type RuledOut } from './report.ts'
 import { findUnmetChecks, type UnmetChecks } from './unmet-checks.ts'
 
-/** What is decided about a push. */
+/** The push that is decided, and with what. */
 interface GatedPush {
   store: Pick<Store, 'rules' | 'reportedContexts'>
   pusher: Pusher
   opened: OpenedRepository
   /** The rules before git started. */
   rules: readonly RefRule[]
-}
-
-/** What is decided about the refs of a push. */
-export interface Decision {
-  /** Of each ref that is not updated. */
-  refusals: Map<string, RefRefusal>
-  /** Lines that say what to do about it: see `adviceOf`. */
-  advice: string[]
-}
-
-interface GateOptions {
   /** The page of the repository. */
   repositoryUrl: string
   /** Throws if the user may not push any more. */
@@ -41,6 +29,14 @@ interface GateOptions {
   turns: Turns
   /** Receives the error for which a push was refused. */
   onError(error: unknown): void
+}
+
+/** What is decided about the refs of a push. */
+export interface Decision {
+  /** Of each ref that is not updated. */
+  refusals: Map<string, RefRefusal>
+  /** Lines that say what to do about it: see `adviceOf`. */
+  advice: string[]
 }
 
 /** An update of branches and tags with rules. */
@@ -103,20 +99,19 @@ const MOVES: Record<Move, RefRefusal | null> = {
  * lie between the decision and the update of the ref. git compares the old tip again when it
  * updates the ref.
  */
-export async function decide(push: GatedPush, pushed: PushedRefs, options: GateOptions): Promise<Decision> {
+export async function decide(push: GatedPush, pushed: PushedRefs): Promise<Decision> {
   try {
-    return await decideRefs(push, pushed, options)
+    return await decideRefs(push, pushed)
   } catch (error) {
     if (error instanceof ServiceError) return refuseAll(pushed.updates, NO_ACCESS)
-    options.onError(error)
+    push.onError(error)
     return refuseAll(pushed.updates, FAILED)
   }
 }
 
 async function decideRefs(
-  { store, pusher, opened, rules: rulesBefore }: GatedPush,
+  { store, pusher, opened, rules: rulesBefore, authorizeAgain, repositoryUrl, turns }: GatedPush,
   { updates, atomic, signal }: PushedRefs,
-  { authorizeAgain, repositoryUrl, turns }: GateOptions,
 ): Promise<Decision> {
   const { repositoryId } = pusher
   const userId = pusher.by.user.id

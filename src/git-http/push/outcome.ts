@@ -1,6 +1,6 @@
 import { NO_OBJECT } from '../../domain/commit-id.ts'
 import { refRuleMatcher } from '../../domain/ref-rules.ts'
-import type { RefUpdate } from '../../domain/ref-updates.ts'
+import { isMove, type RefUpdate } from '../../domain/ref-updates.ts'
 import { GitFailed, RepositoryUnavailable } from '../../git/errors.ts'
 import { openRepository, type RepositoryFiles } from '../../git/opened-repository.ts'
 import { guessChangedRefs } from '../../git/refs/changed-refs.ts'
@@ -66,11 +66,6 @@ export async function uncheckedRules(
     .flatMap(rulesOf)
     .map(({ refPattern }) => refPattern)
   return [...new Set(patterns)]
-}
-
-/** Returns whether a command changes its ref. */
-export function isMove(command: RefUpdate): boolean {
-  return command.old !== command.new
 }
 
 /** Returns null if the refs cannot be read now. */

@@ -2,7 +2,7 @@ import type { Pusher } from '../../domain/actors.ts'
 import { commitIdLength, NO_OBJECT } from '../../domain/commit-id.ts'
 import { BRANCHES } from '../../domain/ref-names.ts'
 import { type RefRule, rulesOfRef } from '../../domain/ref-rules.ts'
-import type { RefUpdate } from '../../domain/ref-updates.ts'
+import { isMove, type RefRefusal, type RefUpdate, type RefusedRef } from '../../domain/ref-updates.ts'
 import type { OpenedRepository } from '../../git/opened-repository.ts'
 import { followFirstBranch } from '../../git/refs/default-branch.ts'
 import { type RefIds, readRefIds } from '../../git/refs/ref-ids.ts'
@@ -16,12 +16,11 @@ import { hasCapability, type PushRequest, refsOf, SIDE_BAND } from './commands.t
 import type { SyncFolders } from './folder-sync.ts'
 import { followPush, type HeadPlan, planHead } from './follow-head.ts'
 import { decide } from './gate.ts'
-import { compareRefs, isMove, nothingKnown, uncheckedRules } from './outcome.ts'
+import { compareRefs, nothingKnown, uncheckedRules } from './outcome.ts'
 import type { Presence } from './presence.ts'
 import type { PushedRefs } from './proc-receive.ts'
 import type { PushRecorder } from './record.ts'
-import { kindOfGit, type RefRefusal, type RefusedRef } from './refused-refs.ts'
-import { PushReport, progress } from './report.ts'
+import { kindOfGit, PushReport, progress } from './report.ts'
 
 export interface PushOptions {
   store: Pick<Store, 'rules' | 'reportedContexts' | 'pushes'>
@@ -108,10 +107,6 @@ export class Push {
     this.report = new PushReport(request.commands)
   }
 
-  get store(): PushOptions['store'] {
-    return this.#options.store
-  }
-
   /** What git inherits: see `Presence`. null where there is none. */
   get descriptor(): number | null {
     return this.#descriptor
@@ -169,7 +164,7 @@ export class Push {
     this.advice = this.#adviceOf([])
     signal.throwIfAborted()
     const own = await presence?.own()
-    await recorder.opening(async () => {
+    await recorder.storing(async () => {
       const id = await store.pushes.open(pusher, commands, {
         server: own?.server ?? null,
         head: this.#head.leaves,
@@ -187,7 +182,8 @@ export class Push {
   /** Decides which refs git does not update: see `decide`. */
   async decide(pushed: PushedRefs): Promise<ReadonlyMap<string, string>> {
     this.#enter('deciding')
-    const { refusals, advice } = await decide(this, pushed, this.#options)
+    const push = { ...this.#options, opened: this.opened, rules: this.rules }
+    const { refusals, advice } = await decide(push, pushed)
     this.#refusals = refusals
     this.advice = this.#adviceOf(advice)
     // git may have been stopped meanwhile.
@@ -229,7 +225,7 @@ export class Push {
   /** Waits until git has ended, and replaces the record of the push by its event. */
   async #settle(id: number, before: RefIds): Promise<void> {
     const { commands } = this.request
-    const { syncFolders } = this.#options
+    const { store, syncFolders } = this.#options
     const updated = await this.#ended.promise
     const outcome: PushOutcome = updated
       ? { updates: updated.filter(isMove) }
@@ -240,8 +236,8 @@ export class Push {
     await persist(async () => {
       const unchecked = this.isGated
         ? []
-        : await uncheckedRules(this.store.rules, this.repository, outcome.updates)
-      await this.store.pushes.settle(id, this.pusher, {
+        : await uncheckedRules(store.rules, this.repository, outcome.updates)
+      await store.pushes.settle(id, this.pusher, {
         ...outcome,
         head: this.#headMove,
         ...(unchecked.length > 0 && { unchecked }),

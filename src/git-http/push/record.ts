@@ -36,42 +36,51 @@ const LOOK_AGAIN = 250
 const INTERVAL = 10_000
 
 /**
- * Settles pushes of servers that did not see their end: see `createPushStore`. A server settles its own
- * pushes: see `Push`.
+ * Knows which stored pushes this process settles itself (see `Push`), and settles the others: those
+ * whose server did not see their end. See `createPushStore` for what is stored.
+ *
+ * ```
+ *   stored ──┬─ by this process ── `Push` has it ──▶ own ── git has ended ──▶ settled by `Push`
+ *            │                        │                └─ that failed ──▶ left ──┐ overdue
+ *            │                        └─ nobody has it: its answer was lost,     │
+ *            │                           so git was not started ─────────────────┼──▶ settled here
+ *            └─ by another process, which has ended as has its git, or overdue ──┘
+ * ```
  */
 export class PushRecorder {
   readonly #options: PushRecorderOptions
-  /** The pushes of this process that it will settle itself, until they are settled. */
+  /** The pushes that this process will settle itself, until they are settled. */
   readonly #own = new Map<number, Promise<void>>()
-  /** Pushes of this process that it could not settle: they are left until they are overdue. */
-  readonly #unsettled = new Set<number>()
-  /** Pushes that are being stored. */
-  #opening = 0
-  /** Whether one could not be, as far as its answer tells. */
+  /** The pushes of this process that it could not settle: they are left until they are overdue. */
+  readonly #left = new Set<number>()
+  /** Number of pushes of this process that are being stored, so they may be neither of these yet. */
+  #storing = 0
+  /** Whether one may be stored although its answer was an error. */
   #mayBeStored = false
-  readonly #pending = new Set<Promise<void>>()
+  /** What `close` waits for. */
+  readonly #running = new Set<Promise<void>>()
   #timer: NodeJS.Timeout | undefined
-  /** Ends the search; undefined until `close`. */
+  /** Ends the search for pushes of others; undefined until `close`. */
   #end: AbortSignal | undefined
 
   constructor(options: PushRecorderOptions) {
     this.#options = options
-    this.#settleRegularly()
+    this.#settleOthersRegularly()
   }
 
   /**
-   * Stores a push and leaves it to this process: `leave` is called before `open` resolves. What is
-   * stored although `open` failed, because its answer was lost, is no push: git was not started.
+   * Stores a push and leaves it to this process: `leave` is called before `store` resolves. What is
+   * stored although `store` failed, because its answer was lost, is no push: git was not started.
    */
-  async opening(open: () => Promise<void>): Promise<void> {
-    this.#opening++
+  async storing(store: () => Promise<void>): Promise<void> {
+    this.#storing++
     try {
-      await open()
+      await store()
     } catch (error) {
       this.#mayBeStored = true
       throw error
     } finally {
-      this.#opening--
+      this.#storing--
     }
   }
 
@@ -81,11 +90,13 @@ export class PushRecorder {
    * @returns resolves when it is settled, or could not be
    */
   leave(id: number, settled: Promise<void>): Promise<void> {
-    const ended = settled.catch((error: unknown) => {
-      this.#unsettled.add(id)
-      throw error
-    })
-    const tracked = this.#track(ended.finally(() => this.#own.delete(id)))
+    const ended = settled
+      .catch((error: unknown) => {
+        this.#left.add(id)
+        throw error
+      })
+      .finally(() => this.#own.delete(id))
+    const tracked = this.#track(ended)
     this.#own.set(id, tracked)
     return tracked
   }
@@ -104,14 +115,13 @@ export class PushRecorder {
     const deadline = performance.now() + MAX_WAIT
     const olds = new Map(commands.map(({ ref, old }) => [ref, old]))
     const isBuiltOn = (push: OpenPush) => push.commands.some(({ ref, new: id }) => olds.get(ref) === id)
-    for (let open = await pushes.listOpen(overdue, repositoryId); ; ) {
+
+    let open = await pushes.listOpen(overdue, repositoryId)
+    for (;;) {
       const awaited: OpenPush[] = []
       for (const push of open) {
-        const state = await this.#settleEnded(push)
-        if (state === 'git runs') {
-          const cause = new Error('git of a server that was killed still works on a push to the repository')
-          throw new ServiceError('unavailable', undefined, { cause })
-        }
+        const state = await this.#settleIfEnded(push)
+        if (state === 'git runs') throw stillRuns()
         if (state !== 'ended' && isBuiltOn(push)) awaited.push(push)
       }
       if (awaited.length === 0 || performance.now() >= deadline) return
@@ -128,27 +138,21 @@ export class PushRecorder {
   async close(): Promise<void> {
     this.#end = AbortSignal.timeout(COMPARE_TIMEOUT)
     clearTimeout(this.#timer)
-    await Promise.all(this.#pending)
+    await Promise.all(this.#running)
     // Once this server has ended, others would take what was stored for an interrupted push.
     if (this.#mayBeStored) await this.#track(this.#settleOwn())
   }
 
   /** One search after the other: a repository may not answer. */
-  async #settleRegularly(): Promise<void> {
+  async #settleOthersRegularly(): Promise<void> {
     await this.#track(this.#settleOthers())
-    if (!this.#end) this.#timer = setTimeout(() => this.#settleRegularly(), INTERVAL).unref()
-  }
-
-  async #settleOwn(): Promise<void> {
-    const { pushes, overdue, presence } = this.#options
-    for (const push of await pushes.listOpen(overdue))
-      if (await presence?.isOwn(push.server)) await this.#settleEnded(push)
+    if (!this.#end) this.#timer = setTimeout(() => this.#settleOthersRegularly(), INTERVAL).unref()
   }
 
   async #settleOthers(): Promise<void> {
     const { pushes, overdue, presence } = this.#options
     const open = await pushes.listOpen(overdue)
-    // Each state is found out once, by a process.
+    // A process is started to find out the state of each server.
     const states = new Map<string | null, Promise<ServerState>>()
     const stateOf = (server: string | null) => {
       const state = states.get(server) ?? this.#stateOf(server)
@@ -156,40 +160,60 @@ export class PushRecorder {
       return state
     }
     for (const push of open) {
-      await this.#settleEnded(push, stateOf)
+      await this.#settleIfEnded(push, stateOf)
       if (this.#end?.aborted) return
     }
     if (open.length === 0) await presence?.removeEnded()
   }
 
-  /** Settles a push of another server if that and git have ended, or if it is overdue. */
-  async #settleEnded(
+  async #settleOwn(): Promise<void> {
+    const { pushes, overdue, presence } = this.#options
+    for (const push of await pushes.listOpen(overdue))
+      if (await presence?.isOwn(push.server)) await this.#settleIfEnded(push)
+  }
+
+  /**
+   * Settles a push if this process does not do so itself, and its server and git have ended or it is
+   * overdue. Returns `ended` for a push that is settled, else the state of its server.
+   */
+  async #settleIfEnded(
     push: OpenPush,
     stateOf = (server: string | null) => this.#stateOf(server),
   ): Promise<ServerState> {
-    const { pushes, presence, syncFolders } = this.#options
-    const { id, pusher, repository, commands, server, isOverdue } = push
-    const isOfThis = (await presence?.isOwn(server)) === true
-    if (this.#own.has(id)) return 'running'
-    if (isOfThis && this.#opening === 0 && !this.#unsettled.has(id)) {
-      await pushes.settle(id, pusher, { updates: [] })
+    const { pushes, presence } = this.#options
+    // Asked first: meanwhile the push may be left to this process.
+    const isOfThis = (await presence?.isOwn(push.server)) === true
+    if (this.#own.has(push.id)) return 'running'
+    if (isOfThis && this.#storing === 0 && !this.#left.has(push.id)) {
+      // git was not started.
+      await pushes.settle(push.id, push.pusher, { updates: [] })
       return 'ended'
     }
     const now = Date.now()
-    const state = await stateOf(server)
-    if (state !== 'ended' && !isOverdue) return state
+    const state = await stateOf(push.server)
+    if (state !== 'ended' && !push.isOverdue) return state
+    return (await this.#settleInterrupted(push, state, now)) ? 'ended' : state
+  }
+
+  /**
+   * Settles a push by what its refs tell. Returns false if they cannot be read now, but may be later.
+   *
+   * @param since when the server had that state, in milliseconds since the epoch, or before
+   */
+  async #settleInterrupted(push: OpenPush, state: ServerState, since: number): Promise<boolean> {
+    const { pushes, syncFolders } = this.#options
+    const { id, pusher, repository, commands, isOverdue } = push
     const outcome = await compareRefs(syncFolders, repository, commands)
-    // If the refs cannot be read now, they may be later.
-    if (outcome === null && !isOverdue) return state
+    if (outcome === null && !isOverdue) return false
     // Nobody else has created what is older, unless another push is open.
     if (state === 'ended' && repository?.managed && !(await pushes.hasOpen(pusher.repositoryId, id)))
-      await removeInterrupted(repository.path, new Set(refsOf(commands)), now)
+      await removeInterrupted(repository.path, new Set(refsOf(commands)), since)
     await pushes.settle(id, pusher, {
       ...(outcome ?? nothingKnown(commands)),
       ...(outcome && repository && (await this.#complete(push, repository, outcome))),
       interrupted: true,
     })
-    return 'ended'
+    return true
   }
 
   /** Does and finds out what is left to a push when its server did not see its end. */
@@ -212,8 +236,13 @@ export class PushRecorder {
 
   /** Never rejects: the refs have moved, so it is too late to refuse the push. */
   #track(work: Promise<void>): Promise<void> {
-    const tracked = work.catch(this.#options.onError).finally(() => this.#pending.delete(tracked))
-    this.#pending.add(tracked)
+    const tracked = work.catch(this.#options.onError).finally(() => this.#running.delete(tracked))
+    this.#running.add(tracked)
     return tracked
   }
+}
+
+function stillRuns(): ServiceError {
+  const cause = new Error('git of a server that was killed still works on a push to the repository')
+  return new ServiceError('unavailable', undefined, { cause })
 }

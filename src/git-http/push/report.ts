@@ -1,6 +1,10 @@
 import { Transform } from 'node:stream'
-import type { RefUpdate } from '../../domain/ref-updates.ts'
+import { BRANCHES, TAGS } from '../../domain/ref-names.ts'
+import { type RefRule, refRuleMatcher } from '../../domain/ref-rules.ts'
+import type { Obstacle, RefUpdate, RefusalKind } from '../../domain/ref-updates.ts'
 import { ServiceError } from '../../errors.ts'
+import { replaceHidden } from '../../util/replace-characters.ts'
+import { truncate } from '../../util/truncate.ts'
 import { hasCapability, type PushRequest, SIDE_BAND } from './commands.ts'
 import { lengthOfPacket, MAX_CONTENT, PacketReader, packet } from './pkt-line.ts'
 
@@ -13,6 +17,30 @@ const PROGRESS = 2
 const ERROR = 3
 /** Bytes of names and reasons in the report of a refused push. */
 const MAX_REFUSAL = 64 * 1024
+/** Reasons that git gives (builtin/receive-pack.c; refs.c since 2.50), which it does not translate here. */
+const REASONS_OF_GIT: ReadonlyMap<string, RefusalKind> = new Map([
+  ['atomic push failure', 'atomic'],
+  ['atomic transaction failed', 'atomic'],
+  ['failed to update ref', 'changed'],
+  ['incorrect old value provided', 'changed'],
+  ['reference already exists', 'changed'],
+  ['reference does not exist', 'changed'],
+  ['refname conflict', 'changed'],
+  ['non-fast-forward', 'non-fast-forward'],
+  ['deletion of the current branch prohibited', 'default branch'],
+  ['branch is currently checked out', 'settings'],
+  ['deletion prohibited', 'settings'],
+  ['deny deleting a hidden ref', 'settings'],
+  ['deny updating a hidden ref', 'settings'],
+  ['bad pack', 'objects'],
+  ['missing necessary objects', 'objects'],
+  ['shallow error', 'objects'],
+  ['shallow update not allowed', 'objects'],
+  ['unpacker error', 'objects'],
+])
+/** Maximum number of refs for which it is said what to do. */
+const MAX_ADVISED = 3
+const MAX_NAME = 100
 
 /**
  * Reads git's report of a push (gitprotocol-pack(5)) from its answer: "unpack ok", "ok REF" or "ng
@@ -76,6 +104,11 @@ export class PushReport {
     this.#reported++
     return content !== null
   }
+}
+
+/** Returns the kind of a reason that git has given by itself. */
+export function kindOfGit(reason: string): RefusalKind {
+  return REASONS_OF_GIT.get(reason) ?? 'other'
 }
 
 /**
@@ -162,4 +195,81 @@ export function reportRefusal(request: PushRequest, reason: string): Buffer {
   for (let start = 0; start < report.length; start += MAX_CONTENT - 1)
     packets.push(packet(String.fromCharCode(REPORT) + report.slice(start, start + MAX_CONTENT - 1)))
   return Buffer.from(`${packets.join('')}0000`, 'latin1')
+}
+
+/** An update that a rule has refused. */
+export interface RuledOut {
+  /** The full name of the branch or tag with the rule. */
+  ref: string
+  obstacle: Obstacle
+  /** The commit whose reports count. */
+  sha: string
+}
+
+/**
+ * Returns lines for the people who pushed: what to do next about each refused ref, and the page to
+ * look at.
+ *
+ * @param rules of the repository
+ * @param url of the repository's page
+ */
+export function adviceOf(ruledOut: readonly RuledOut[], rules: readonly RefRule[], url: string): string[] {
+  const lines = ruledOut.slice(0, MAX_ADVISED).flatMap(({ ref, obstacle, sha }) => {
+    const name = nameOf(ref)
+    const isDeletion = obstacle === 'branch deleted' || obstacle === 'tag deleted'
+    const page = isDeletion ? `${url}/settings/checks` : `${url}/commits/${sha}`
+    const step = `${name}: ${nextStep(ref, name, obstacle, rules)}`
+    return obstacle === 'tag of no commit' ? [step] : [step, `  ${page}`]
+  })
+  return withMore(lines, ruledOut.length)
+}
+
+/**
+ * Returns lines for people who may bypass the rules that their push does not meet: nobody else is told of it, and who may does
+ * not know otherwise that a check was not met.
+ */
+export function bypassLines(bypassed: readonly { ref: string; reason: string }[]): string[] {
+  const lines = bypassed
+    .slice(0, MAX_ADVISED)
+    .map(({ ref, reason }) => `${nameOf(ref)}: you may bypass its rule: ${reason}`)
+  return withMore(lines, bypassed.length)
+}
+
+function withMore(lines: string[], total: number): string[] {
+  const more = total - MAX_ADVISED
+  return more > 0 ? [...lines, `And ${more} more.`] : lines
+}
+
+/** Returns what to call a branch or tag. */
+function nameOf(ref: string): string {
+  const folder = [BRANCHES, TAGS].find((folder) => ref.startsWith(folder)) ?? ''
+  return truncate(replaceHidden(ref.slice(folder.length)), MAX_NAME)
+}
+
+function nextStep(ref: string, name: string, obstacle: Obstacle, rules: readonly RefRule[]): string {
+  switch (obstacle) {
+    case 'checks':
+      if (ref.startsWith(TAGS)) return 'push the commit to a branch, and the tag when its checks have passed'
+      return `push the commit to ${otherBranch(name, rules)}, and here when its checks have passed`
+    case 'failed checks':
+      return 'mend it in a new commit, or have the failed check run again'
+    case 'branch forced':
+      return 'merge or rebase onto the branch, and push without --force'
+    case 'tag moved':
+      return 'create a tag with another name'
+    case 'tag of no commit':
+      return 'create a tag of a commit'
+    case 'branch deleted':
+    case 'tag deleted':
+      return 'an admin of the repository can remove the rule'
+  }
+}
+
+/** Returns words for a branch that may be pushed to without checks, so that CI sees the commit. */
+function otherBranch(name: string, rules: readonly RefRule[]): string {
+  const rulesOf = refRuleMatcher(rules)
+  const free = [`${name}-checks`, `checks-${name}`].find(
+    (branch) => rulesOf(`${BRANCHES}${branch}`).length === 0,
+  )
+  return free === undefined ? 'a branch without rules' : `another branch, such as ${free}`
 }

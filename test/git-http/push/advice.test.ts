@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { Obstacle } from '../../../src/domain/ref-updates.ts'
-import { adviceOf, bypassLines } from '../../../src/git-http/push/advice.ts'
+import { adviceOf, bypassLines } from '../../../src/git-http/push/report.ts'
 
 const URL = 'https://status.example.org/owner/demo'
 const SHA = '1'.repeat(40)
