@@ -11,7 +11,7 @@ import type { FairQueue, QueueClient } from '../schedule/fair-queue.ts'
 import type { LinkedCell } from '../store/statuses/check-matrix.ts'
 import type { StatusSummary } from '../store/statuses/status-summaries.ts'
 import type { Store } from '../store/store.ts'
-import { MEGABYTE } from '../util/memory.ts'
+import { entriesUpTo, MEGABYTE } from '../util/memory.ts'
 
 /*
  * Who broke a check of a branch, from the commits that the branch was at (see `FormerTips`):
@@ -84,7 +84,7 @@ export class Breakages {
   readonly #formerTips: FormerTips
   readonly #commitLog: Pick<CommitLog, 'between'>
   readonly #store: BreakageStore
-  readonly #older = new LRUCache<string, Older>({ max: REMEMBERED, ttl: MAX_AGE })
+  readonly #older = new LRUCache<string, Older>({ ...entriesUpTo(REMEMBERED), ttl: MAX_AGE })
 
   constructor(queue: FairQueue, commitLog: Pick<CommitLog, 'between'>, store: BreakageStore) {
     const limits = { maxBytes: CACHE_BYTES }

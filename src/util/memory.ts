@@ -9,3 +9,11 @@ export function bytesOfTexts(texts: Iterable<string>): number {
 }
 
 export const MEGABYTE = 1024 * 1024
+
+/**
+ * Returns the options of an `LRUCache` that has at most so many entries. With `max`, it would take the
+ * memory of all of them from the start.
+ */
+export function entriesUpTo(count: number) {
+  return { maxSize: count, sizeCalculation: () => 1 }
+}

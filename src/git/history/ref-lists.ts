@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto'
+import { join } from 'node:path'
 import { LRUCache } from 'lru-cache'
 import { BRANCHES, TAGS } from '../../domain/ref-names.ts'
 import type { FairQueue, QueueClient } from '../../schedule/fair-queue.ts'
 import { memoizeByObject } from '../../util/memoize.ts'
 import { bytesOfTexts, MEGABYTE } from '../../util/memory.ts'
-import type { Disk } from '../file-state.ts'
+import { type Disk, filesState } from '../file-state.ts'
 import type { RepositoryFiles } from '../opened-repository.ts'
 import type { ListLimits } from '../record-parser.ts'
 import { followsDeletions } from '../refs/default-branch.ts'
@@ -14,9 +15,10 @@ import { decodeLatin1, readGit } from '../run-git.ts'
 import { CachedReads, createGitQueue, runInSlot } from './cached-reads.ts'
 
 const LIMITS: ListLimits = { count: 20_000, timeout: 10_000 }
-/** Bytes of refs in memory, and of names of branches. The least recently used lists are dropped. */
+/** Bytes of refs in memory, of names of branches, and of settings of repositories. The least recently used lists are dropped. */
 const CACHE_BYTES = 64 * MEGABYTE
 const NAMES_BYTES = 16 * MEGABYTE
+const SETTINGS_BYTES = MEGABYTE
 
 /** Lists the branches and tags of repositories. A list is cached until a ref changes. */
 export class RefLists {
@@ -25,6 +27,7 @@ export class RefLists {
   readonly #disk: Disk
   readonly #reads: CachedReads<Refs>
   readonly #containing: CachedReads<readonly Ref[]>
+  readonly #settings: CachedReads<{ follows: boolean }>
   /** The latest answer about a commit, whatever has been pushed since. */
   readonly #contained = new LRUCache<string, ReadonlySet<string>>({
     maxSize: NAMES_BYTES,
@@ -42,6 +45,7 @@ export class RefLists {
       CACHE_BYTES,
       ({ branches, tags }) => bytesOf(branches) + bytesOf(tags),
     )
+    this.#settings = new CachedReads(queue, SETTINGS_BYTES, () => 0)
     // It takes git seconds where there are many branches. Nothing waits for it: pages do without.
     this.#containing = new CachedReads(createGitQueue(1), NAMES_BYTES, bytesOf)
   }
@@ -79,9 +83,14 @@ export class RefLists {
     return branches.filter(({ name, sha: tip }) => tip === sha || names?.has(name))
   }
 
-  /** Returns whether HEAD leaves a branch that a push deletes. Throws as `runInSlot`. */
-  followsDeletions(repository: RepositoryFiles, client: QueueClient): Promise<boolean> {
-    return runInSlot(this.#queue, repository, client, followsDeletions)
+  /** Returns whether HEAD leaves a branch that a push deletes. Throws as `CachedReads.get`. */
+  async followsDeletions(repository: RepositoryFiles, client: QueueClient): Promise<boolean> {
+    const { path } = repository
+    const { follows } = await this.#settings.get(repository, path, client, {
+      state: () => filesState([join(path, 'config')], this.#disk),
+      read: async (opened) => ({ follows: await followsDeletions(opened) }),
+    })
+    return follows
   }
 
   /**

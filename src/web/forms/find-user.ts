@@ -2,6 +2,7 @@ import { LRUCache } from 'lru-cache'
 import { isOwnerName } from '../../domain/names.ts'
 import { Refusal } from '../../domain/refusal.ts'
 import type { Store } from '../../store/store.ts'
+import { entriesUpTo } from '../../util/memory.ts'
 
 export type FindUser = ReturnType<typeof createUserFinder>
 
@@ -12,7 +13,7 @@ const HOUR = 3_600_000
 /** Returns a function that finds the user of a name that another user has typed. */
 export function createUserFinder({ users }: { users: Pick<Store['users'], 'find'> }) {
   /** By the id of the user who sends them. */
-  const unknownNames = new LRUCache<number, number>({ max: 10_000, ttl: HOUR, noUpdateTTL: true })
+  const unknownNames = new LRUCache<number, number>({ ...entriesUpTo(10_000), ttl: HOUR, noUpdateTTL: true })
 
   /**
    * @param by the id of the user who asks

@@ -191,6 +191,21 @@ t.test('refs and commits are read once for all who ask at the same time', async 
   t.same(readFileSync(runs, 'utf8').trim().split('\n'), ['for-each-ref', 'log'])
 })
 
+t.test('whether HEAD follows pushes is read once until the configuration changes', async (t) => {
+  const now = Date.now
+  t.capture(Date, 'now', () => now() + 10_000)
+  const { path, repository } = await createRepository(t)
+  const runs = join(temporaryFolder(t), 'runs')
+  replaceGit(t, `echo "$3" >> ${runs}; exec "$git" "$@"`)
+  const refs = new RefLists(createGitQueue())
+  for (const follows of [false, true, false]) {
+    git(path, 'config', 'commitstatus.followpushes', String(follows))
+    for (const again of [false, true])
+      t.equal(await refs.followsDeletions(repository, CLIENT), follows, again ? 'again' : 'changed')
+  }
+  t.same(readFileSync(runs, 'utf8').trim().split('\n'), ['config', 'config', 'config'])
+})
+
 /** Follows the pages of a history to its end. */
 async function readAll(log: CommitLog, repository: RepositoryFiles, first: string) {
   const pages: string[][] = []

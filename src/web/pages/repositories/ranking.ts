@@ -8,6 +8,7 @@ import type { ListedRepository } from '../../../store/access/repository-listing.
 import { NO_STATUSES, type StatusSummary } from '../../../store/statuses/status-summaries.ts'
 import { ExpectedError, insteadOf } from '../../../util/expected-errors.ts'
 import { chunksOf } from '../../../util/lists.ts'
+import { entriesUpTo } from '../../../util/memory.ts'
 import type { PageStore } from '../../routing/page-store.ts'
 import { stateOfSummary } from '../../statuses/commit-row.ts'
 
@@ -37,7 +38,7 @@ const PART = 1 / 100
  * page through hundreds of them to see a broken one.
  */
 export class Ranking {
-  readonly #conditions = new LRUCache<number, Condition>({ max: REMEMBERED, ttl: MAX_AGE })
+  readonly #conditions = new LRUCache<number, Condition>({ ...entriesUpTo(REMEMBERED), ttl: MAX_AGE })
   readonly #headLog: CommitLog
   readonly #store: Pick<PageStore, 'summaries' | 'repositories' | 'listing'>
   #first: readonly number[] = []
