@@ -77,6 +77,8 @@ export function createProgram(folder: string, further: readonly string[], older?
   const include = ['src', 'generated', 'clients', ...further]
   const { options, fileNames } = ts.parseJsonConfigFileContent({ ...config, include }, ts.sys, folder)
   const host = ts.createCompilerHost(options)
+  // As in tsc: other comments say nothing about types.
+  host.jsDocParsingMode = ts.JSDocParsingMode.ParseForTypeErrors
   const { getSourceFile } = host
   host.getSourceFile = (name, ...rest) => {
     const known = older?.getSourceFile(name)
