@@ -130,7 +130,7 @@ export async function createCheckout(t: Test, url: string, objectFormat = 'sha1'
  * id. Changes neither the index nor the work tree, so that one process is enough.
  */
 export async function commit(folder: string, size = 20): Promise<string> {
-  const branch = readFileSync(join(folder, '.git/HEAD'), 'utf8').replace('ref: ', '').trim()
+  const branch = branchOf(folder)
   const hasParent = existsSync(join(folder, '.git', branch))
   const head = [
     `commit ${branch}`,
@@ -148,6 +148,16 @@ export async function commit(folder: string, size = 20): Promise<string> {
   ])
   const options = ['--quiet', '--date-format=now', '--cat-blob-fd=1']
   return git(folder, ['fast-import', ...options], { input, config: { 'fastimport.unpackLimit': '1' } })
+}
+
+/** Returns the id of the latest commit of a checkout, whose branch is a file. */
+export function headOf(folder: string): string {
+  return readFileSync(join(folder, '.git', branchOf(folder)), 'utf8').trim()
+}
+
+/** Returns the full name of the current branch of a checkout. */
+function branchOf(folder: string): string {
+  return readFileSync(join(folder, '.git/HEAD'), 'utf8').replace('ref: ', '').trim()
 }
 
 /** Returns the value of an `Authorization` header. */

@@ -35,7 +35,8 @@ async function setUp(t: Test, kind: 'heads' | 'tags') {
   await addReport({ store, repositoryId: repository.id, sha: passed }, 'ci')
   gitSync(path, ...IDENTITY, 'tag', '-m', 'x', 'of-passed', passed)
   gitSync(path, ...IDENTITY, 'tag', '-m', 'x', 'of-next', next)
-  gitSync(path, 'update-ref', ruled, passed)
+  const like = Array.from({ length: 5 }, (_, index) => `${folder}/rule${index}`)
+  gitWith(path, [ruled, ...like].map((ref) => `create ${ref} ${passed}\n`).join(''), 'update-ref', '--stdin')
   const link = (ref: string, target: string) => gitSync(path, 'symbolic-ref', ref, target)
   link(`${folder}/alias`, ruled)
   link('refs/aliases/r1', ruled)
@@ -60,6 +61,8 @@ async function setUp(t: Test, kind: 'heads' | 'tags') {
     folder,
     other,
     ruled,
+    /** Others that the rules protect, with the same value. */
+    like,
     passed,
     next,
     unrelated,
@@ -85,11 +88,20 @@ const NAMES: ((fixture: Fixture) => string)[] = [
   ({ other, kind }) => `${other}/../${kind}/r1`,
   ({ folder }) => `${folder}/./r1`,
   ({ folder }) => `${folder}//r1`,
-  ({ folder }) => `/${folder}/r1`,
   ({ ruled }) => `${ruled}/`,
   ({ ruled }) => `${ruled}.`,
   ({ ruled }) => `${ruled}.lock`,
   ({ ruled }) => `${ruled}@{0}`,
+  ({ folder }) => `${folder}/%72%31`,
+  ({ folder }) => `${folder}/r\xef\xbc\x91`,
+  ({ folder }) => `${folder}/\xc0\xf2`,
+  ({ ruled }) => `refs/heads/${ruled}`,
+  ({ ruled }) => `refs/tags/${ruled}`,
+]
+
+/** The same, with which a push is refused as a whole. */
+const NO_NAMES: ((fixture: Fixture) => string)[] = [
+  ({ folder }) => `/${folder}/r1`,
   ({ ruled }) => `${ruled}^{}`,
   ({ ruled }) => `${ruled}~0`,
   ({ ruled }) => `${ruled}\0x`,
@@ -97,17 +109,29 @@ const NAMES: ((fixture: Fixture) => string)[] = [
   ({ ruled }) => `${ruled} `,
   ({ ruled }) => ` ${ruled}`,
   ({ ruled }) => `${ruled}\u0001`,
-  ({ folder }) => `${folder}/%72%31`,
   ({ folder }) => `${folder}/r*`,
-  ({ folder }) => `${folder}/r\xef\xbc\x91`,
-  ({ folder }) => `${folder}/\xc0\xf2`,
   ({ kind }) => `${kind}/r1`,
   () => 'r1',
   () => 'HEAD',
   () => 'FETCH_HEAD',
-  ({ ruled }) => `refs/heads/${ruled}`,
-  ({ ruled }) => `refs/tags/${ruled}`,
 ]
+
+/** What the report of a push says about a ref whatever its other refs are. */
+const OF_ITS_OWN =
+  /^(ci has not reported|not a commit|a (branch|tag) with required|funny refname|missing necessary objects|the branch has changed)/
+
+/**
+ * Pushes the update of each ref: all together, and alone those that were refused because of another
+ * one.
+ */
+async function pushEach({ raw }: Fixture, refs: readonly string[], valuesOf: (index: number) => string) {
+  const updates = refs.map((ref, index) => ({ ref, update: `${valuesOf(index)} ${ref}` }))
+  const report = await raw(...updates.map(({ update }) => update))
+  for (const { ref, update } of updates) {
+    const [, reason = ''] = report.split(`ng ${ref} `)
+    if (!report.includes(`ok ${ref}\n`) && !OF_ITS_OWN.test(reason)) await raw(update)
+  }
+}
 
 const WAYS: Way[] = [
   ['forward', ({ raw, ruled, passed, next }) => raw(`${passed} ${next} ${ruled}`)],
@@ -115,10 +139,13 @@ const WAYS: Way[] = [
   ['deleted', ({ raw, ruled, passed }) => raw(`${passed} ${NONE} ${ruled}`)],
   [
     'any old and new values',
-    async ({ raw, ruled, passed, next, unrelated, ofPassed, ofNext, tree }) => {
-      for (const old of [NONE, passed, next, ofPassed, 'f'.repeat(40)])
-        for (const id of [NONE, next, unrelated, ofNext, tree, 'f'.repeat(40)])
-          if (old !== id) await raw(`${old} ${id} ${ruled}`)
+    async (fixture) => {
+      const { like, passed, next, unrelated, ofPassed, ofNext, tree } = fixture
+      const olds = [NONE, passed, next, ofPassed, 'f'.repeat(40)]
+      for (const id of [NONE, next, unrelated, ofNext, tree, 'f'.repeat(40)]) {
+        const others = olds.filter((old) => old !== id)
+        await pushEach(fixture, like.slice(0, others.length), (index) => `${others[index]} ${id}`)
+      }
     },
   ],
   [
@@ -128,7 +155,16 @@ const WAYS: Way[] = [
   ['created on another commit', ({ raw, folder, next }) => raw(`${NONE} ${next} ${folder}/r2`)],
   ['created on a tag of another commit', ({ raw, folder, ofNext }) => raw(`${NONE} ${ofNext} ${folder}/r2`)],
   ['created on a tree', ({ raw, folder, tree }) => raw(`${NONE} ${tree} ${folder}/r2`)],
-  ...NAMES.map(
+  [
+    'other names',
+    async (fixture) => {
+      const { passed, next } = fixture
+      const refs = NAMES.map((nameOf) => nameOf(fixture))
+      for (const values of [`${NONE} ${next}`, `${passed} ${next}`, `${passed} ${NONE}`])
+        await pushEach(fixture, refs, () => values)
+    },
+  ],
+  ...NO_NAMES.map(
     (nameOf, index): Way => [
       `name ${index}`,
       async (fixture) => {
