@@ -1,18 +1,44 @@
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import { affectedTests, changesSince } from './checks/affected-tests.ts'
+import { expectedSeconds } from './times.ts'
 
 /**
  * Runs the test files that belong to what was changed since a commit (default: since the last one),
- * committed or not: `npm run affected -- [COMMIT]`. With `--list` it prints them, the nearest
- * first.
+ * committed or not: `npm run affected -- [COMMIT]`. Of those that neither import nor name a changed
+ * file, it runs the nearest that end in time, and prints the others; with `--all` it runs them too.
+ * With `--list` it prints all of them, the nearest first.
  */
 const [commit = 'HEAD'] = process.argv.slice(2).filter((argument) => !argument.startsWith('-'))
-const tests = affectedTests(changesSince(commit))
-if (process.argv.includes('--list')) process.stdout.write(tests.map((test) => `${test}\n`).join(''))
-else if (tests.length > 0) {
+/**
+ * Seconds of test files for each changed file. Several run at a time, so that all end in about a
+ * quarter of it.
+ */
+const SECONDS = 40
+const changes = changesSince(commit)
+const all = affectedTests(changes)
+if (process.argv.includes('--list')) printLines(all)
+else if (all.length > 0) {
+  const tests = process.argv.includes('--all') ? all : affectedTests(changes, nearestInTime)
   const run = spawnSync(process.execPath, [join(import.meta.dirname, 'run.ts'), ...tests], {
     stdio: 'inherit',
   })
+  const others = all.filter((test) => !tests.includes(test))
+  if (others.length > 0) printLines(['', 'Not run, for they take longer (--all runs them):', ...others])
   process.exitCode = run.status ?? 1
+}
+
+function nearestInTime(tests: readonly string[]): string[] {
+  const expected = expectedSeconds(tests)
+  let rest = SECONDS
+  return tests.filter((test) => {
+    const seconds = expected.get(test) ?? 0
+    const isInTime = seconds <= rest
+    if (isInTime) rest -= seconds
+    return isInTime
+  })
+}
+
+function printLines(lines: readonly string[]): void {
+  process.stdout.write(lines.map((line) => `${line}\n`).join(''))
 }

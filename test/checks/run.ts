@@ -40,6 +40,6 @@ const tests = affectedTests(changesSince('HEAD'))
 if (tests.length > 0) {
   const nearest = `${tests.slice(0, 8).join(', ')}${tests.length > 8 ? ', …' : ''}`
   process.stdout.write(
-    `${tests.length} test files belong to what is not committed: ${nearest}\n\`npm run affected\` runs them.\n`,
+    `${tests.length} test files belong to what is not committed: ${nearest}\n\`npm run affected\` runs the nearest.\n`,
   )
 }
