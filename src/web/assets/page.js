@@ -57,6 +57,16 @@ for (const part of document.querySelectorAll('[data-shown-for]')) {
   update()
 }
 
+const menu = document.querySelector('.menu')
+document.addEventListener('click', ({ target }) => {
+  if (menu && !menu.contains(target)) menu.open = false
+})
+document.addEventListener('keydown', ({ key }) => {
+  if (key !== 'Escape' || !menu?.open) return
+  menu.open = false
+  menu.firstElementChild.focus()
+})
+
 const STEPS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }
 
 /** Makes the matrix of checks one stop of the Tab key: of its links, the one that was focused last. */
