@@ -77,11 +77,11 @@ for (const database of [sqlite, postgres]) {
     const broken = rows.slice(0, 2).sort()
     t.match(
       broken[0],
-      /^failure alice \/ long ci\/build Failing for less than a minute: Subject 0 of long 2 commits, no pass before$/,
+      /^failure alice \/ long ci\/build Failing for less than a minute: Subject 0 of long · failed on 2 commits, no pass before$/,
     )
     t.match(
       broken[1],
-      /^failure alice \/ red 4 failed: a, b, c Broken for less than a minute between \w{7} and \w{7}: Test \(2 commits\) 2 commits$/,
+      /^failure alice \/ red 4 failed: a, b, c Broken for less than a minute between \w{7} and \w{7}: Test \(2 commits\) · failed on 2 commits$/,
     )
     t.match(rows[4], /^success alice \/ green Subject 1 of green Test \d+ years? ago$/)
     t.match(rows[5], /^no status alice \/ silent Subject 0 of silent/)
@@ -107,7 +107,7 @@ for (const database of [sqlite, postgres]) {
     const row = items((await anonymous.get('/')).body, 'commit').find((text) => text.includes('/ running'))
     t.match(
       row,
-      /^pending alice \/ running Subject 3 of running Test Broken for less than a minute by Test: Subject 1 of running 2 commits$/,
+      /^pending alice \/ running Subject 3 of running Test Broken for less than a minute by Test: Subject 1 of running · failed on 2 commits$/,
       'a run that has not ended does not hide who broke it',
     )
     const [, tip = ''] = /<p id="broken">(.*?)<\/p>/s.exec((await anonymous.get('/alice/running')).body) ?? []
@@ -150,7 +150,7 @@ for (const database of [sqlite, postgres]) {
       t.equal(rows.length, 30)
       t.match(
         rows[0],
-        /^failure alice \/ zz-broken ci Failing for less than a minute: Subject 0 of zz-broken 1 commit, no pass before$/,
+        /^failure alice \/ zz-broken ci Failing for less than a minute: Subject 0 of zz-broken · failed on 1 commit, no pass before$/,
       )
       t.notMatch(rows.join(), visitor === client ? 'nothing' : 'hidden')
       const { body } = await visitor.get('/?state=failing')

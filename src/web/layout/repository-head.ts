@@ -52,7 +52,7 @@ export function repositoryHead(
     html`<a href="${href}"${to === tab ? html` aria-current="page"` : ''}>${text}</a>`
   return html`<header class="head">${isTitle ? html`<h1>${title}</h1>` : html`<p>${title}</p>`}
 <form class="choose" role="search" action="${path}/commits">${tab === 'checks' ? html`<input type="hidden" name="of" value="checks">` : ''}
-<input id="find" name="find" aria-label="Branch, tag or commit" placeholder="Branch, tag or commit" autocomplete="off" spellcheck="false"${suggests ? html` list="refs"` : ''}>
+<input id="find" name="find" aria-label="Branch, tag or commit" placeholder="Find a branch, tag or commit" autocomplete="off" spellcheck="false"${suggests ? html` list="refs"` : ''}>
 <button class="quiet">Go</button>${suggests && shown ? suggestions(shown) : ''}</form>
 <nav class="tabs" aria-label="Repository">${link('commits', 'Commits', path + query)}${link('checks', 'Checks', `${path}/checks${query}`)}${link('rules', 'Rules', isAdmin ? settingsPath(repository, '/checks') : `${path}#rules`)}${isAdmin ? link('settings', 'Settings', settingsPath(repository)) : ''}</nav></header>`
 }

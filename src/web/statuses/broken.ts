@@ -18,30 +18,33 @@ export const UNKNOWN: Suspects = { commits: [], more: false }
 const AUTHORS = 4
 
 /**
- * Renders who broke a branch and since when, in a sentence: the author of the commit if it is one, else
- * all authors of the commits that it may have been.
+ * Renders who broke a branch, since when, and on how many commits it failed: the author of the commit if
+ * it is one, else all authors of the commits that it may have been.
  */
 export function brokenWords(repository: Pick<ReadableRepository, 'owner' | 'name'>, broken: Broken): Html {
+  return html`<span class="broken">${whoBroke(repository, broken)} <span class="faint">· failed on ${failedOn(broken)}</span></span>`
+}
+
+function whoBroke(repository: Pick<ReadableRepository, 'owner' | 'name'>, broken: Broken): Html {
   const { since, lastPassed, failedAt, state } = broken
   const { commits, more } = broken.suspects
   const time = formatLasting(formatTime(failedAt))
-  const link = (sha: string) =>
-    html`<a href="${commitPath(repository, sha)}"><code>${shortId(sha)}</code></a>`
+  const link = (sha: string, text = html`<code>${shortId(sha)}</code>`) =>
+    html`<a href="${commitPath(repository, sha)}">${text}</a>`
   const [first] = commits
-  const subject = html`<a href="${commitPath(repository, since)}">${first ? subjectOf(first) : html`<code>${shortId(since)}</code>`}</a>`
-  if (state === 'error') return html`<span class="broken">Error for ${time}: ${subject}</span>`
-  if (!namesSomebody(broken)) return html`<span class="broken">Failing for ${time}: ${subject}</span>`
-  if (first === undefined) return html`<span class="broken">Broken for ${time} since ${subject}</span>`
+  const subject = link(since, first && subjectOf(first))
+  if (state === 'error') return html`Error for ${time}: ${subject}`
+  if (!namesSomebody(broken)) return html`Failing for ${time}: ${subject}`
+  if (first === undefined) return html`Broken for ${time} since ${subject}`
   const authors = [...new Set(commits.map(({ author }) => author))]
   const names = enumerate(authors.slice(0, AUTHORS).map(authorOf), authors.length)
-  if (commits.length === 1)
-    return html`<span class="broken">Broken for ${time} by ${names}: ${subject}</span>`
+  if (commits.length === 1) return html`Broken for ${time} by ${names}: ${subject}`
   const count = `${more ? 'over ' : ''}${commits.length} commits`
-  return html`<span class="broken" title="${visibleText(authors.join(', '))}">Broken for ${time} between ${link(lastPassed ?? since)} and ${link(since)}: ${names} (${count})</span>`
+  const all = authors.length > AUTHORS ? html` title="${visibleText(authors.join(', '))}"` : ''
+  return html`Broken for ${time} between ${link(lastPassed ?? since)} and ${link(since)}: <span${all}>${names}</span> (${count})`
 }
 
-/** Renders on how many commits a check failed. */
-export function failedOn({ length, lastPassed }: Pick<Breakage, 'length' | 'lastPassed'>): Html {
+function failedOn({ length, lastPassed }: Breakage): Html {
   return html`${length} ${length === 1 ? 'commit' : 'commits'}${lastPassed === null ? ', no pass before' : ''}`
 }
 

@@ -52,7 +52,7 @@ ${noteOf(status.description ?? '', notes)}
 export function missingRow(pattern: string): Html {
   return html`<li>
 <span class="icon none">not reported</span>
-<span class="name">${shownName(pattern)}</span></li>
+<span class="name">${shownName(pattern)} <span class="badge required">required</span></span></li>
 `
 }
 

@@ -13,6 +13,9 @@ const STATES = [
 ] as const
 type FilterState = (typeof STATES)[number]
 
+/** Checks from which on a page offers a filter. */
+export const FILTERED_FROM = 10
+
 /** Which checks a user wants to see. */
 export interface StatusFilter {
   /** Text that the context or the description contains, in upper or lower case; empty for all. */

@@ -9,10 +9,16 @@ import type { StatusSummary } from '../../../store/statuses/status-summaries.ts'
 import { formatTime } from '../../../store/time.ts'
 import { truncate } from '../../../util/truncate.ts'
 import { repositoryHead } from '../../layout/repository-head.ts'
-import { type Broken, brokenWords, failedOn } from '../../statuses/broken.ts'
+import { type Broken, brokenWords } from '../../statuses/broken.ts'
 import { answerBox } from '../../statuses/commit-answer.ts'
 import { stateIcon } from '../../statuses/state-summary.ts'
-import { type FilteredCheck, filterForm, type StatusFilter } from '../../statuses/status-filter.ts'
+import {
+  FILTERED_FROM,
+  type FilteredCheck,
+  filterForm,
+  isFiltered,
+  type StatusFilter,
+} from '../../statuses/status-filter.ts'
 import type { BranchVerdict } from '../../statuses/verdicts.ts'
 import { type Html, html } from '../../text/html.ts'
 import { commitPath, refName } from '../../text/repository-paths.ts'
@@ -66,10 +72,10 @@ function matrixView(view: ChecksView): Html {
     () =>
       html`<tr><th scope="row">${shownText(context)}</th>${commits.map(({ sha }, index) => cellView(sha, cells[index]))}</tr>
 `
+  const hasFilter = view.checks.length >= FILTERED_FROM || isFiltered(view.filter)
   return html`${view.broken.length > 0 ? failingView(view) : ''}
-${filterForm(view.filter, view.checks, ref ? refName(refs, ref) : '')}
-<p class="faint" id="legend">The newest commit is on the left, and failing checks are first. The states of the filter are those on the newest
-  commit.${more > 0 ? ` ${shown.size} checks are shown; ${more.toLocaleString('en')} more are left out.` : ''}</p>
+${hasFilter ? filterForm(view.filter, view.checks, ref ? refName(refs, ref) : '') : ''}
+<p class="hint" id="legend">The newest commit is on the left, and failing checks are first.${hasFilter ? ' The states of the filter are those on the newest commit.' : ''}${more > 0 ? ` ${shown.size} checks are shown; ${more.toLocaleString('en')} more are left out.` : ''}</p>
 ${
   shown.size === 0
     ? html`<p class="empty">No check matches the filter.</p>`
@@ -84,8 +90,7 @@ ${[...shown].map(row)}</tbody></table></div>`
 function failingView({ repository, broken, moreBroken }: ChecksView): Html {
   const item = (check: Broken) => html`<li>${stateIcon(check.newest.state)}
 <span class="name">${targetLink(check.newest.target_url, shownName(check.context))}</span>
-${brokenWords(repository, check)}
-<span class="faint">${failedOn(check)}</span></li>`
+${brokenWords(repository, check)}</li>`
   return html`<ul class="list rows" id="failing" aria-label="Failing checks">${broken.map(item)}</ul>
 ${moreBroken > 0 ? html`<p class="hint">and ${moreBroken} more in the first rows</p>` : ''}`
 }

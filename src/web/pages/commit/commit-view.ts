@@ -12,7 +12,7 @@ import { repositoryHead } from '../../layout/repository-head.ts'
 import { RUN_AGAIN } from '../../statuses/check-row.ts'
 import { answerBox } from '../../statuses/commit-answer.ts'
 import { authorship, subjectOf } from '../../statuses/commit-row.ts'
-import { filterForm, isFiltered } from '../../statuses/status-filter.ts'
+import { FILTERED_FROM, filterForm, isFiltered } from '../../statuses/status-filter.ts'
 import { checksOf, type StatusList, statusSections } from '../../statuses/status-sections.ts'
 import { reportCommand } from '../../text/ci-lines.ts'
 import { type Html, html } from '../../text/html.ts'
@@ -42,8 +42,6 @@ const UNFOLDED = 2
 const REFS = 20
 /** Where checks are listed. Without the query, the page is not filtered. */
 const LISTED = { failed: '?#failed', missing: '?#missing', pending: '?#pending' }
-/** Statuses from which on the page offers a filter. */
-const FILTERED_FROM = 10
 
 /** Renders a commit and all its statuses. */
 export function commitView(view: CommitView): Html {
@@ -63,7 +61,7 @@ ${problem ? html`<p class="error" role="alert">${problem}</p>` : ''}
 ${answerBox({ repository, sha, summary: { counts, failed: [] }, verdicts, listed: LISTED, note: statuses.reporter })}
 ${commitRefs ? refLinks(repository, sha, commitRefs) : ''}
 ${total >= FILTERED_FROM || isFiltered(filter) ? filterForm(filter, checksOf(statuses)) : ''}
-${total === 0 ? html`<p class="empty">No statuses have been reported for this commit.</p>` : ''}${statusSections(statuses)}
+${statusSections(statuses)}
 ${total === 0 && allows(repository.permission, 'write') ? howToReport(view) : ''}`
 }
 
@@ -131,7 +129,7 @@ function fullMessage({ subject, body }: CommitDetails): string {
 }
 
 function messageView(details: CommitDetails): Html {
-  return html`<details class="message"><summary>Message</summary>
+  return html`<details class="body"><summary>Message</summary>
 ${shownLines(fullMessage(details))}${details.isCut ? html`<p class="faint">The rest of this message is too long to be shown.</p>` : ''}</details>`
 }
 

@@ -9,8 +9,8 @@ import { operationsView } from './operations-view.ts'
 export const docsStyle = html`:root{color-scheme:light dark}
 body{margin:0;background:light-dark(#fbfbf9,#131715);color:light-dark(#1c2321,#e7ece9);font:16px/1.55 system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,sans-serif}
 .skip{position:absolute;left:-999rem}
-.site nav{display:flex;align-items:center;max-width:68rem;margin:0 auto;padding:.6rem 1.25rem;gap:.4rem 1.4rem}
-.clients{max-width:68rem;margin:.75rem auto 0;padding:0 1.25rem}
+.site nav{display:flex;align-items:center;max-width:74rem;margin:0 auto;padding:.6rem 1.25rem;gap:.4rem 1.4rem}
+.clients{max-width:74rem;margin:.75rem auto 0;padding:0 1.25rem}
 a{color:light-dark(#1a6149,#7fd1ae)}`
 
 export const docsHead = html`<script src="/assets/docs.js" defer></script>`

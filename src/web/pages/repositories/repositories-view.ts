@@ -1,7 +1,7 @@
 import { schemas } from '../../../../generated/schemas.ts'
 import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
 import { formatTime } from '../../../store/time.ts'
-import { type Broken, brokenWords, failedOn } from '../../statuses/broken.ts'
+import { type Broken, brokenWords } from '../../statuses/broken.ts'
 import { failedInRow } from '../../statuses/commit-answer.ts'
 import { iconOf, type SummarizedCommit, subjectOf } from '../../statuses/commit-row.ts'
 import type { BranchVerdict } from '../../statuses/verdicts.ts'
@@ -105,8 +105,7 @@ function commitOf({ repository, commit, summary, verdict, broken }: CommitRow): 
   const failedAt = Math.min(...summary.failed.map(({ failedAt }) => failedAt))
   const date = hasFailed ? formatTime(failedAt) : commit.date
   return html`<span class="faint note">${note}</span>
-${broken ? brokenWords(repository, broken) : ''}
-<span class="faint">${broken ? failedOn(broken) : date ? formatAge(date) : ''}</span>`
+${broken ? brokenWords(repository, broken) : date ? html`<span class="faint">${formatAge(date)}</span>` : ''}`
 }
 
 /** Renders how many repositories are in which state, as links that filter the list. */

@@ -5,7 +5,7 @@ import { isTagPattern } from '../../../domain/rule-patterns.ts'
 import type { Ref, Refs } from '../../../git/refs/read-refs.ts'
 import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
 import { repositoryHead } from '../../layout/repository-head.ts'
-import { type Broken, brokenWords, failedOn } from '../../statuses/broken.ts'
+import { type Broken, brokenWords } from '../../statuses/broken.ts'
 import { answerLine, failedInRow, toneOf } from '../../statuses/commit-answer.ts'
 import { iconOf, type SummarizedCommit, subjectOf } from '../../statuses/commit-row.ts'
 import { ruleMarks } from '../../statuses/rule-marks.ts'
@@ -95,7 +95,7 @@ function tipView(view: RepositoryView): Html | string {
   const name = ref.name || 'HEAD'
   return html`<section class="tip ${toneOf({ summary: tip.summary, verdicts })}" aria-label="State of ${visibleText(name)}">
   ${answerLine({ repository, sha: tip.commit.sha, summary: tip.summary, verdicts, name })}
-  ${broken ? html`<p id="broken">${brokenWords(repository, broken)} <span class="faint">· failed on ${failedOn(broken)}</span></p>` : ''}
+  ${broken ? html`<p id="broken">${brokenWords(repository, broken)}</p>` : ''}
   ${lastPassedView(view)}
 </section>`
 }
@@ -143,7 +143,7 @@ function commitItem({ repository, tip }: RepositoryView, { commit, summary }: Su
   ${iconOf(summary)}
   <a class="subject" href="${path}">${subjectOf(commit)}</a>
   ${hasNames ? html`<span class="faint note">${failedInRow(summary, [], path)}</span>` : ''}
-  <span class="faint"><a href="${path}"><code>${shortId(commit.sha)}</code></a> ${commit.date ? formatAge(commit.date) : ''}</span>
+  <span class="faint"><a href="${path}"><code>${shortId(commit.sha)}</code></a> ${shownText(commit.author)} ${commit.date ? formatAge(commit.date) : ''}</span>
 </li>`
 }
 

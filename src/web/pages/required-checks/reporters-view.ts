@@ -50,16 +50,19 @@ interface ReportersView {
 const SHOWN = 30
 
 /** Renders which required checks everybody may report, with links that fill in the form. */
-export function openChecks({ reservations, lately }: Reporting, { required }: RefRule, path: string): Html[] {
-  return required
-    .filter((pattern) => isOpen(reservations, pattern))
-    .map((pattern) => {
-      const names = lately.get(pattern) ?? []
-      const offer =
-        names.length === 0 ? 'Reserve it' : html`Reserve it for ${enumerate(names.map(shownText))}`
-      return html`<div class="hint">Everybody who may write may report ${shownText(pattern)}.
-    <a href="${path}?reserve=${encodeURIComponent(pattern)}#reporters">${offer}</a></div>`
-    })
+export function openChecks(
+  { reservations, lately }: Reporting,
+  { required }: RefRule,
+  path: string,
+): Html | string {
+  const open = required.filter((pattern) => isOpen(reservations, pattern))
+  if (open.length === 0) return ''
+  const item = (pattern: string) => {
+    const names = lately.get(pattern) ?? []
+    const offer = names.length === 0 ? '' : html` for ${enumerate(names.map(shownText))}`
+    return html`${shownText(pattern)} (<a href="${path}?reserve=${encodeURIComponent(pattern)}#reporters">reserve<span class="sr"> ${shownText(pattern)}</span>${offer}</a>)`
+  }
+  return html`<div class="hint">Everybody who may write may report ${enumerate(open.map(item))}.</div>`
 }
 
 export function reportersView(view: ReportersView): Html {
