@@ -11,7 +11,7 @@ import type { FairQueue, QueueClient } from '../schedule/fair-queue.ts'
 import type { LinkedCell } from '../store/statuses/check-matrix.ts'
 import type { StatusSummary } from '../store/statuses/status-summaries.ts'
 import type { Store } from '../store/store.ts'
-import { entriesUpTo, MEGABYTE } from '../util/memory.ts'
+import { entriesUpTo, shareOfMemory } from '../util/memory.ts'
 
 /*
  * Who broke a check of a branch, from the commits that the branch was at (see `FormerTips`):
@@ -70,7 +70,7 @@ const [COMMITS, FIRST] = [300, 30]
 const MAX_CHECKS = 20
 /** Milliseconds for which it is remembered what is behind the first commits, and how often. */
 const [MAX_AGE, REMEMBERED] = [60_000, 2_000]
-const CACHE_BYTES = 8 * MEGABYTE
+const CACHE_BYTES = shareOfMemory(8)
 
 /** What is behind the first commits of a branch. */
 type Older = ReadonlyMap<string, FailingSince & { cell: LinkedCell | undefined }>

@@ -12,7 +12,7 @@ import type { QueueClient } from '../schedule/fair-queue.ts'
 import type { Turns } from '../schedule/turns.ts'
 import type { Store } from '../store/store.ts'
 import { memoizeByObject, numberOf } from '../util/memoize.ts'
-import { bytesOfTexts, MEGABYTE } from '../util/memory.ts'
+import { bytesOfTexts, shareOfMemory } from '../util/memory.ts'
 
 /** A commit, and what it is asked about. */
 export interface Candidate {
@@ -59,10 +59,10 @@ const FIRST_READ = 10
 const READ_CONTEXTS = 10_000
 const READ_COMMITS = 60
 /** Bytes of demands in memory, and number of those whose matches are. */
-const DEMANDS_BYTES = 4 * MEGABYTE
+const DEMANDS_BYTES = shareOfMemory(4)
 const MAX_FINDERS = 10
 /** Bytes of decisions in memory, and of one of them, with its key and its place in the cache. */
-const DECISIONS_BYTES = 32 * MEGABYTE
+const DECISIONS_BYTES = shareOfMemory(32)
 const DECISION_BYTES = 300
 
 export type Decide = ReturnType<typeof createDecisions>

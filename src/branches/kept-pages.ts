@@ -1,10 +1,10 @@
 import { LRUCache } from 'lru-cache'
 import type { Tip } from '../git/history/branch-lists.ts'
 import { numberOf } from '../util/memoize.ts'
-import { bytesOfTexts, MEGABYTE } from '../util/memory.ts'
+import { bytesOfTexts, shareOfMemory } from '../util/memory.ts'
 
 /** Bytes of pages of one kind in memory. The least recently used ones are dropped. */
-const CACHE_BYTES = 8 * MEGABYTE
+const CACHE_BYTES = shareOfMemory(8)
 
 interface Page {
   readonly branches: readonly Tip[]

@@ -1,4 +1,5 @@
 import type { Pace } from '../http/receive-body.ts'
+import { shareOfMemory } from '../util/memory.ts'
 import type { GitService } from './service.ts'
 
 export interface GitLimits {
@@ -49,8 +50,8 @@ export const DEFAULT_GIT_LIMITS: GitLimits = {
   keepAlive: 5_000,
   // A push takes up to 110 KB beside its content, most of it for gzip.
   maxBodies: { 'git-upload-pack': 384, 'git-receive-pack': 128 },
-  bodyMemory: { each: 64 * 1024, all: 64 * 1024 ** 2 },
-  answerMemory: { each: 1024 ** 2, all: 64 * 1024 ** 2 },
+  bodyMemory: { each: 64 * 1024, all: shareOfMemory(64) },
+  answerMemory: { each: 1024 ** 2, all: shareOfMemory(64) },
   // Before a client sends a large pack, and between parts of it, it compares files for long.
   pace: { bytes: 30 * 1024, window: 60_000, first: 300_000 },
 }

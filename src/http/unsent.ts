@@ -1,8 +1,9 @@
 import type { ServerResponse } from 'node:http'
+import { shareOfMemory } from '../util/memory.ts'
 
 /** Bytes of the smallest answer that counts while it is being sent, and of all that may wait. */
 const LARGE = 64 * 1024
-const UNSENT = 128 * 1024 * 1024
+const UNSENT = shareOfMemory(128)
 
 /**
  * Returns a function to call with each answer before it is sent. When clients read so slowly that

@@ -3,7 +3,7 @@ import { setImmediate } from 'node:timers/promises'
 import { schemas } from '../../../generated/schemas.ts'
 import { BRANCHES } from '../../domain/ref-names.ts'
 import type { FairQueue, QueueClient } from '../../schedule/fair-queue.ts'
-import { bytesOfTexts, MEGABYTE } from '../../util/memory.ts'
+import { bytesOfTexts, shareOfMemory } from '../../util/memory.ts'
 import { unavailable } from '../errors.ts'
 import type { Disk } from '../file-state.ts'
 import { type OpenedRepository, openRepository, type RepositoryFiles } from '../opened-repository.ts'
@@ -21,9 +21,9 @@ const LIMITS: ListLimits = { count: MAX_LISTED_BRANCHES, timeout: 10_000 }
 /** Branches that are taken in one turn of the event loop, in about a millisecond. */
 const TAKEN_AT_ONCE = 2_000
 /** Bytes of branches in memory. The least recently used lists are dropped. */
-const CACHE_BYTES = 48 * MEGABYTE
+const CACHE_BYTES = shareOfMemory(48)
 /** Bytes of single branches in memory. */
-const TIPS_BYTES = 4 * MEGABYTE
+const TIPS_BYTES = shareOfMemory(4)
 
 /** A branch and the commit that it is at. */
 export interface Tip {

@@ -3,6 +3,7 @@ import { setImmediate } from 'node:timers/promises'
 import { LRUCache } from 'lru-cache'
 import type { FairQueue, QueueClient } from '../../schedule/fair-queue.ts'
 import { SharedRuns } from '../../schedule/shared-runs.ts'
+import { shareOfMemory } from '../../util/memory.ts'
 import { RepositoryUnavailable } from '../errors.ts'
 import { type Disk, filesState } from '../file-state.ts'
 import type { OpenedRepository, RepositoryFiles } from '../opened-repository.ts'
@@ -50,7 +51,7 @@ type Walk =
 
 /** Commits of a segment that is read. */
 const SEGMENT = 1_000
-const LIMITS = { maxBytes: 48 * 1024 * 1024, timeout: 3_000 }
+const LIMITS = { maxBytes: shareOfMemory(48), timeout: 3_000 }
 /** Cached segments that are searched at once, in about a millisecond. */
 const SEARCHED_AT_ONCE = 500
 

@@ -2,6 +2,7 @@ import { LRUCache } from 'lru-cache'
 import type { FairQueue, QueueClient } from '../../schedule/fair-queue.ts'
 import { SharedRuns } from '../../schedule/shared-runs.ts'
 import { insteadOf } from '../../util/expected-errors.ts'
+import { shareOfMemory } from '../../util/memory.ts'
 import { GitFailed } from '../errors.ts'
 import type { RepositoryFiles } from '../opened-repository.ts'
 import { readGit } from '../run-git.ts'
@@ -32,7 +33,7 @@ const DEPTH = 2
 /** Commits that are searched for the place where a list begins. */
 const MAX_SEARCHED = 20_000
 /** Bytes of paths in memory; and of each git process, commits and milliseconds. */
-const LIMITS = { maxBytes: 16 * 1024 * 1024, commits: 20_000, timeout: 3_000 }
+const LIMITS = { maxBytes: shareOfMemory(16), commits: 20_000, timeout: 3_000 }
 
 /** Whose tips are followed, and for whom. */
 interface Reading {

@@ -1,5 +1,5 @@
 import type { FairQueue, QueueClient } from '../../schedule/fair-queue.ts'
-import { bytesOfTexts, MEGABYTE } from '../../util/memory.ts'
+import { bytesOfTexts, shareOfMemory } from '../../util/memory.ts'
 import type { Disk } from '../file-state.ts'
 import type { RepositoryFiles } from '../opened-repository.ts'
 import type { ListLimits } from '../record-parser.ts'
@@ -9,7 +9,7 @@ import { type Commit, readLog } from './log-reader.ts'
 
 const LIMITS: ListLimits = { count: 30, timeout: 10_000 }
 /** Bytes of commits in memory, and of those of HEAD. The least recently used lists are dropped. */
-const [CACHE_BYTES, HEADS_BYTES] = [24 * MEGABYTE, 8 * MEGABYTE]
+const [CACHE_BYTES, HEADS_BYTES] = [shareOfMemory(24), shareOfMemory(8)]
 /** Commits between two others that are listed. */
 const BETWEEN = 100
 /** Maximum number of commits that a page starts from. */

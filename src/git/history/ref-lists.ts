@@ -4,7 +4,7 @@ import { LRUCache } from 'lru-cache'
 import { BRANCHES, TAGS } from '../../domain/ref-names.ts'
 import type { FairQueue, QueueClient } from '../../schedule/fair-queue.ts'
 import { memoizeByObject } from '../../util/memoize.ts'
-import { bytesOfTexts, MEGABYTE } from '../../util/memory.ts'
+import { bytesOfTexts, shareOfMemory } from '../../util/memory.ts'
 import { type Disk, filesState } from '../file-state.ts'
 import type { RepositoryFiles } from '../opened-repository.ts'
 import type { ListLimits } from '../record-parser.ts'
@@ -16,9 +16,9 @@ import { CachedReads, createGitQueue, runInSlot } from './cached-reads.ts'
 
 const LIMITS: ListLimits = { count: 20_000, timeout: 10_000 }
 /** Bytes of refs in memory, of names of branches, and of settings of repositories. The least recently used lists are dropped. */
-const CACHE_BYTES = 64 * MEGABYTE
-const NAMES_BYTES = 16 * MEGABYTE
-const SETTINGS_BYTES = MEGABYTE
+const CACHE_BYTES = shareOfMemory(64)
+const NAMES_BYTES = shareOfMemory(16)
+const SETTINGS_BYTES = shareOfMemory(1)
 
 /** Lists the branches and tags of repositories. A list is cached until a ref changes. */
 export class RefLists {

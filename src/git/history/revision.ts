@@ -1,5 +1,5 @@
 import type { FairQueue, QueueClient } from '../../schedule/fair-queue.ts'
-import { bytesOfTexts, MEGABYTE } from '../../util/memory.ts'
+import { bytesOfTexts, shareOfMemory } from '../../util/memory.ts'
 import { cannotOpen, unavailable } from '../errors.ts'
 import type { CommitLookup } from '../objects/commit-lookup.ts'
 import type { LookupRepository } from '../objects/lookup-queue.ts'
@@ -32,7 +32,7 @@ const MAX_PARENTS = 16
 /** Maximum number of bytes read of git's output. */
 const OUTPUT_LENGTH = 256 * 1024
 /** Bytes of commits in memory. The least recently used ones are dropped. */
-const CACHE_BYTES = 4 * MEGABYTE
+const CACHE_BYTES = shareOfMemory(4)
 
 /** The message is last: its end can be left out. */
 const FORMAT = ['%P', '%an', '%aI', '%B'].join('%x00')

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { BRANCHES } from '../../domain/ref-names.ts'
 import { sortedIndex } from '../../util/lists.ts'
-import { bytesOfTexts, MEGABYTE } from '../../util/memory.ts'
+import { bytesOfTexts, shareOfMemory } from '../../util/memory.ts'
 import { FileCache } from '../file-cache.ts'
 import { type Disk, filesState, statIfExists } from '../file-state.ts'
 import { listLoose } from './loose-refs.ts'
@@ -11,7 +11,7 @@ import { type RefIds, readRefFiles } from './ref-ids.ts'
 /** Refs with files of their own. With more, git is faster. */
 const MAX_LOOSE = 200
 /** Bytes of packed refs in memory. The least recently used lists are dropped. */
-const CACHE_BYTES = 48 * MEGABYTE
+const CACHE_BYTES = shareOfMemory(48)
 
 /**
  * Lists branches by git's files alone. `packed-refs` is read when git has written it again, which is

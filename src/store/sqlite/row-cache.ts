@@ -1,8 +1,10 @@
+import { shareOfMemory } from '../../util/memory.ts'
+
 /**
  * Approximate bytes of memory for cached rows. What callers derive from them takes a few times as
  * much.
  */
-const MAX_SIZE = 64 * 1024 * 1024
+const MAX_SIZE = shareOfMemory(64)
 /** Bytes for each result, row and value, in addition to the characters of a text. */
 const OVERHEAD = { result: 300, row: 100, value: 16 }
 

@@ -1,13 +1,13 @@
 import { LRUCache } from 'lru-cache'
 import type { ReportedContext } from '../../domain/verdict.ts'
 import { ownTurn } from '../../schedule/own-turn.ts'
-import { bytesOfTexts, MEGABYTE } from '../../util/memory.ts'
+import { bytesOfTexts, shareOfMemory } from '../../util/memory.ts'
 import type { Reading } from '../engine.ts'
 import { MANY_ROWS } from '../steps.ts'
 import type { StatusSummaries } from './status-summaries.ts'
 
 /** Bytes of contexts in memory where a database has no cache of its own. */
-const CACHE_BYTES = 64 * MEGABYTE
+const CACHE_BYTES = shareOfMemory(64)
 
 /** The contexts of a commit as of a digest of them. */
 interface Digested {

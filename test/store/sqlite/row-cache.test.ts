@@ -1,5 +1,8 @@
+import { globSync, readFileSync } from 'node:fs'
+import { resolve } from 'node:path'
 import t from 'tap'
 import { RowCache } from '../../../src/store/sqlite/row-cache.ts'
+import { MEGABYTE, shareOfMemory } from '../../../src/util/memory.ts'
 
 const rowsOf = (characters: number) => [{ description: 'x'.repeat(characters) }]
 
@@ -46,4 +49,18 @@ t.test('rows that were read twice at once are the first ones, and count once', a
   const first = rowsOf(1_200)
   for (const rows of [first, rowsOf(1_200), rowsOf(1_200), rowsOf(1_200)]) cache.set('a', '', rows)
   t.equal(cache.get('a'), first)
+})
+
+t.test('caches are smaller where memory is short, and take less than half of it', async (t) => {
+  const limits = [256, 512, 2048, 65_536]
+  const shares = limits.map((limit) => shareOfMemory(64, limit * MEGABYTE) / MEGABYTE)
+  t.same(shares, [8, 16, 64, 64])
+
+  const source = resolve(import.meta.dirname, '../../../src')
+  const texts = globSync('**/*.ts', { cwd: source }).map((path) =>
+    readFileSync(resolve(source, path), 'utf8'),
+  )
+  const megabytes = [...texts.join().matchAll(/shareOfMemory\((\d+)\)/g)].map(([, found]) => Number(found))
+  t.ok(megabytes.length > 10)
+  t.ok(megabytes.reduce((sum, some) => sum + some) < 1024, 'of 2 GB')
 })
