@@ -1,7 +1,12 @@
 import tap from 'tap'
 import { askWithoutEnd } from './abuse/decisions.ts'
 import { createFixture } from './abuse/fixture.ts'
-import { attackGitPlaces, attackThroughNginx } from './abuse/git-places.ts'
+import {
+  attackGitPlaces,
+  attackThroughCaddy,
+  attackThroughNginx,
+  attackThroughProxy,
+} from './abuse/git-places.ts'
 import { pipelineReads } from './abuse/pipelined.ts'
 import { floodSignIn } from './abuse/sign-in.ts'
 import { leaveUnread } from './abuse/unread.ts'
@@ -12,11 +17,13 @@ import { tableOf } from './parts/figures.ts'
  * clients use it, and shows how they fare. Fails when what they are promised is broken. Linux only.
  * The soak `pages` attacks pages.
  *
- * `npm run soak -- abuse [git-places | git-nginx | unread | pipelined | sign-in | decisions]`
+ * `npm run soak -- abuse [git-places | git-nginx | git-caddy | git-proxy | unread | pipelined | sign-in | decisions]`
  */
 const scenarios = {
   'git-places': attackGitPlaces,
   'git-nginx': attackThroughNginx,
+  'git-caddy': attackThroughCaddy,
+  'git-proxy': attackThroughProxy,
   unread: leaveUnread,
   pipelined: pipelineReads,
   'sign-in': floodSignIn,

@@ -7,6 +7,7 @@ import { beginRpc, EMPTY_PACK, packet, pushBody, rpcText, workersIn } from '../.
 import { holdRequests, type Ongoing, readSlowly, sendSlowly } from '../../git-http/slow-clients.ts'
 import { freePort } from '../../helpers/free-port.ts'
 import { memoryOf } from '../../helpers/process.ts'
+import { startCaddy } from '../parts/caddy.ts'
 import { type Figures, Tally } from '../parts/figures.ts'
 import { startNginx } from '../parts/nginx.ts'
 import { whileReading } from '../parts/readers.ts'
@@ -23,8 +24,8 @@ const CROWD_LIMIT = 20_000
 /** Of a push that waits for its turn beside those that keep git busy: it is not lost. */
 const WAIT_LIMIT = 600_000
 const READ_LIMIT = 100
-/** nginx uses the processors too. */
-const READ_LIMIT_BEHIND_NGINX = 250
+/** The proxy uses the processors too. */
+const READ_LIMIT_BEHIND_PROXY = 250
 /** MiB of the server. */
 const MEMORY = 500
 /** How many addresses of each kind of attack there are, and users that push. */
@@ -55,14 +56,35 @@ export async function attackGitPlaces(fixture: Fixture): Promise<Figures[]> {
 }
 
 /** The same behind nginx with the guide's configuration, which the attackers do not get around. */
-export async function attackThroughNginx(fixture: Fixture, t: Test): Promise<Figures[]> {
+export function attackThroughNginx(fixture: Fixture, t: Test): Promise<Figures[]> {
+  return attackThrough(fixture, async (port, instance) =>
+    startNginx(t, port, await freePort(), [Number(new URL(instance).port)]),
+  )
+}
+
+/** The same behind Caddy with the guide's configuration. */
+export function attackThroughCaddy(fixture: Fixture, t: Test): Promise<Figures[]> {
+  return attackThrough(fixture, (port, instance) => startCaddy(t, port, instance))
+}
+
+/** The same behind a proxy that buffers nothing, neither requests nor answers. */
+export function attackThroughProxy(fixture: Fixture, t: Test): Promise<Figures[]> {
+  return attackThrough(fixture, async (port, instance) =>
+    startNginx(t, port, await freePort(), [Number(new URL(instance).port)], false),
+  )
+}
+
+async function attackThrough(
+  fixture: Fixture,
+  startProxy: (port: number, instance: string) => Promise<void>,
+): Promise<Figures[]> {
   const environment = { SPOOL_MAX_BYTES: `${SPOOL}`, TRUSTED_PROXIES: '127.0.0.1' }
   const { url, child } = await fixture.start(environment)
   const port = await freePort()
-  await startNginx(t, port, await freePort(), [Number(new URL(url).port)])
+  await startProxy(port, url)
   return await attack(
     { ...fixture, url: `http://127.0.0.1:${port}`, pid: child.pid ?? 0 },
-    READ_LIMIT_BEHIND_NGINX,
+    READ_LIMIT_BEHIND_PROXY,
   )
 }
 

@@ -8,12 +8,17 @@ import { temporaryFolder } from '../../helpers/databases.ts'
 import { untilServed } from '../../helpers/until.ts'
 import { requireProgram } from './programs.ts'
 
-/** Starts nginx with the guide's configuration, but for the ports, and without TLS. Installs it. */
+/**
+ * Starts nginx with the guide's configuration, but for the ports, and without TLS. Installs it.
+ *
+ * @param buffers whether it buffers what the guide says; otherwise nothing
+ */
 export async function startNginx(
   t: Test,
   port: number,
   plain: number,
   instances: readonly number[],
+  buffers = true,
 ): Promise<void> {
   requireProgram('nginx')
   const folder = temporaryFolder(t)
@@ -24,6 +29,7 @@ export async function startNginx(
     .replace('listen 443 ssl;', `listen 127.0.0.1:${port};`)
     .replace('listen 80;', `listen 127.0.0.1:${plain};`)
     .replace(/^ *ssl_.*\n/gm, '')
+    .replace(/(proxy_(?:request_)?buffering) on;/g, buffers ? '$&' : '$1 off;')
   t.notMatch(site, /3000|443/)
   for (const name of ['body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']) mkdirSync(join(folder, name))
   writeFileSync(
