@@ -211,7 +211,10 @@ class KnownDecisions {
    * By the contexts and the demands from which they follow. Anybody may ask with other demands each
    * time, so those that come once leave none, and the least recently used ones are dropped.
    */
-  readonly #decisions = new LRUCache<string, Decision>({ max: Math.floor(DECISIONS_BYTES / DECISION_BYTES) })
+  readonly #decisions = new LRUCache<string, Decision>({
+    maxSize: DECISIONS_BYTES,
+    sizeCalculation: () => DECISION_BYTES,
+  })
 
   /** Returns what a commit must meet where these rules match: the same object for equal demands. */
   demandsOf({ require, unless }: Criteria, matching: readonly RefRule[]): Demands {

@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import { memoizeByObject } from '../util/memoize.ts'
+import { entriesUpTo } from '../util/memory.ts'
 import { matchesPattern, patternMatcher } from './patterns.ts'
 import { Refusal } from './refusal.ts'
 
@@ -25,9 +26,9 @@ const REPOSITORIES = 1_000
  * equal. Comparing two long texts takes a tenth of the time of finding one of them in a map.
  */
 export function createReservationReader() {
-  const latest = new LRUCache<number, { text: string; reservations: readonly Reservation[] }>({
-    max: REPOSITORIES,
-  })
+  const latest = new LRUCache<number, { text: string; reservations: readonly Reservation[] }>(
+    entriesUpTo(REPOSITORIES),
+  )
   return (repositoryId: number, text: string): readonly Reservation[] => {
     const earlier = latest.get(repositoryId)
     if (earlier?.text === text) return earlier.reservations

@@ -7,6 +7,7 @@ import { FAN_OUT } from '../../git/repository-health.ts'
 import { limitConcurrency } from '../../schedule/limit-concurrency.ts'
 import { syncPath } from '../../util/durable.ts'
 import { isMissing } from '../../util/expected-errors.ts'
+import { entriesUpTo } from '../../util/memory.ts'
 import { walk } from '../../util/walk.ts'
 
 /** Maximum number of remembered folders; they take about 10 MB. */
@@ -37,7 +38,7 @@ export type SyncFolders = ReturnType<typeof createFolderSync>
  */
 export function createFolderSync() {
   /** The state in which each folder was last synced. */
-  const syncedStates = new LRUCache<string, string>({ max: LIMIT })
+  const syncedStates = new LRUCache<string, string>(entriesUpTo(LIMIT))
 
   async function syncWhenChanged(folder: string): Promise<void> {
     const now = Date.now()

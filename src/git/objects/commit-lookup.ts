@@ -1,6 +1,7 @@
 import { LRUCache } from 'lru-cache'
 import { isFullId } from '../../domain/commit-id.ts'
 import { limitConcurrency } from '../../schedule/limit-concurrency.ts'
+import { entriesUpTo } from '../../util/memory.ts'
 import { RepositoryUnavailable } from '../errors.ts'
 import { type CreateReader, LookupQueue, type LookupRepository } from './lookup-queue.ts'
 import { type Answer, ObjectReader } from './object-reader.ts'
@@ -35,7 +36,7 @@ export class CommitLookup {
   /** Queues of repositories that have a process or a pending lookup. */
   readonly #queues = new Map<number, LookupQueue>()
   /** See `LookupQueue`, which repositories outlast. */
-  readonly #completeIn = new LRUCache<number, string>({ max: COMPLETE_REPOSITORIES })
+  readonly #completeIn = new LRUCache<number, string>(entriesUpTo(COMPLETE_REPOSITORIES))
   readonly #processes = new Set<Promise<void>>()
   readonly #createReader: CreateReader
   readonly #sweep: NodeJS.Timeout
