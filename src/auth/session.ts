@@ -10,6 +10,8 @@ export interface Session {
   message?: string
   /** Under which the session of a signed-in user is stored. */
   hash?: string
+  /** The version of the database with which it was read; see `createVersions`. */
+  snapshot?: string
   /** Returns a token for the forms of this page, bound to the user's cookie. */
   csrfToken(): string
 }

@@ -115,6 +115,11 @@ export interface DialectSql extends RunSql {
   serialWrites: boolean
   /** Milliseconds since the epoch, by the database's clock. The same throughout a statement. */
   now: string
+  /**
+   * A text that is another one once anything was committed; where rows are cached, their identity tells
+   * this instead.
+   */
+  snapshot: string
   /** Follows a text: whether it is one of a JSON array. Searches an index for each of them. */
   isOneOf(texts: string): RawBuilder<boolean>
   /** A table of the texts of a JSON array, each with its index. */

@@ -40,6 +40,7 @@ import { createReportedContexts } from './statuses/reported-contexts.ts'
 import { createStatusSummaries } from './statuses/status-summaries.ts'
 import { createStatusStore } from './statuses/statuses.ts'
 import type { Seconds } from './time.ts'
+import { createVersions } from './versions.ts'
 
 export type Store = ReturnType<typeof createStore>
 
@@ -220,6 +221,7 @@ export function createStore(
     matrix: createCheckMatrix(engine, summaries),
     awaited: createAwaited(engine),
     reportedContexts: createReportedContexts(engine, summaries),
+    versions: createVersions(engine),
     sessions: createSessionStore(engine, audit),
     failures: createFailureStore(engine, audit),
     access: createAccessStore(engine, repositories, signInEvery),

@@ -23,6 +23,7 @@ import { requiredChecksPage } from './pages/required-checks/required-checks-page
 import { settingsPage } from './pages/settings/settings-page.ts'
 import { signInPages } from './pages/sign-in/sign-in-page.ts'
 import { tokenPages } from './pages/tokens/tokens-page.ts'
+import { OpenPages } from './routing/open-pages.ts'
 import type { PageContext, WebOptions } from './routing/page-context.ts'
 import { createPageQueue } from './routing/page-queue.ts'
 import { Pages } from './routing/pages.ts'
@@ -34,6 +35,7 @@ const FORM_LIMIT = 64 * 1024
 export async function web(app: FastifyInstance, options: WebOptions): Promise<void> {
   const { sessionAuth } = options
   const pageQueue = createPageQueue(options.store.remote)
+  const openPages = new OpenPages(options.store)
   const limitUnsent = createUnsentLimit()
   const gitQueue = createGitQueue()
   const disk = options.store.remote ? 'shared' : 'own'
@@ -41,6 +43,7 @@ export async function web(app: FastifyInstance, options: WebOptions): Promise<vo
   const pageContext: PageContext = {
     ...options,
     pageQueue,
+    openPages,
     headLog: new CommitLog(gitQueue, { count: 1 }, disk),
     commitLog,
     breakages: new Breakages(gitQueue, commitLog, options.store),
@@ -71,6 +74,9 @@ export async function web(app: FastifyInstance, options: WebOptions): Promise<vo
       reply.header('cache-control', 'no-store').header('vary', 'Cookie')
       await pageQueue.start(request)
       request.session = await sessionAuth.identify(request, reply)
+      if (request.headers['x-live'] === undefined) return
+      const etag = await openPages.unchanged(request)
+      if (etag !== null) return reply.header('etag', etag).code(304).send()
     })
     pages.addHook('onSend', async (request, reply, payload) => limitUnsent(request, reply.raw, payload))
     // Runs before Fastify checks the content type: an unparsable one would become an internal

@@ -186,6 +186,7 @@ export const requests: Record<string, (store: Store) => Promise<unknown>> = {
   'the audit log of a user': (store) => drain(store.auditLog.list({ user: 'USER9' })),
   'the latest part of the audit log': (store) => drain(store.auditLog.list({ since: 19_990 })),
   'a session': (store) => store.sessions.use('session9', BROWSER),
+  'the version of the database': async (store) => store.versions.ofAll(undefined),
   'a repository on a page': (store) => store.listing.find(7, 'user500', 'repo'),
   'the repositories of an owner': (store) => store.listing.list(7, 30, { owner: 'user500' }),
   'repositories by the beginning of a name': (store) => store.listing.search(7, 'repo', 30),

@@ -1,15 +1,21 @@
+import { existsSync } from 'node:fs'
 import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import t, { type Test } from 'tap'
+import type { StatusState } from '../../src/domain/states.ts'
 import { ServiceError } from '../../src/errors.ts'
 import { createGitQueue } from '../../src/git/history/cached-reads.ts'
 import { CommitLog } from '../../src/git/history/log.ts'
+import { openStore, type Store } from '../../src/store/store.ts'
 import { Ranking } from '../../src/web/pages/repositories/ranking.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import { postgres, sqlite, type TestDatabase } from '../helpers/databases.ts'
-import { git, importCommits } from '../helpers/git.ts'
+import { git, importCommits, replaceGit } from '../helpers/git.ts'
 import { createAccount, openPageClient } from '../helpers/page-client.ts'
+import { addReport } from '../helpers/records.ts'
 import { startServer } from '../helpers/server.ts'
+import { recordStatements } from '../helpers/statements.ts'
 import { until } from '../helpers/until.ts'
 
 async function setUp(t: Test, database: TestDatabase = sqlite) {
@@ -117,6 +123,132 @@ for (const database of [sqlite, postgres]) {
     )
     await running.report(running.commits[3], { a: 'success' })
     t.notMatch((await anonymous.get('/alice/running')).body, 'id="broken"', 'it has passed')
+  })
+
+  t.test(`an open page is what it was, without git, until something changes, ${database.name}`, async (t) => {
+    const { server, create, client, anonymous } = await setUp(t, database)
+    const { store } = server
+    const admin = asAdministrator(store)
+    const other = await openStore(server.options)
+    t.teardown(() => other.close())
+    // Without a token, whose last use would be stored some time later.
+    const report = async (to: Store, name: string, sha = '', context: string, state: StatusState) => {
+      const repositoryId = (await store.listing.find(null, 'alice', name))?.id ?? 0
+      await addReport({ store: to, repositoryId, sha }, context, state)
+    }
+    const red = await create('red', 4)
+    const [first, second, third, tip = ''] = red.commits
+    await report(store, 'red', first, 'ci', 'success')
+    await report(store, 'red', second, 'ci', 'failure')
+    await report(store, 'red', tip, 'ci', 'failure')
+    const green = await create('green', 2)
+    await report(store, 'green', green.commits[1], 'ci', 'success')
+    await create('empty', 0)
+    await server.createRepository('bob/secret', { private: true })
+    const alice = (await store.users.find('alice'))?.id ?? 0
+    await admin.collaborators.set({ owner: 'bob', name: 'secret' }, alice, 'read')
+
+    const [start, page, owner] = ['/', '/alice/red', '/alice']
+    const etags = new Map<string, string | null>()
+    const who = { client, anonymous }
+    const poll = async (by: keyof typeof who, path: string) => {
+      const answer = await who[by].poll(path, etags.get(`${by} ${path}`))
+      if (answer.status === 200) etags.set(`${by} ${path}`, answer.headers.get('etag'))
+      return answer
+    }
+    const all = [start, page, owner].flatMap((path) => [
+      ['client', path] as const,
+      ['anonymous', path] as const,
+    ])
+    const settle = async () => {
+      for (const [by, path] of [...all, ...all]) await poll(by, path)
+    }
+    await settle()
+    // For this long after a change, the next one of a file could have the same time.
+    await setTimeout(database === sqlite ? 100 : 2_100)
+    await settle()
+    const runs = `${red.path}/runs`
+    replaceGit(t, `echo "$*" >>${runs}; exec $git "$@"`)
+    const statements = recordStatements(t)
+    for (const [by, path] of all) {
+      statements.length = 0
+      const { status, body } = await poll(by, path)
+      t.same([status, body], [304, ''], `${by} ${path}`)
+      const most = by === 'anonymous' && database === sqlite ? 0 : 1
+      t.ok(statements.length <= most, `${by} ${path}: ${statements.join('; ')}`)
+    }
+    t.notOk(existsSync(runs))
+
+    const rule = (to: Store, name: string, required: string[]) =>
+      asAdministrator(to).rules.set({ owner: 'alice', name }, { refPattern: 'main', required, bypass: [] })
+    const both = ['client', 'anonymous'] as const
+    const changes: [string, () => unknown, readonly (keyof typeof who)[], string[]][] = [
+      ['a report', () => report(store, 'red', tip, 'lint', 'failure'), both, [start, page, owner]],
+      [
+        'a report of another server',
+        () => report(other, 'red', tip, 'lint', 'pending'),
+        both,
+        [start, page, owner],
+      ],
+      [
+        'a report before the newest commit',
+        () => report(store, 'red', third, 'ci', 'success'),
+        both,
+        [start, page],
+      ],
+      ['one of another server', () => report(other, 'red', third, 'ci', 'failure'), both, [start, page]],
+      ['a rule', () => rule(store, 'red', ['e2e']), both, [page]],
+      ['a rule of another server', () => rule(other, 'red', ['e2e', 'docs']), both, [page]],
+      ['a rule of a passing branch', () => rule(store, 'green', ['e2e']), both, [start, owner]],
+      ['a branch', () => red.set('refs/heads/new', tip), both, [page]],
+      ['a tag', () => red.set('refs/tags/v1', tip), both, [page]],
+      ['a push', () => red.set('refs/heads/main', third), both, [start, page, owner]],
+      [
+        'another default branch',
+        () => git(red.path, 'symbolic-ref', 'HEAD', 'refs/heads/new'),
+        both,
+        [start, page],
+      ],
+      ['packed refs', () => git(red.path, 'pack-refs', '--all'), [], []],
+      ['a push to packed refs', () => red.set('refs/heads/new', first), both, [start, page]],
+      ['a new repository', () => create('next', 1), both, [start, owner]],
+      [
+        'less visible',
+        () => admin.repositories.setVisibility({ owner: 'alice', name: 'green' }, 'private'),
+        both,
+        [start, owner],
+      ],
+      [
+        'a lost right',
+        () => admin.collaborators.set({ owner: 'bob', name: 'secret' }, alice, null),
+        ['client'],
+        [start],
+      ],
+      [
+        'a right of another server',
+        () => asAdministrator(other).collaborators.set({ owner: 'bob', name: 'secret' }, alice, 'read'),
+        ['client'],
+        [start],
+      ],
+      [
+        'another name',
+        () => admin.repositories.rename({ owner: 'alice', name: 'red' }, { owner: 'alice', name: 'blue' }),
+        both,
+        [start, page, owner],
+      ],
+      [
+        'the end of a session',
+        () => admin.sessions.endAll({ id: alice, name: 'alice' }),
+        ['client'],
+        [start, owner],
+      ],
+    ]
+    for (const [what, change, seenBy, paths] of changes) {
+      await settle()
+      await change()
+      for (const by of seenBy)
+        for (const path of paths) t.not((await poll(by, path)).status, 304, `${what}: ${by} ${path}`)
+    }
   })
 
   t.test(`what is broken comes first, of however many repositories, ${database.name}`, async (t) => {

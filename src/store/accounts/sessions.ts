@@ -21,6 +21,12 @@ const ID_LENGTH = 16
 
 export type SessionUser = NamedUser
 
+/** The user of a session, and the version of the database with which both were read. */
+interface UsedSession extends SessionUser {
+  /** See `createVersions`. */
+  snapshot: string
+}
+
 /** The browser that sends a request. */
 export interface SessionClient {
   /** In the form of `http/address.ts`. */
@@ -49,7 +55,7 @@ export function sessionId(hash: string): string {
  * Returns functions that manage sessions of browsers. Only a hash of the cookie is stored, which
  * cannot be used to sign in.
  */
-export function createSessionStore({ kysely }: Engine, audit: Audit) {
+export function createSessionStore({ kysely, dialect }: Engine, audit: Audit) {
   return {
     signOut,
 
@@ -120,12 +126,13 @@ export function createSessionStore({ kysely }: Engine, audit: Audit) {
      * @param extend false for requests that a page sends by itself, which do not keep the session
      * alive
      */
-    async use(hash: string, client: SessionClient, extend = true): Promise<SessionUser | undefined> {
+    async use(hash: string, client: SessionClient, extend = true): Promise<UsedSession | undefined> {
       const now = nowInSeconds()
       const session = await kysely
         .selectFrom('sessions')
         .innerJoin('users', 'users.id', 'sessions.user_id')
         .select(['users.id', 'users.name', 'sessions.seen_at'])
+        .select(sql<string>`${sql.raw(dialect.snapshot)}`.as('snapshot'))
         .where('sessions.hash', '=', hash)
         .where((eb) => eb.not(hasEnded(now)))
         .where('users.locked_at', 'is', null)
@@ -137,7 +144,7 @@ export function createSessionStore({ kysely }: Engine, audit: Audit) {
           .where('hash', '=', hash)
           .execute()
       }
-      return session && { id: session.id, name: session.name }
+      return session && { id: session.id, name: session.name, snapshot: session.snapshot }
     },
 
     /** Returns up to `count` sessions of a user, the last used one first. */

@@ -26,6 +26,7 @@ const dialect: DialectSql = {
   least: 'min',
   now: NOW,
   clock: NOW,
+  snapshot: `''`,
   isOneOf: (texts) => sql`in (select value from json_each(${texts}))`,
   elements: (texts) => sql`(select key as position, value from json_each(${texts}))`,
   fieldOf: (json, name) => `${json} ->> '${name}'`,

@@ -18,6 +18,8 @@ export interface PageOptions {
   head?: Html
   /** Keeps the page current by script: its state in words, and whether that is about to change. */
   live?: { summary: string; pending: boolean }
+  /** Called with the ETag of a page that is kept current. */
+  keep?: ((etag: string) => void) | undefined
   /** Comes after the content, and is not kept current: forms in it keep what was typed. */
   rest?: Html | undefined
   /** Whether the page uses the full width of the window and renders its own `main` element. */
@@ -49,6 +51,7 @@ export function sendPage(
   // Ages change all the time, and the script computes them.
   const etag = etagOf(body.toString('latin1').replace(/ data-age>[^<]*/g, ''))
   reply.header('etag', etag)
+  options.keep?.(etag)
   return matchesEtag(headers['if-none-match'], etag) ? reply.code(304).send() : reply.type(HTML).send(body)
 }
 

@@ -10,6 +10,7 @@ import type { Visibility } from '../../store/tables.ts'
 import type { FindUser } from '../forms/find-user.ts'
 import type { SendErrorPage } from '../layout/error-page.ts'
 import type { SessionAuth } from '../session/session-auth.ts'
+import type { OpenPages } from './open-pages.ts'
 import type { PageQueue } from './page-queue.ts'
 import type { PageStore } from './page-store.ts'
 
@@ -46,6 +47,7 @@ export interface WebOptions {
 export interface PageContext extends Omit<WebOptions, 'sessionAuth'> {
   sessionAuth: Omit<SessionAuth, 'transact'>
   pageQueue: PageQueue
+  openPages: OpenPages
   /** Reads the commit of HEAD. */
   headLog: CommitLog
   commitLog: CommitLog

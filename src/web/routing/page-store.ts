@@ -4,7 +4,10 @@ import type { Store } from '../../store/store.ts'
  * The functions of the store that pages use. Those that write take the change of who has sent a
  * form, except `findOrCreate`, which is for somebody who has just shown who it is.
  */
-export type PageStore = Pick<Store, 'remote' | 'matrix' | 'listing' | 'listTips' | 'usedTokens'> & {
+export type PageStore = Pick<
+  Store,
+  'remote' | 'matrix' | 'listing' | 'listTips' | 'usedTokens' | 'versions'
+> & {
   auditLog: Pick<Store['auditLog'], 'latest' | 'latestOf'>
   collaborators: Pick<Store['collaborators'], 'list' | 'set'>
   groups: Pick<Store['groups'], 'administeredBy' | 'find'>

@@ -99,7 +99,7 @@ export function createSessionAuth({ audit, sessions, users }: SessionStore) {
       const user =
         secret === undefined ? undefined : await sessions.use(hash(secret), sessionClient(request), extend)
       if (secret !== undefined && user) {
-        const session = userSession(request, user, secret)
+        const session = { ...userSession(request, user, secret), snapshot: user.snapshot }
         const text = request.method === 'GET' && extend ? message.read(request) : undefined
         if (!text) return session
         message.set(request, reply, '', 0)

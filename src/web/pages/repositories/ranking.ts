@@ -121,6 +121,11 @@ export class Ranking {
     }
   }
 
+  /** Returns the milliseconds until the condition of a candidate is read again. */
+  remaining(candidates: readonly Candidate[]): number {
+    return Math.min(...candidates.map(({ id }) => this.#conditions.getRemainingTTL(id)))
+  }
+
   /** Returns how many candidates are in which condition, as far as it is known. */
   count(candidates: readonly Candidate[]): Partial<Record<Condition, number>> {
     return countConditions(candidates.map(({ id }) => this.#conditions.get(id) ?? 'other'))

@@ -41,13 +41,15 @@ type List = Omit<RepositoriesView, 'rows' | 'isSignedIn' | 'states'> & {
   counts?: Partial<Record<Condition, number>>
   /** Whether rows are in the order of `placeOf`. */
   isRanked: boolean
+  /** Milliseconds for which the conditions are remembered by which they were chosen of many. */
+  rankedFor?: number
   /** What follows the list. */
   rest?: Html
 }
 
 /** Registers `/` and `/{owner}`: the repositories that the user may see, with their states. */
 export async function repositoriesPage(pages: Pages, options: PageContext): Promise<void> {
-  const { store, pageQueue, findUser } = options
+  const { store, pageQueue, openPages, findUser } = options
   const rowReader = createRowReader(options, pages)
   const ranking = new Ranking(options.headLog, store)
 
@@ -163,7 +165,8 @@ export async function repositoriesPage(pages: Pages, options: PageContext): Prom
     const next = { path: '/?after=', text: 'All repositories' }
     const counts = ranking.count(candidates)
     const listed = wanted ? ranking.having(candidates, wanted) : ranking.sort(candidates).slice(0, SHOWN)
-    return { repositories: listed, counts, isRanked: true, canCreate, next }
+    const rankedFor = ranking.remaining(candidates)
+    return { repositories: listed, counts, isRanked: true, rankedFor, canCreate, next }
   }
 
   /** Lists repositories by name, of an owner or of all owners. */
@@ -221,14 +224,17 @@ export async function repositoriesPage(pages: Pages, options: PageContext): Prom
   async function send(
     request: FastifyRequest,
     reply: FastifyReply,
-    { repositories, counts, isRanked, rest, ...list }: List,
+    { repositories, counts, isRanked, rankedFor, rest, ...list }: List,
     late: Promise<'slow'>,
   ): Promise<FastifyReply> {
+    const remember = await openPages.watch(request, repositories)
     const heads = await Promise.all(
       repositories.map((repository) => rowReader.readHead(request, repository, late)),
     )
     const summarized = await pageQueue.render(request, () => rowReader.readSummaries(heads))
-    const broken = await rowReader.readBroken(request, summarized, late)
+    const { broken, isComplete } = await rowReader.readBroken(request, summarized, late)
+    const files = isComplete ? rowReader.filesOf(heads) : null
+    const keep = files ? (etag: string) => remember?.(etag, files, rankedFor) : undefined
     const rows = summarized.map((row) => ({ ...row, broken: broken.get(row) }))
     return pageQueue.render(request, async () => {
       const isSignedIn = viewerOf(request) !== null
@@ -241,7 +247,7 @@ export async function repositoriesPage(pages: Pages, options: PageContext): Prom
       const wanted = wantedState(request)
       const shown = wanted ? sorted.filter((row) => conditionOf(row) === wanted) : sorted
       const content = repositoriesView({ ...list, rows: shown, states, wanted, isSignedIn })
-      return sendPage(reply, { title, ...tabOfStates(title, states), rest }, content)
+      return sendPage(reply, { title, ...tabOfStates(title, states), rest, keep }, content)
     })
   }
 }

@@ -3,11 +3,14 @@ import { mayBeBroken } from '../../../branches/breakages.ts'
 import { ServiceError } from '../../../errors.ts'
 import { GitTimeout, RepositoryUnavailable } from '../../../git/errors.ts'
 import type { Commit } from '../../../git/history/log-reader.ts'
+import type { RepositoryFiles } from '../../../git/opened-repository.ts'
 import { QueueFull } from '../../../schedule/fair-queue.ts'
 import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
 import { NO_STATUSES } from '../../../store/statuses/status-summaries.ts'
 import { ExpectedError, insteadOf } from '../../../util/expected-errors.ts'
+import { numberOf } from '../../../util/memoize.ts'
 import { gitClient } from '../../finding/find-repository.ts'
+import type { PageFiles } from '../../routing/open-pages.ts'
 import type { PageContext } from '../../routing/page-context.ts'
 import type { Pages } from '../../routing/pages.ts'
 import type { Broken } from '../../statuses/broken.ts'
@@ -20,20 +23,25 @@ import type { Problem, RepositoryRow } from './repositories-view.ts'
 const TIME_LIMIT = 3_000
 
 /** The branch of a repository's HEAD and its commit, or why there is none. */
-export type Head = { repository: Candidate } & (
-  | { branch: string | null; commit: Commit }
-  | { problem: Problem }
-)
+export type Head = Read & { repository: Candidate } & (
+    | { branch: string | null; commit: Commit }
+    | { problem: Problem }
+  )
+
+interface Read {
+  /** The number of what was read of the repository: the same one until its files change. */
+  version?: number
+}
 
 /** What a row shows, without who broke it. */
-export type SummarizedRow = { repository: Candidate } & (
-  | (SummarizedCommit & { branch: string | null; verdict: BranchVerdict | undefined })
-  | { problem: Problem }
-)
+export type SummarizedRow = Read & { repository: Candidate } & (
+    | (SummarizedCommit & { branch: string | null; verdict: BranchVerdict | undefined })
+    | { problem: Problem }
+  )
 
 /** Returns functions that read the rows of a page: what git knows, the statuses, and who broke them. */
 export function createRowReader({ store, headLog, breakages, pageQueue }: PageContext, pages: Pages) {
-  return { readHead, readSummaries, readBroken }
+  return { readHead, readSummaries, readBroken, filesOf }
 
   /** Reads the commit of HEAD. Stops waiting for git at `late`; git goes on. */
   async function readHead(
@@ -42,18 +50,37 @@ export function createRowReader({ store, headLog, breakages, pageQueue }: PageCo
     late: Promise<'slow'>,
   ): Promise<Head> {
     const reading = headLog.head(repository, gitClient(request)).then(
-      ({ branch, commits: [commit] }) => (commit ? { branch, commit } : ('empty' as const)),
+      (head) => {
+        const { branch, commits } = head
+        const [commit] = commits
+        return { version: numberOf(head), ...(commit ? { branch, commit } : { problem: 'empty' as const }) }
+      },
       (error: unknown) => {
-        if (error instanceof QueueFull || error instanceof GitTimeout) return 'slow' as const
+        if (error instanceof QueueFull || error instanceof GitTimeout) return { problem: 'slow' as const }
         if (!(error instanceof RepositoryUnavailable)) throw error
         pages.logError(request, new ServiceError('unavailable', undefined, { cause: error }))
-        return 'unavailable' as const
+        return { problem: 'unavailable' as const }
       },
     )
     // Avoids an unhandled rejection if it fails later.
     reading.catch(() => {})
     const head = await Promise.race([reading, late])
-    return typeof head === 'string' ? { repository, problem: head } : { repository, ...head }
+    return { repository, ...(head === 'slow' ? { problem: head } : head) }
+  }
+
+  /** Returns of which files rows were made; null if those of one could not be read. */
+  function filesOf(heads: readonly Head[]): PageFiles | null {
+    const versions = heads.flatMap(({ version }) => version ?? [])
+    if (versions.length < heads.length) return null
+    return { version: versions.join(' '), read: readerOf(heads.map(({ repository }) => repository)) }
+  }
+
+  /** Returns a function of its own, which keeps no rows in memory. */
+  function readerOf(repositories: readonly RepositoryFiles[]): PageFiles['read'] {
+    return async (client) => {
+      const heads = await Promise.all(repositories.map((repository) => headLog.head(repository, client)))
+      return heads.map(numberOf).join(' ')
+    }
   }
 
   /** Reads what the rows show of the commits of HEAD. */
@@ -76,21 +103,26 @@ export function createRowReader({ store, headLog, breakages, pageQueue }: PageCo
     return rows
   }
 
-  /** Reads who broke the rows that failed, or run again. Stops waiting for git at `late`. */
+  /**
+   * Reads who broke the rows that failed, or run again. Stops waiting for git at `late`; then, and where
+   * git cannot tell, it is not complete.
+   */
   async function readBroken(
     request: FastifyRequest,
     rows: readonly SummarizedRow[],
     late: Promise<'slow'>,
-  ): Promise<ReadonlyMap<SummarizedRow, Broken>> {
+  ): Promise<{ broken: ReadonlyMap<SummarizedRow, Broken>; isComplete: boolean }> {
     const client = gitClient(request)
     const broken = new Map<SummarizedRow, Broken>()
     const failed = rows.flatMap((row) => ('commit' in row && mayBeBroken(row.summary) ? [row] : []))
-    if (failed.length === 0) return broken
+    let isComplete = true
+    if (failed.length === 0) return { broken, isComplete }
     const waitFor = async <T>(reading: Promise<T>) => {
       const read = reading.catch(insteadOf(ExpectedError, undefined))
       // Avoids an unhandled rejection if it fails later.
       read.catch(() => {})
       const value = await Promise.race([read, late])
+      isComplete &&= value !== undefined && value !== 'slow'
       return value === 'slow' ? undefined : value
     }
     const commits = await Promise.all(
@@ -113,7 +145,7 @@ export function createRowReader({ store, headLog, breakages, pageQueue }: PageCo
         if (breakage && suspects) broken.set(row, { ...breakage, suspects })
       }),
     )
-    return broken
+    return { broken, isComplete }
   }
 
   /** Returns the verdict for the default branch; undefined if it has no rules. */

@@ -11,36 +11,46 @@ const [MAX_AGE, REMEMBERED] = [10_000, 500]
 const [BRANCHES, AT_ONCE] = [1_000, 50]
 
 /**
- * Returns a function that finds the branches of a repository whose newest commits failed, as of a
- * short time ago: a page that read them all would cost much more than what it shows.
+ * Finds the branches of repositories whose newest commits failed, as of a short time ago: a page that read
+ * them all would cost much more than what it shows.
  */
-export function createRedBranches({ summaries }: Pick<PageStore, 'summaries'>) {
-  const known = new LRUCache<number, { refs: Refs; names: Promise<ReadonlySet<string>> }>({
+export class RedBranches {
+  readonly #summaries: PageStore['summaries']
+  readonly #known = new LRUCache<number, { refs: Refs; names: Promise<ReadonlySet<string>> }>({
     max: REMEMBERED,
     ttl: MAX_AGE,
   })
 
-  async function read(repositoryId: number, { branches }: Refs): Promise<ReadonlySet<string>> {
+  constructor({ summaries }: Pick<PageStore, 'summaries'>) {
+    this.#summaries = summaries
+  }
+
+  async find(repositoryId: number, refs: Refs): Promise<ReadonlySet<string>> {
+    const entry = this.#known.get(repositoryId)
+    if (entry?.refs === refs) return entry.names
+    const names = this.#read(repositoryId, refs)
+    this.#known.set(repositoryId, { refs, names })
+    try {
+      return await names
+    } catch (error) {
+      this.#known.delete(repositoryId)
+      throw error
+    }
+  }
+
+  /** Returns the milliseconds until the branches of a repository are read again. */
+  remaining(repositoryId: number): number {
+    return this.#known.getRemainingTTL(repositoryId)
+  }
+
+  async #read(repositoryId: number, { branches }: Refs): Promise<ReadonlySet<string>> {
     const names = new Set<string>()
     for (const some of chunksOf(branches.slice(0, BRANCHES), AT_ONCE)) {
       await setImmediate()
-      const found = await summaries.list(some.map(({ sha }) => ({ repositoryId, sha })))
+      const found = await this.#summaries.list(some.map(({ sha }) => ({ repositoryId, sha })))
       for (const [index, summary] of found.entries())
         if (stateOfSummary(summary) === 'failure') names.add(some[index]?.name ?? '')
     }
     return names
-  }
-
-  return async (repositoryId: number, refs: Refs): Promise<ReadonlySet<string>> => {
-    const entry = known.get(repositoryId)
-    if (entry?.refs === refs) return entry.names
-    const names = read(repositoryId, refs)
-    known.set(repositoryId, { refs, names })
-    try {
-      return await names
-    } catch (error) {
-      known.delete(repositoryId)
-      throw error
-    }
   }
 }

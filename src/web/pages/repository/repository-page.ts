@@ -6,15 +6,18 @@ import { BRANCHES as BRANCH_REFS } from '../../../domain/ref-names.ts'
 import { rulesOfRef } from '../../../domain/ref-rules.ts'
 import { ServiceError } from '../../../errors.ts'
 import { type History, MAX_STARTS } from '../../../git/history/log.ts'
+import type { RepositoryFiles } from '../../../git/opened-repository.ts'
 import type { Ref, Refs } from '../../../git/refs/read-refs.ts'
 import type { QueueClient } from '../../../schedule/fair-queue.ts'
 import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
 import { NO_STATUSES, type StatusSummary } from '../../../store/statuses/status-summaries.ts'
 import { ExpectedError, insteadOf, Unavailable } from '../../../util/expected-errors.ts'
+import { numberOf } from '../../../util/memoize.ts'
 import { onlyRefWith, sendUnknownName } from '../../finding/find-ref.ts'
 import { createRepositoryFinder, gitClient, type RepositoryRoute } from '../../finding/find-repository.ts'
 import { goImport } from '../../go-get.ts'
 import { sendPage } from '../../layout/layout.ts'
+import type { PageFiles } from '../../routing/open-pages.ts'
 import type { PageContext } from '../../routing/page-context.ts'
 import type { Pages } from '../../routing/pages.ts'
 import { firstOf, type Query } from '../../routing/query.ts'
@@ -25,7 +28,7 @@ import { requiredContexts, tipVerdicts } from '../../statuses/verdicts.ts'
 import { html } from '../../text/html.ts'
 import { branchOf, commitPath, headOf, pathOf, refQuery } from '../../text/repository-paths.ts'
 import { visibleText } from '../../text/text.ts'
-import { createRedBranches } from './red-branches.ts'
+import { RedBranches } from './red-branches.ts'
 import { type LastPassedCommit, type RepositoryView, repositoryView } from './repository-view.ts'
 
 interface Route extends RepositoryRoute {
@@ -43,9 +46,9 @@ const EMPTY: History = { commits: [], after: null }
  * what the field of its pages finds.
  */
 export async function repositoryPage(pages: Pages, options: PageContext): Promise<void> {
-  const { store, lookup, commitLog, pageQueue, revisions, breakages } = options
+  const { store, lookup, commitLog, pageQueue, openPages, revisions, breakages } = options
   const findRepository = createRepositoryFinder(pages, options)
-  const findRedBranches = createRedBranches(store)
+  const redBranches = new RedBranches(store)
 
   pages.get<RepositoryRoute>('/:owner/:repo/', (request, reply) => {
     const { owner, repo } = request.params
@@ -79,6 +82,7 @@ export async function repositoryPage(pages: Pages, options: PageContext): Promis
       const content = html`<p><a href="/${name}">${name}</a></p>`
       return sendPage(reply, { title: name, head: goImport(repository, origin) }, content)
     }
+    const remember = await openPages.watch(request, [repository])
     const refs = await options.refs.list(repository, client)
     const refName = firstOf(request.query.ref)
     const ref = refName ? await options.refs.find(repository, refs, refName, client) : headOf(refs)
@@ -89,8 +93,8 @@ export async function repositoryPage(pages: Pages, options: PageContext): Promis
     const history = from ? await commitLog.history(repository, from, client) : EMPTY
     const lastPassed = ref?.kind === 'branch' && !after ? await findLastPassed(repository, ref, client) : null
     const isCut = refs.branches.length > BRANCHES
-    const redBranches = isCut ? await findRedBranches(repository.id, refs) : NO_NAMES
-    const branches = shownBranches(refs, ref, redBranches)
+    const red = isCut ? await redBranches.find(repository.id, refs) : NO_NAMES
+    const branches = shownBranches(refs, ref, red)
     const shas = [...branches, ...(ref ? [ref] : []), ...history.commits].map(({ sha }) => sha)
 
     const summaries = await pageQueue.render(request, () => summarize(repository, shas))
@@ -98,6 +102,9 @@ export async function repositoryPage(pages: Pages, options: PageContext): Promis
     const tip = ref && !after ? history.commits[0] : undefined
     const isOpen = ref && tip && mayBeBroken(summaryOf(tip.sha))
     const broken = isOpen ? await findBroken(request, repository, ref, summaryOf(tip.sha)) : undefined
+    const isComplete = lastPassed !== undefined && broken !== null && broken?.suspects !== UNKNOWN
+    const maxAge = isCut ? redBranches.remaining(repository.id) : undefined
+    const keep = (etag: string) => remember?.(etag, filesOf(repository, refs), maxAge)
 
     return pageQueue.render(request, async () => {
       const rules = await store.rules.load(repository.id)
@@ -112,34 +119,44 @@ export async function repositoryPage(pages: Pages, options: PageContext): Promis
         refs,
         ref,
         tip: tip && { commit: tip, summary: summaryOf(tip.sha) },
-        broken,
-        ...orderBranches(branches, refs, isCut ? redBranches : null, summaryOf),
+        broken: broken ?? undefined,
+        ...orderBranches(branches, refs, isCut ? red : null, summaryOf),
         commits: history.commits.map((commit) => ({ commit, summary: summaryOf(commit.sha) })),
         older: history.after,
         isFirstPage: after === null,
         verdicts,
-        lastPassed,
+        lastPassed: lastPassed ?? null,
         rules,
         origin: request.client.origin(),
       })
       const title = refName && ref ? `${visibleText(ref.name)} · ${name}` : name
       const tab = tip && tabOf(title, summaryOf(tip.sha).counts, requiredContexts(verdicts).missing.size)
-      return sendPage(reply, { title, ...tab }, content)
+      return sendPage(reply, { title, ...tab, ...(isComplete && { keep }) }, content)
     })
   })
 
-  /** Finds out who broke a branch. Without this line, the page still says much. */
+  /** Returns of which refs a page was made. */
+  function filesOf(repository: RepositoryFiles, refs: Refs): PageFiles {
+    const version = numberOf(refs).toString()
+    return {
+      version,
+      read: async (client) => numberOf(await options.refs.list(repository, client)).toString(),
+    }
+  }
+
+  /** Finds out who broke a branch; null if git cannot tell. Without this line, the page still says much. */
   async function findBroken(
     request: FastifyRequest,
     repository: ReadableRepository,
     ref: Ref,
     summary: StatusSummary,
-  ): Promise<Broken | undefined> {
+  ): Promise<Broken | null | undefined> {
     const client = gitClient(request)
     const position = { branch: branchOf(ref), sha: ref.sha }
     const commits = await breakages
       .commitsOf(repository, position, client)
-      .catch(insteadOf(ExpectedError, []))
+      .catch(insteadOf(ExpectedError, null))
+    if (commits === null) return null
     const breakage = await pageQueue.render(request, () =>
       breakages.findLongest(repository.id, commits, summary),
     )
@@ -150,20 +167,21 @@ export async function repositoryPage(pages: Pages, options: PageContext): Promis
 
   /**
    * Returns the last commit of a branch with rules that passed, unless it is the newest one, and its
-   * date. null if none of many has passed.
+   * date. null if none of many has passed; undefined if git cannot tell.
    */
   async function findLastPassed(
     repository: ReadableRepository,
     { name, sha }: Ref,
     client: QueueClient,
-  ): Promise<LastPassedCommit | null> {
+  ): Promise<LastPassedCommit | null | undefined> {
     const rules = await store.rules.load(repository.id)
     if (rulesOfRef(rules, `${BRANCH_REFS}${name}`).length === 0) return null
     // The branch or its rules may be gone by now. Without this line, the page still says much.
     const found = await options.branches
       .lastPassed(repository, { branch: name }, client)
       .catch(insteadOf(ServiceError, null))
-      .catch(insteadOf(Unavailable, null))
+      .catch(insteadOf(Unavailable, undefined))
+    if (found === undefined) return undefined
     const passed = found?.commit
     if (!passed || passed.sha === sha) return null
     const details = await revisions.describe(repository, passed.sha, client)
