@@ -1,11 +1,10 @@
-import type { BranchLists, Tip } from '../git/history/branch-lists.ts'
+import type { Tip } from '../git/history/branch-lists.ts'
 import type { QueueClient } from '../schedule/fair-queue.ts'
-import type { Turns } from '../schedule/turns.ts'
 import type { ReadableRepository } from '../store/access/readable-repositories.ts'
 import type { Awaited } from '../store/statuses/awaited.ts'
 import type { Store } from '../store/store.ts'
 import { memoizeByObject } from '../util/memoize.ts'
-import type { KeepPage } from './kept-pages.ts'
+import type { PageSources } from './kept-pages.ts'
 import { findMatching, type TipQuery } from './matching-tips.ts'
 
 /** Branches that are looked at for one page. */
@@ -30,13 +29,6 @@ const shasOf = memoizeByObject((tips: readonly Tip[]) =>
   JSON.stringify(tips.slice(0, MAX_BRANCHES).map(({ sha }) => sha)),
 )
 
-/** What pages are made of. */
-interface AwaitingSources extends Pick<Store, 'awaited'> {
-  lists: BranchLists
-  turns: Turns
-  keepPage: KeepPage<AwaitingPage>
-}
-
 /**
  * Lists branches by name whose newest commit has no result of a context: the same page as before while
  * nothing has changed. It may be short or empty although there is a next one.
@@ -44,7 +36,7 @@ interface AwaitingSources extends Pick<Store, 'awaited'> {
  * @throws Unavailable; the signal's reason
  */
 export async function listAwaitingPage(
-  { lists, turns, awaited, keepPage }: AwaitingSources,
+  { lists, turns, awaited, keepPage }: PageSources<AwaitingPage> & Pick<Store, 'awaited'>,
   repository: ReadableRepository,
   { context, limit, ...query }: AwaitingQuery,
   client: QueueClient,

@@ -1,11 +1,10 @@
 import { BRANCHES } from '../domain/ref-names.ts'
 import type { CombinedState } from '../domain/states.ts'
-import type { BranchLists, Tip } from '../git/history/branch-lists.ts'
+import type { Tip } from '../git/history/branch-lists.ts'
 import type { QueueClient } from '../schedule/fair-queue.ts'
-import type { Turns } from '../schedule/turns.ts'
 import type { ReadableRepository } from '../store/access/readable-repositories.ts'
 import type { Decide, Decision } from './decisions.ts'
-import type { KeepPage } from './kept-pages.ts'
+import type { PageSources } from './kept-pages.ts'
 import { findMatching, type TipQuery } from './matching-tips.ts'
 
 /** Branches that are decided for one page. */
@@ -27,14 +26,6 @@ export interface BranchPage {
   truncated: boolean
 }
 
-/** What pages are made of. */
-interface BranchSources {
-  lists: BranchLists
-  turns: Turns
-  decide: Decide
-  keepPage: KeepPage<BranchPage>
-}
-
 /**
  * Lists branches by name with what is known about their newest commits: the same page as before while
  * nothing has changed. With `verdict`, it may be short or empty although there is a next one.
@@ -42,7 +33,7 @@ interface BranchSources {
  * @throws Unavailable; the signal's reason
  */
 export async function listBranchPage(
-  { lists, turns, decide, keepPage }: BranchSources,
+  { lists, turns, decide, keepPage }: PageSources<BranchPage> & { decide: Decide },
   repository: ReadableRepository,
   { verdict, limit, ...query }: BranchQuery,
   client: QueueClient,

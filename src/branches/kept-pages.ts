@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache'
-import type { Tip } from '../git/history/branch-lists.ts'
+import type { BranchLists, Tip } from '../git/history/branch-lists.ts'
+import type { Turns } from '../schedule/turns.ts'
 import { numberOf } from '../util/memoize.ts'
 import { bytesOfTexts, shareOfMemory } from '../util/memory.ts'
 
@@ -11,7 +12,14 @@ interface Page {
 }
 
 /** See `createKeptPages`. */
-export type KeepPage<Kept> = (sources: readonly object[], question: string, make: () => Kept) => Kept
+type KeepPage<Kept> = (sources: readonly object[], question: string, make: () => Kept) => Kept
+
+/** What pages of branches are made with. */
+export interface PageSources<Kept> {
+  lists: BranchLists
+  turns: Turns
+  keepPage: KeepPage<Kept>
+}
 
 /**
  * Returns a function that makes pages, and returns the same page as before for the same sources and
