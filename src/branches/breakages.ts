@@ -66,6 +66,8 @@ export interface Suspects {
 
 /** Commits of a branch that are looked at; most checks fail since one of the first. */
 const [COMMITS, FIRST] = [300, 30]
+/** Commits that are looked at for reports while the newest one has none. */
+const UNREPORTED = 10
 /** Checks that are looked at. */
 const MAX_CHECKS = 20
 /** Milliseconds for which it is remembered what is behind the first commits, and how often. */
@@ -76,7 +78,7 @@ const CACHE_BYTES = shareOfMemory(8)
 type Older = ReadonlyMap<string, FailingSince & { cell: LinkedCell | undefined }>
 
 type BreakageStore = Pick<Store, 'listTips' | 'matrix' | 'remote'> & {
-  summaries: Pick<Store['summaries'], 'listStates'>
+  summaries: Pick<Store['summaries'], 'listStates' | 'list'>
 }
 
 /** Finds out since when checks of branches fail, and who may have broken them. */
@@ -166,15 +168,19 @@ export class Breakages {
 
   /**
    * Returns the breakage that says since when a branch is broken, of the checks that failed on its
-   * newest commit or run there; undefined if there is none. Otherwise as `find`.
+   * newest commit or run there; undefined if there is none. If nothing has been reported there yet,
+   * those of the newest commit with reports count. Otherwise as `find`.
+   *
+   * @param summary of the newest commit
    */
   async findLongest(
     repositoryId: number,
     commits: readonly string[],
-    { counts, failed }: StatusSummary,
+    summary: StatusSummary,
   ): Promise<Breakage | undefined> {
-    const [sha] = commits
-    if (sha === undefined) return undefined
+    const reported = await this.#newestReported(repositoryId, commits, summary)
+    if (reported === undefined) return undefined
+    const { sha, counts, failed } = reported
     const { failure, pending } = combinedCounts(counts)
     const isAll = pending === 0 && failure === failed.length
     const open = isAll
@@ -189,6 +195,20 @@ export class Breakages {
         open.map(({ context }) => context),
       ),
     )
+  }
+
+  async #newestReported(
+    repositoryId: number,
+    [tip, ...before]: readonly string[],
+    summary: StatusSummary,
+  ): Promise<(StatusSummary & { sha: string }) | undefined> {
+    if (tip === undefined) return undefined
+    if (isReported(summary)) return { sha: tip, ...summary }
+    const commits = before.slice(0, UNREPORTED).map((sha) => ({ repositoryId, sha }))
+    const summaries = await this.#store.summaries.list(commits)
+    return summaries
+      .map((summary, index) => ({ sha: before[index] ?? '', ...summary }))
+      .find((summary) => isReported(summary))
   }
 
   async #findOlder(
@@ -225,10 +245,17 @@ export class Breakages {
   }
 }
 
-/** Returns whether a branch may be broken, by the summary of its newest commit. */
-export function mayBeBroken({ counts }: Pick<StatusSummary, 'counts'>): boolean {
-  const { failure, pending } = combinedCounts(counts)
-  return failure > 0 || pending > 0
+/**
+ * Returns whether a branch may be broken, by the summary of its newest commit: one without reports says
+ * nothing about it.
+ */
+export function mayBeBroken(summary: Pick<StatusSummary, 'counts'>): boolean {
+  const { failure, pending } = combinedCounts(summary.counts)
+  return failure > 0 || pending > 0 || !isReported(summary)
+}
+
+function isReported({ counts }: Pick<StatusSummary, 'counts'>): boolean {
+  return combinedCounts(counts).total > 0
 }
 
 function isPending({ state }: { state: StatusState }): boolean {

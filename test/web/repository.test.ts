@@ -121,6 +121,22 @@ for (const database of [sqlite, postgres]) {
       textOf(tip),
       /^Broken for less than a minute by Test: Subject 1 of running . failed on 2 commits$/,
     )
+    const waiting = await create('waiting', 3)
+    await waiting.report(waiting.commits[0], { a: 'success' })
+    await waiting.report(waiting.commits[1], { a: 'failure' })
+    const unreported = items((await anonymous.get('/')).body, 'commit').find((text) =>
+      text.includes('/ waiting'),
+    )
+    t.match(
+      unreported,
+      /^no status alice \/ waiting Subject 2 of waiting Test Broken for less than a minute by Test: Subject 1 of waiting · failed on 1 commit$/,
+      'nor does a commit on which nothing has been reported yet',
+    )
+    const { body: waitingPage } = await anonymous.get('/alice/waiting')
+    t.match(
+      textOf(waitingPage),
+      /main · no checks have reported yet Broken for less than a minute by Test: Subject 1/,
+    )
     await running.report(running.commits[3], { a: 'success' })
     t.notMatch((await anonymous.get('/alice/running')).body, 'id="broken"', 'it has passed')
   })
