@@ -79,9 +79,11 @@ ${
 }
 ${
   allows(permission, 'write')
-    ? html`<h2>Report from CI</h2>
+    ? html`<section class="report">
+  <h2>Report from CI</h2>
   <p><a href="/settings/tokens?repository=${repository.owner}/${repository.name}#new">Create a token for this repository</a></p>
-  ${ciLines(`${repository.owner}/${repository.name}`)}`
+  ${ciLines(`${repository.owner}/${repository.name}`)}
+</section>`
     : ''
 }`
 }
