@@ -79,7 +79,7 @@ function startUpTo(count: number): void {
  * longest come first, so that at the end no process runs alone.
  */
 function groupFiles(): string[][] {
-  const expected = expectedSeconds(files)
+  const expected = expectedSeconds(files, 'wall')
   const secondsOf = (group: readonly string[]) =>
     group.reduce((sum, file) => sum + (expected.get(file) ?? 0), 0)
   const mostSeconds = Math.max(MOST_SECONDS, MOST_SHARE * secondsOf(files))

@@ -9,9 +9,11 @@ export interface TestTimes {
   wall: number
 }
 
+type RememberedTimes = Omit<TestTimes, 'file'>
+
 const CACHE = resolve(import.meta.dirname, '../node_modules/.cache/test-times.json')
 /** Bytes of a test file that take about a second. */
-const BYTES_PER_SECOND = 1_400
+const BYTES_PER_SECOND = { cpu: 2_500, wall: 1_400 }
 /** Where Linux has this process. */
 const SELF = `/proc/${process.pid}`
 /** Ticks in which Linux counts the time of ended processes. */
@@ -35,16 +37,17 @@ export function readTimes(list: string): TestTimes[] {
 
 /** Remembers times for the order of the next run. */
 export function rememberTimes(times: readonly TestTimes[]): void {
-  const latest = times.map(({ file, wall }) => [file, wall])
-  const seconds = { ...rememberedSeconds(), ...Object.fromEntries(latest) }
+  const latest = times.map(({ file, cpu, wall }) => [file, { cpu, wall }])
   mkdirSync(dirname(CACHE), { recursive: true })
-  writeFileSync(CACHE, JSON.stringify(seconds))
+  writeFileSync(CACHE, JSON.stringify({ ...rememberedTimes(), ...Object.fromEntries(latest) }))
 }
 
 /** Returns about how many seconds files take: as in their latest run here, or else by their size. */
-export function expectedSeconds(files: readonly string[]): Map<string, number> {
-  const known = rememberedSeconds()
-  return new Map(files.map((file) => [file, known[file] ?? statSync(file).size / BYTES_PER_SECOND]))
+export function expectedSeconds(files: readonly string[], kind: keyof RememberedTimes): Map<string, number> {
+  const known = rememberedTimes()
+  return new Map(
+    files.map((file) => [file, known[file]?.[kind] ?? statSync(file).size / BYTES_PER_SECOND[kind]]),
+  )
 }
 
 /** Returns lines about the ten files that took most CPU, and the ten that waited longest. */
@@ -63,8 +66,8 @@ export function dearestFiles(times: readonly TestTimes[]): string[] {
   ]
 }
 
-/** Returns the seconds of files in their latest runs here; none if there were none. */
-function rememberedSeconds(): Record<string, number> {
+/** Returns the times of files in their latest runs here; none if there were none. */
+function rememberedTimes(): Record<string, RememberedTimes> {
   try {
     return JSON.parse(readFileSync(CACHE, 'utf8'))
   } catch {
