@@ -15,7 +15,7 @@ import { repositoryCacheKey } from './statuses/statuses.ts'
 export function createVersions({ dialect, kysely, remote, read }: Reading) {
   const snapshot = prepare<object>()(() =>
     kysely
-      .selectFrom(sql<{ snapshot: string }>`(select ${sql.raw(dialect.snapshot)} as snapshot)`.as('version'))
+      .selectFrom(sql<{ snapshot: string }>`(select ${sql.raw(dialect.snapshot)} as snapshot)`.as('asked'))
       .select('snapshot'),
   )
   const versionOf = async (key: string) => {
