@@ -35,11 +35,12 @@ const FORM_LIMIT = 64 * 1024
 export async function web(app: FastifyInstance, options: WebOptions): Promise<void> {
   const { sessionAuth } = options
   const pageQueue = createPageQueue(options.store.remote)
-  const openPages = new OpenPages(options.store)
   const limitUnsent = createUnsentLimit()
   const gitQueue = createGitQueue()
   const disk = options.store.remote ? 'shared' : 'own'
   const commitLog = new CommitLog(gitQueue, {}, disk)
+  const refs = new RefLists(gitQueue, {}, disk)
+  const openPages = new OpenPages(options.store, refs)
   const pageContext: PageContext = {
     ...options,
     pageQueue,
@@ -47,7 +48,7 @@ export async function web(app: FastifyInstance, options: WebOptions): Promise<vo
     headLog: new CommitLog(gitQueue, { count: 1 }, disk),
     commitLog,
     breakages: new Breakages(gitQueue, commitLog, options.store),
-    refs: new RefLists(gitQueue, {}, disk),
+    refs,
     revisions: new Revisions(gitQueue, options.lookup),
     findUser: createUserFinder(options.store),
   }

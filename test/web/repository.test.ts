@@ -164,7 +164,7 @@ for (const database of [sqlite, postgres]) {
     const alice = (await store.users.find('alice'))?.id ?? 0
     await admin.collaborators.set({ owner: 'bob', name: 'secret' }, alice, 'read')
 
-    const [start, page, owner] = ['/', '/alice/red', '/alice']
+    const [start, page, owner, checks] = ['/', '/alice/red', '/alice', '/alice/red/checks']
     const etags = new Map<string, string | null>()
     const who = { client, anonymous }
     const poll = async (by: keyof typeof who, path: string) => {
@@ -172,7 +172,7 @@ for (const database of [sqlite, postgres]) {
       if (answer.status === 200) etags.set(`${by} ${path}`, answer.headers.get('etag'))
       return answer
     }
-    const all = [start, page, owner].flatMap((path) => [
+    const all = [start, page, owner, checks].flatMap((path) => [
       ['client', path] as const,
       ['anonymous', path] as const,
     ])
@@ -199,34 +199,39 @@ for (const database of [sqlite, postgres]) {
       asAdministrator(to).rules.set({ owner: 'alice', name }, { refPattern: 'main', required, bypass: [] })
     const both = ['client', 'anonymous'] as const
     const changes: [string, () => unknown, readonly (keyof typeof who)[], string[]][] = [
-      ['a report', () => report(store, 'red', tip, 'lint', 'failure'), both, [start, page, owner]],
+      ['a report', () => report(store, 'red', tip, 'lint', 'failure'), both, [start, page, owner, checks]],
       [
         'a report of another server',
         () => report(other, 'red', tip, 'lint', 'pending'),
         both,
-        [start, page, owner],
+        [start, page, owner, checks],
       ],
       [
         'a report before the newest commit',
         () => report(store, 'red', third, 'ci', 'success'),
         both,
-        [start, page],
+        [start, page, checks],
       ],
-      ['one of another server', () => report(other, 'red', third, 'ci', 'failure'), both, [start, page]],
-      ['a rule', () => rule(store, 'red', ['e2e']), both, [page]],
-      ['a rule of another server', () => rule(other, 'red', ['e2e', 'docs']), both, [page]],
+      [
+        'one of another server',
+        () => report(other, 'red', third, 'ci', 'failure'),
+        both,
+        [start, page, checks],
+      ],
+      ['a rule', () => rule(store, 'red', ['e2e']), both, [page, checks]],
+      ['a rule of another server', () => rule(other, 'red', ['e2e', 'docs']), both, [page, checks]],
       ['a rule of a passing branch', () => rule(store, 'green', ['e2e']), both, [start, owner]],
-      ['a branch', () => red.set('refs/heads/new', tip), both, [page]],
-      ['a tag', () => red.set('refs/tags/v1', tip), both, [page]],
-      ['a push', () => red.set('refs/heads/main', third), both, [start, page, owner]],
+      ['a branch', () => red.set('refs/heads/new', tip), both, [page, checks]],
+      ['a tag', () => red.set('refs/tags/v1', tip), both, [page, checks]],
+      ['a push', () => red.set('refs/heads/main', third), both, [start, page, owner, checks]],
       [
         'another default branch',
         () => git(red.path, 'symbolic-ref', 'HEAD', 'refs/heads/new'),
         both,
-        [start, page],
+        [start, page, checks],
       ],
       ['packed refs', () => git(red.path, 'pack-refs', '--all'), [], []],
-      ['a push to packed refs', () => red.set('refs/heads/new', first), both, [start, page]],
+      ['a push to packed refs', () => red.set('refs/heads/new', first), both, [start, page, checks]],
       ['a new repository', () => create('next', 1), both, [start, owner]],
       [
         'less visible',
@@ -250,7 +255,7 @@ for (const database of [sqlite, postgres]) {
         'another name',
         () => admin.repositories.rename({ owner: 'alice', name: 'red' }, { owner: 'alice', name: 'blue' }),
         both,
-        [start, page, owner],
+        [start, page, owner, checks],
       ],
       [
         'the end of a session',

@@ -1,10 +1,14 @@
 import type { FastifyRequest } from 'fastify'
 import { LRUCache } from 'lru-cache'
 import { MAX_AGE } from '../../git/history/cached-reads.ts'
+import type { RefLists } from '../../git/history/ref-lists.ts'
+import type { RepositoryFiles } from '../../git/opened-repository.ts'
+import type { Refs } from '../../git/refs/read-refs.ts'
 import { connectionSignal } from '../../http/connection-signal.ts'
 import { matchesEtag } from '../../http/etag.ts'
 import type { QueueClient } from '../../schedule/fair-queue.ts'
 import { ExpectedError, insteadOf } from '../../util/expected-errors.ts'
+import { numberOf } from '../../util/memoize.ts'
 import { sessionOf } from '../session/session-auth.ts'
 import type { PageStore } from './page-store.ts'
 
@@ -47,8 +51,17 @@ export class OpenPages {
   /** The version of the database from before a page was made. */
   readonly #begun = new WeakMap<FastifyRequest, string>()
 
-  constructor({ versions }: Pick<PageStore, 'versions'>) {
+  readonly #refs: RefLists
+
+  constructor({ versions }: Pick<PageStore, 'versions'>, refs: RefLists) {
     this.#versions = versions
+    this.#refs = refs
+  }
+
+  /** Returns the files of a page that was made of the refs of a repository. */
+  filesOf(repository: RepositoryFiles, refs: Refs): PageFiles {
+    const read: PageFiles['read'] = async (client) => `${numberOf(await this.#refs.list(repository, client))}`
+    return { version: `${numberOf(refs)}`, read }
   }
 
   /** Returns the ETag of the page that the client has, if it would get the same one; else null. */

@@ -104,6 +104,14 @@ function unreported(context: string): FilteredCheck {
   return { context, state: null, stalled: false }
 }
 
+/** Returns after how many seconds the next of pending statuses is stalled; Infinity for none. */
+export function stallsIn(statuses: Parameters<typeof isStalled>[0][], before: number): number {
+  const pending = statuses.filter(
+    (status) => COMBINED[status.state] === 'pending' && !isStalled(status, before),
+  )
+  return Math.min(...pending.map(({ updated_at: reportedAt }) => reportedAt - before))
+}
+
 /** Returns whether a status is pending since before a time, in seconds since the epoch. */
 export function isStalled(
   { state, updated_at }: Pick<ReportedStatus, 'state' | 'updated_at'>,

@@ -14,7 +14,7 @@ import { firstOf, type Query } from '../../routing/query.ts'
 import { UNKNOWN } from '../../statuses/broken.ts'
 import { tabOf } from '../../statuses/state-summary.ts'
 import { type FilteredCheck, type FilterQuery, matches, readFilter } from '../../statuses/status-filter.ts'
-import { isStalled } from '../../statuses/status-sections.ts'
+import { isStalled, stallsIn } from '../../statuses/status-sections.ts'
 import { requiredContexts, tipVerdicts } from '../../statuses/verdicts.ts'
 import { branchOf, headOf } from '../../text/repository-paths.ts'
 import { visibleText } from '../../text/text.ts'
@@ -33,13 +33,14 @@ const SHOWN = 200
 
 /** Registers `/{owner}/{repo}/checks`: the checks of the newest commits of a ref (`ref`). */
 export async function checksPage(pages: Pages, options: PageContext): Promise<void> {
-  const { store, commitLog, pageQueue, breakages } = options
+  const { store, commitLog, pageQueue, openPages, breakages } = options
   const findRepository = createRepositoryFinder(pages, options)
 
   pages.get<Route>('/:owner/:repo/checks', async (request, reply) => {
     const repository = await findRepository(request, reply)
     if (!repository) return reply
     const client = gitClient(request)
+    const remember = await openPages.watch(request, [repository])
     const refs = await options.refs.list(repository, client)
     const refName = firstOf(request.query.ref)
     const ref = refName ? await options.refs.find(repository, refs, refName, client) : headOf(refs)
@@ -86,7 +87,7 @@ export async function checksPage(pages: Pages, options: PageContext): Promise<vo
         refs,
         ref,
         commits,
-        ...broken,
+        ...(broken ?? NONE_BROKEN),
         summary,
         checks: filtered,
         filter,
@@ -95,22 +96,29 @@ export async function checksPage(pages: Pages, options: PageContext): Promise<vo
         verdicts,
       })
       const tab = tip && tabOf(title, summary.counts, requiredContexts(verdicts).missing.size)
-      return sendPage(reply, { title, ...tab }, content)
+      const isComplete = broken?.broken.every(({ suspects }) => suspects !== UNKNOWN)
+      const keep = (etag: string) =>
+        remember?.(etag, openPages.filesOf(repository, refs), 1_000 * stallsIn(newest, stalledBefore))
+      return sendPage(reply, { title, ...tab, ...(isComplete && { keep }) }, content)
     })
   })
 
-  /** Finds out who broke the first of the checks that fail. Without git, the page says the rest. */
+  /**
+   * Finds out who broke the first of the checks that fail; null if git cannot tell. Without this, the page
+   * says the rest.
+   */
   async function findBroken(
     request: FastifyRequest,
     repository: ReadableRepository,
     ref: Ref,
     contexts: readonly string[],
-  ): Promise<BrokenChecks> {
+  ): Promise<BrokenChecks | null> {
     const client = gitClient(request)
     const position = { branch: branchOf(ref), sha: ref.sha }
     const commits = await breakages
       .commitsOf(repository, position, client)
-      .catch(insteadOf(ExpectedError, []))
+      .catch(insteadOf(ExpectedError, null))
+    if (commits === null) return null
     const histories = await pageQueue.render(request, () => breakages.find(repository.id, commits, contexts))
     const found = histories.flatMap(({ breakage }) => breakage ?? [])
     const described = await Promise.all(

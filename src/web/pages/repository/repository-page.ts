@@ -6,18 +6,15 @@ import { BRANCHES as BRANCH_REFS } from '../../../domain/ref-names.ts'
 import { rulesOfRef } from '../../../domain/ref-rules.ts'
 import { ServiceError } from '../../../errors.ts'
 import { type History, MAX_STARTS } from '../../../git/history/log.ts'
-import type { RepositoryFiles } from '../../../git/opened-repository.ts'
 import type { Ref, Refs } from '../../../git/refs/read-refs.ts'
 import type { QueueClient } from '../../../schedule/fair-queue.ts'
 import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
 import { NO_STATUSES, type StatusSummary } from '../../../store/statuses/status-summaries.ts'
 import { ExpectedError, insteadOf, Unavailable } from '../../../util/expected-errors.ts'
-import { numberOf } from '../../../util/memoize.ts'
 import { onlyRefWith, sendUnknownName } from '../../finding/find-ref.ts'
 import { createRepositoryFinder, gitClient, type RepositoryRoute } from '../../finding/find-repository.ts'
 import { goImport } from '../../go-get.ts'
 import { sendPage } from '../../layout/layout.ts'
-import type { PageFiles } from '../../routing/open-pages.ts'
 import type { PageContext } from '../../routing/page-context.ts'
 import type { Pages } from '../../routing/pages.ts'
 import { firstOf, type Query } from '../../routing/query.ts'
@@ -104,7 +101,7 @@ export async function repositoryPage(pages: Pages, options: PageContext): Promis
     const broken = isOpen ? await findBroken(request, repository, ref, summaryOf(tip.sha)) : undefined
     const isComplete = lastPassed !== undefined && broken !== null && broken?.suspects !== UNKNOWN
     const maxAge = isCut ? redBranches.remaining(repository.id) : undefined
-    const keep = (etag: string) => remember?.(etag, filesOf(repository, refs), maxAge)
+    const keep = (etag: string) => remember?.(etag, openPages.filesOf(repository, refs), maxAge)
 
     return pageQueue.render(request, async () => {
       const rules = await store.rules.load(repository.id)
@@ -134,15 +131,6 @@ export async function repositoryPage(pages: Pages, options: PageContext): Promis
       return sendPage(reply, { title, ...tab, ...(isComplete && { keep }) }, content)
     })
   })
-
-  /** Returns of which refs a page was made. */
-  function filesOf(repository: RepositoryFiles, refs: Refs): PageFiles {
-    const version = numberOf(refs).toString()
-    return {
-      version,
-      read: async (client) => numberOf(await options.refs.list(repository, client)).toString(),
-    }
-  }
 
   /** Finds out who broke a branch; null if git cannot tell. Without this line, the page still says much. */
   async function findBroken(
