@@ -38,7 +38,8 @@ const NAME_END = 6
 const LEAST_END = 3
 /** Code units of a name whose last characters are looked for. A character has a bounded number. */
 const END_UNITS = 80
-const CHARACTERS = new Intl.Segmenter('en', { granularity: 'grapheme' })
+/** Created for the first name that needs it, since that takes 15 ms. */
+let segmenter: Intl.Segmenter | undefined
 
 /**
  * Renders a name from outside in one line. Where it does not fit, the stylesheet leaves out its
@@ -66,7 +67,8 @@ function endOf(text: string): string {
   // Mostly each unit is a character. To look for those takes longer than to render a name.
   if (/^[ -~]*$/.test(tail))
     return tail.slice(startOfEnd(tail.length, (index) => widthOf(tail, index, index + 1)))
-  const characters = [...CHARACTERS.segment(text.slice(-END_UNITS))].map(({ segment }) => segment)
+  segmenter ??= new Intl.Segmenter('en', { granularity: 'grapheme' })
+  const characters = [...segmenter.segment(text.slice(-END_UNITS))].map(({ segment }) => segment)
   return characters.slice(startOfEnd(characters.length, (index) => widthOf(characters[index] ?? ''))).join('')
 }
 
