@@ -16,8 +16,10 @@ export async function startCaddy(t: Test, port: number, instance: string): Promi
   const file = join(folder, 'Caddyfile')
   writeFileSync(file, shipped)
   execFileSync('caddy', ['validate', '--config', file], { stdio: ['ignore', 'ignore', 'pipe'] })
-  const url = `http://127.0.0.1:${port}`
-  const site = shipped.replace('status.example.org', url).replace('127.0.0.1:3000', new URL(instance).host)
+  // For any Host, as nginx has it: attackers send what they like.
+  const site = shipped
+    .replace('status.example.org {', `http://:${port} {\n\tbind 127.0.0.1`)
+    .replace('127.0.0.1:3000', new URL(instance).host)
   writeFileSync(file, `{\n\tadmin off\n}\n${site}`)
   const env = { ...process.env, HOME: folder }
   const caddy = spawn('caddy', ['run', '--config', file], { env, stdio: 'ignore' })
@@ -25,5 +27,5 @@ export async function startCaddy(t: Test, port: number, instance: string): Promi
     caddy.kill()
     if (caddy.exitCode === null) await once(caddy, 'exit')
   })
-  await untilServed(`${url}/healthz`)
+  await untilServed(`http://127.0.0.1:${port}/healthz`)
 }
