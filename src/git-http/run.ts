@@ -105,7 +105,7 @@ export function createGitServer(options: GitServerOptions) {
 
   /**
    * Runs git in a place of its share, and lets it write the answer. The body is closed when git has
-   * ended, or if this throws.
+   * ended, and if this throws or refuses, unless there was no place.
    *
    * @param maxWait longest wait for a place, in milliseconds
    * @returns why git must not decide about a push; null if git has begun

@@ -2,15 +2,19 @@ import { existsSync } from 'node:fs'
 import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
+import fastify from 'fastify'
 import t, { type Test } from 'tap'
 import type { StatusState } from '../../src/domain/states.ts'
 import { ServiceError } from '../../src/errors.ts'
 import { createGitQueue } from '../../src/git/history/cached-reads.ts'
 import { CommitLog } from '../../src/git/history/log.ts'
+import { RefLists } from '../../src/git/history/ref-lists.ts'
+import { decorateClient } from '../../src/replies/client.ts'
 import { openStore, type Store } from '../../src/store/store.ts'
 import { Ranking } from '../../src/web/pages/repositories/ranking.ts'
+import { OpenPages } from '../../src/web/routing/open-pages.ts'
 import { asAdministrator } from '../helpers/changes.ts'
-import { postgres, sqlite, type TestDatabase } from '../helpers/databases.ts'
+import { openTestStore, postgres, sqlite, type TestDatabase } from '../helpers/databases.ts'
 import { git, importCommits, replaceGit } from '../helpers/git.ts'
 import { createAccount, openPageClient } from '../helpers/page-client.ts'
 import { addReport } from '../helpers/records.ts'
@@ -550,4 +554,31 @@ t.test('a badge shows the state to everyone, and nothing of what is private', as
     `[![Commit status](${server.url}/alice/rocket/badge.svg?ref=next)](${server.url}/alice/rocket?ref=next)`,
   )
   t.notMatch((await client.get('/alice/hidden')).body, 'badge.svg', 'no badge for a private repository')
+})
+
+t.test('pages that are asked for by long addresses take no more memory than others', async (t) => {
+  const { store } = await openTestStore(t, sqlite)
+  const openPages = new OpenPages(store, new RefLists(createGitQueue()))
+  const app = fastify()
+  t.teardown(() => app.close())
+  decorateClient(app, [], null)
+  const etag = '"page"'
+  app.get('/', async (request) => {
+    request.session = { user: null, path: '/', csrfToken: () => '' }
+    if ((await openPages.unchanged(request)) !== null) return 'unchanged'
+    const remember = await openPages.watch(request, [])
+    remember?.(etag, { version: '', read: async () => '' })
+    return 'made'
+  })
+  const poll = async (url: string) => {
+    const { body } = await app.inject({ url, headers: { 'if-none-match': etag } })
+    return body
+  }
+  t.equal(await poll('/'), 'made')
+  t.equal(await poll('/'), 'unchanged')
+  // Together they are longer than all that may be remembered.
+  const junk = 'x'.repeat(1_000_000)
+  for (let index = 0; index < 20; index++) t.equal(await poll(`/?${index}${junk}`), 'made')
+  t.equal(await poll(`/?19${junk}`), 'unchanged', 'the last one is remembered')
+  t.equal(await poll('/'), 'made', 'the first one is not')
 })

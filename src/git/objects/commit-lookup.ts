@@ -35,7 +35,7 @@ export class CommitLookup {
   readonly #readers: LRUCache<number, ObjectReader>
   /** Queues of repositories that have a process or a pending lookup. */
   readonly #queues = new Map<number, LookupQueue>()
-  /** See `LookupQueue`, which repositories outlast. */
+  /** See `LookupQueue`. Kept here, since a queue ends when nobody asks. */
   readonly #completeIn = new LRUCache<number, string>(entriesUpTo(COMPLETE_REPOSITORIES))
   readonly #processes = new Set<Promise<void>>()
   readonly #createReader: CreateReader

@@ -9,11 +9,13 @@ import { matchesEtag } from '../../http/etag.ts'
 import type { QueueClient } from '../../schedule/fair-queue.ts'
 import { ExpectedError, insteadOf } from '../../util/expected-errors.ts'
 import { numberOf } from '../../util/memoize.ts'
+import { bytesOfTexts, shareOfMemory } from '../../util/memory.ts'
 import { sessionOf } from '../session/session-auth.ts'
 import type { PageStore } from './page-store.ts'
 
-/** Pages that are remembered. */
-const REMEMBERED = 5_000
+/** Bytes of what is remembered of pages, and of a repository that one of them shows. */
+const CACHE_BYTES = shareOfMemory(16)
+const REPOSITORY_BYTES = 400
 
 /** Of which files of repositories a page was made. */
 export interface PageFiles {
@@ -47,11 +49,17 @@ type Remember = (etag: string, files: PageFiles, maxAge?: number) => void
  */
 export class OpenPages {
   readonly #versions: PageStore['versions']
-  readonly #pages = new LRUCache<string, OpenPage>({ max: REMEMBERED, ttl: MAX_AGE })
+  readonly #refs: RefLists
+  /** By who asks, and for what: the least recently used ones are dropped. */
+  readonly #pages = new LRUCache<string, OpenPage>({
+    maxSize: CACHE_BYTES,
+    // Anybody may ask by any query.
+    sizeCalculation: ({ stored, reports, repositoryIds, files }, key) =>
+      500 + bytesOfTexts([key, stored, reports, files.version]) + REPOSITORY_BYTES * repositoryIds.length,
+    ttl: MAX_AGE,
+  })
   /** The version of the database from before a page was made. */
   readonly #begun = new WeakMap<FastifyRequest, string>()
-
-  readonly #refs: RefLists
 
   constructor({ versions }: Pick<PageStore, 'versions'>, refs: RefLists) {
     this.#versions = versions
@@ -59,8 +67,9 @@ export class OpenPages {
   }
 
   /** Returns the files of a page that was made of the refs of a repository. */
-  filesOf(repository: RepositoryFiles, refs: Refs): PageFiles {
-    const read: PageFiles['read'] = async (client) => `${numberOf(await this.#refs.list(repository, client))}`
+  filesOf({ path, ownerTrust }: RepositoryFiles, refs: Refs): PageFiles {
+    const read: PageFiles['read'] = async (client) =>
+      `${numberOf(await this.#refs.list({ path, ownerTrust }, client))}`
     return { version: `${numberOf(refs)}`, read }
   }
 

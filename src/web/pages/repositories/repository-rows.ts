@@ -72,7 +72,8 @@ export function createRowReader({ store, headLog, breakages, pageQueue }: PageCo
   function filesOf(heads: readonly Head[]): PageFiles | null {
     const versions = heads.flatMap(({ version }) => version ?? [])
     if (versions.length < heads.length) return null
-    return { version: versions.join(' '), read: readerOf(heads.map(({ repository }) => repository)) }
+    const files = heads.map(({ repository: { path, ownerTrust } }) => ({ path, ownerTrust }))
+    return { version: versions.join(' '), read: readerOf(files) }
   }
 
   /** Returns a function of its own, which keeps no rows in memory. */
