@@ -27,6 +27,8 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** The route is a page for browsers: its errors are pages too. */
     page?: boolean
+    /** What the page was made of is remembered, for when it asks again: see `web/routing/open-pages.ts`. */
+    remembered?: boolean
     /** Whether the route is served while the server is overloaded. */
     alwaysServed?: boolean
     /** Name of the route in metrics. Default: method and path. */

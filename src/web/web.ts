@@ -75,7 +75,8 @@ export async function web(app: FastifyInstance, options: WebOptions): Promise<vo
       reply.header('cache-control', 'no-store').header('vary', 'Cookie')
       await pageQueue.start(request)
       request.session = await sessionAuth.identify(request, reply)
-      if (request.headers['x-live'] === undefined) return
+      const { remembered } = request.routeOptions.config
+      if (!remembered || request.headers['x-live'] === undefined) return
       const etag = await openPages.unchanged(request)
       if (etag !== null) return reply.header('etag', etag).code(304).send()
     })

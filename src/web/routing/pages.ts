@@ -42,6 +42,10 @@ export interface FormPage<Route extends RouteGenericInterface, Subject, View> {
 }
 
 type Answer = Promise<FastifyReply> | FastifyReply
+type Send<Route extends RouteGenericInterface> = (
+  request: FastifyRequest<Route>,
+  reply: FastifyReply,
+) => Answer
 
 /** A form as it was received. */
 interface Sent<Route extends RouteGenericInterface, Subject> {
@@ -58,6 +62,7 @@ type Outcome<View> = { path: string; text?: string } | { shown: View } | { refus
 
 /** Marks the routes of pages, see `replies/unknown-paths.ts`. */
 const PAGE = { page: true }
+const REMEMBERED_PAGE = { ...PAGE, remembered: true }
 
 /** Where pages are registered. A form is answered by a `FormPage`, and in no other way. */
 export class Pages {
@@ -70,11 +75,13 @@ export class Pages {
   }
 
   /** Registers a page. */
-  get<Route extends RouteGenericInterface>(
-    path: string,
-    send: (request: FastifyRequest<Route>, reply: FastifyReply) => Answer,
-  ): void {
-    this.#app.get(path, { config: PAGE }, (request, reply) => send(ofRoute<Route>(request), reply))
+  get<Route extends RouteGenericInterface>(path: string, send: Send<Route>, config = PAGE): void {
+    this.#app.get(path, { config }, (request, reply) => send(ofRoute<Route>(request), reply))
+  }
+
+  /** Registers a page that calls `OpenPages.watch`. */
+  getRemembered<Route extends RouteGenericInterface>(path: string, send: Send<Route>): void {
+    this.get(path, send, REMEMBERED_PAGE)
   }
 
   /** Registers where a form is sent, and its page if that has the same path. */

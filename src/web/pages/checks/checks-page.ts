@@ -36,7 +36,7 @@ export async function checksPage(pages: Pages, options: PageContext): Promise<vo
   const { store, commitLog, pageQueue, openPages, breakages } = options
   const findRepository = createRepositoryFinder(pages, options)
 
-  pages.get<Route>('/:owner/:repo/checks', async (request, reply) => {
+  pages.getRemembered<Route>('/:owner/:repo/checks', async (request, reply) => {
     const repository = await findRepository(request, reply)
     if (!repository) return reply
     const client = gitClient(request)

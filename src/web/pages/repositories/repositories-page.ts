@@ -53,7 +53,7 @@ export async function repositoriesPage(pages: Pages, options: PageContext): Prom
   const rowReader = createRowReader(options, pages)
   const ranking = new Ranking(options.headLog, store)
 
-  pages.get<Route>('/', async (request, reply) => {
+  pages.getRemembered<Route>('/', async (request, reply) => {
     const late = timeLimit()
     const q = firstOf(request.query.q).trim()
     const { after } = request.query
@@ -66,7 +66,7 @@ export async function repositoriesPage(pages: Pages, options: PageContext): Prom
     return send(request, reply, await list, late)
   })
 
-  pages.get<OwnerRoute>('/:owner', async (request, reply) => {
+  pages.getRemembered<OwnerRoute>('/:owner', async (request, reply) => {
     const { owner } = request.params
     // A fixed path is not an owner, and may have another method.
     if (isReserved(owner)) {

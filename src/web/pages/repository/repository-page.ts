@@ -69,7 +69,7 @@ export async function repositoryPage(pages: Pages, options: PageContext): Promis
     return reply.redirect(ref ? page + refQuery(refs, ref) : commit, 303)
   })
 
-  pages.get<Route>('/:owner/:repo', async (request, reply) => {
+  pages.getRemembered<Route>('/:owner/:repo', async (request, reply) => {
     const repository = await findRepository(request, reply)
     if (!repository) return reply
     const client = gitClient(request)
