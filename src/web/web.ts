@@ -66,7 +66,7 @@ export async function web(app: FastifyInstance, options: WebOptions): Promise<vo
     return app.register(Object.assign(plugin, { [Symbol.for('fastify.display-name')]: pages.name }))
   }
 
-  serveFiles(app)
+  await serveFiles(app)
   await register(app, badgePage)
   await app.register(async (pages) => {
     pages.decorateRequest('form', null)
