@@ -67,6 +67,7 @@ export function requiredChecksView(view: RequiredChecksView): Html {
   const { repository, rules } = view
   return html`${repositoryHead(repository, { tab: 'rules' })}
 <h1>Rules</h1>
+<nav class="parts" aria-label="On this page"><a href="#rule">Require a check</a><a href="#reporters">Who may report</a></nav>
 <section aria-labelledby="rules">
   <h2 id="rules">Required checks</h2>
   <p class="hint">Today's rules decide about old commits too: a check that is required from now on has not reported on them.</p>
