@@ -7,7 +7,8 @@ import { type Check, combined, expectStatus, holds, operationCalled, type Run, r
 /** No other check reports them. */
 const CONTEXTS = ['branches/build', 'branches/lint'] as const
 const STATES = ['pending', 'success', 'success', 'success', 'failure', 'error'] as const
-const PATTERNS = ['branches/build', 'branches/*', '*/lint'] as const
+/** The last one matches none. */
+const PATTERNS = ['branches/build', 'branches/*', '*/lint', 'branches/deploy*'] as const
 /** Commits that are reported on. */
 const REPORTED = 4
 
@@ -39,7 +40,11 @@ export const branches: Check = {
           token,
           query: { require },
         })
-        if (object(answer.json, verdict.id).verdict === 'success') passed.push(sha)
+        const said = object(answer.json, verdict.id).verdict
+        const listed = await run.client.call(read, { params: pathParams(open, sha), token })
+        const statuses = list(object(listed.json, read.id).statuses).map((status) => object(status, 'status'))
+        assert.equal(said, expectedVerdict(statuses, require))
+        if (said === 'success') passed.push(sha)
       }
 
       const params = pathParams(open, '')
@@ -59,6 +64,16 @@ export const branches: Check = {
     })
     await walk(run)
   },
+}
+
+/** Returns the verdict that follows from the statuses of a commit. */
+function expectedVerdict(statuses: readonly Record<string, Json>[], patterns: readonly string[]): string {
+  const states = patterns.flatMap((pattern) => {
+    const expression = new RegExp(`^${pattern.replaceAll('*', '.*')}$`)
+    const matching = statuses.filter(({ context }) => expression.test(String(context)))
+    return matching.length === 0 ? ['pending'] : matching.map(({ state }) => String(state))
+  })
+  return String(combined(states))
 }
 
 /** Compares the state and counts of a commit with its statuses. */

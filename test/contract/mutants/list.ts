@@ -50,12 +50,13 @@ export const mutants: Readonly<Record<string, readonly Edit[]>> = {
     }),
   ],
   'a required check that has not reported counts as passed': [
-    node('src/domain', (fallback) =>
-      ts.isBinaryExpression(fallback) &&
-      fallback.operatorToken.kind === ts.SyntaxKind.QuestionQuestionToken &&
-      ts.isIdentifier(fallback.left) &&
-      isText(fallback.right, 'pending')
-        ? `${fallback.left.getText()} ?? 'success'`
+    node('src/domain', (condition) =>
+      ts.isBinaryExpression(condition) &&
+      condition.operatorToken.kind === ts.SyntaxKind.AmpersandAmpersandToken &&
+      ts.isIdentifier(condition.left) &&
+      ts.isBinaryExpression(condition.right) &&
+      isText(condition.right.right, 'failure')
+        ? 'false'
         : undefined,
     ),
   ],

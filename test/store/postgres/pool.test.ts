@@ -124,7 +124,7 @@ test('a database that refuses connections is unavailable, whatever its error is 
   await other.query(
     `create role ${name} login password 'secret'; revoke connect on database ${name} from public`,
   )
-  t.teardown(() => other.query(`drop role ${name}`))
+  t.teardown(() => other.query(`grant connect on database ${name} to public; drop role ${name}`))
   const withoutRight = Object.assign(new URL(databaseUrl), { username: name, password: 'secret' }).href
   const open = (databaseUrl: string) => openStore({ dataDir: t.testdir(), databaseUrl })
   await t.rejects(open(withoutRight), { name: 'StoreUnavailable', message: /permission denied for database/ })
