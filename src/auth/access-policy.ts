@@ -52,10 +52,18 @@ export function applyAccessPolicy(
 }
 
 /**
- * Returns the error for a name that a repository had, of which the caller may know what it is called
- * now: with the status of a missing one.
+ * The error for a name that a repository had, of which the caller may know what it is called now: with
+ * the status of a missing one.
  */
-export function renamedError(anonymous: boolean, { owner, name }: ReadableRepository): ServiceError {
-  const code = anonymous ? 'credential_missing' : 'repository_unknown'
-  return new ServiceError(code, `The repository is called ${owner}/${name} now. Use that name.`)
+export class RenamedError extends ServiceError {
+  readonly repository: ReadableRepository
+
+  constructor(
+    anonymous: boolean,
+    repository: ReadableRepository,
+    message = `The repository is called ${repository.owner}/${repository.name} now. Use that name.`,
+  ) {
+    super(anonymous ? 'credential_missing' : 'repository_unknown', message)
+    this.repository = repository
+  }
 }

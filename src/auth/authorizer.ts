@@ -1,6 +1,6 @@
 import { ServiceError } from '../errors.ts'
 import type { Store } from '../store/store.ts'
-import { applyAccessPolicy, type Caller, type Requirement, renamedError } from './access-policy.ts'
+import { applyAccessPolicy, type Caller, RenamedError, type Requirement } from './access-policy.ts'
 import type { Budget } from './budget.ts'
 import type { Credential } from './credential.ts'
 import { createTokenUseTracker, type TokenUseLog } from './token-use.ts'
@@ -62,7 +62,7 @@ export function createAuthorizer(
         const renamed = await store.listing.findRenamed(access.token?.userId ?? null, owner, name)
         const isExcluded = renamed && access.token?.limits.repositories?.includes(renamed.id) === false
         throw renamed && (!isExcluded || renamed.visibility === 'public')
-          ? renamedError(anonymous, renamed)
+          ? new RenamedError(anonymous, renamed)
           : error
       }
     },

@@ -203,7 +203,7 @@ function read(event: Partial<AuditLine>, reader: EventReader = { user: 'alice' }
   const [says, was] = [sentence, before].map((html) =>
     html
       ?.toString()
-      .replace(/<bdi class="blank">( +)<\/bdi>/g, '“$1”')
+      .replace(/<bdi class="blank"[^>]*>( +)<\/bdi>/g, '“$1”')
       .replace(/<[^>]*>/g, ''),
   )
   return { says, before: was }

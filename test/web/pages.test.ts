@@ -384,11 +384,13 @@ t.test('the page of a former name says the new one, and leads to the sign-in', a
   const { status, body } = await anonymous.get('/alice/before/checks')
   t.equal(status, 401)
   t.match(body, 'The repository is called alice/after now. Use that name.')
-  t.match(body, '<a href="/login?next=%2Falice%2Fbefore%2Fchecks">Sign in</a> · <a href="/">')
+  const link = '<p><a href="/alice/after">alice/after</a> · '
+  t.match(body, `${link}<a href="/login?next=%2Falice%2Fbefore%2Fchecks">Sign in</a> · <a href="/">`)
   t.notMatch(body, /token|Authorization/, 'pages take none')
   const signedIn = await client.get('/alice/before/checks')
   t.equal(signedIn.status, 404)
   t.match(signedIn.body, 'The repository is called alice/after now.')
+  t.match(signedIn.body, `${link}<a href="/">`)
   t.notMatch(signedIn.body, /Sign in</)
 })
 

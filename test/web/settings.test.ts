@@ -644,6 +644,7 @@ t.test('a form that was open meanwhile says what changed, and keeps what was typ
   const renamed = await send('/checks', { ...rule, seen: 'null' })
   t.equal(renamed.status, 404)
   t.match(renamed.body, 'alice/rocket is called alice/missile by now. Nothing was changed.')
+  t.match(renamed.body, '<a href="/alice/missile">')
   t.match(renamed.body, /<dt>Other required checks<\/dt><dd><div[^>]*>ci\/mine/, 'what was typed')
   const stranger = await bob.submit('/settings/tokens', `${page}/checks`, rule)
   t.equal(stranger.status, 404)

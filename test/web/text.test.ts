@@ -46,7 +46,8 @@ t.test('text from outside is escaped and isolated', async (t) => {
 t.test('text of nothing but spaces is in quotes wherever it is shown', async (t) => {
   for (const blank of [' ', '\u3000', ' \u00a0 ', ' '.repeat(40)]) {
     t.equal(visibleText(blank), `"${blank}"`, 'in titles, options and messages')
-    const quoted = `<bdi class="blank">${blank}</bdi>`
+    const name = blank.length === 1 ? '1 space' : `${blank.length} spaces`
+    const quoted = `<bdi class="blank" role="img" aria-label="${name}">${blank}</bdi>`
     t.same([String(shownText(blank)), String(shownName(blank))], [quoted, quoted], 'by the stylesheet')
   }
   for (const text of ['', ' a ']) t.equal(visibleText(text), text)

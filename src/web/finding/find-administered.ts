@@ -1,4 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { RenamedError } from '../../auth/access-policy.ts'
 import { allows } from '../../domain/permissions.ts'
 import { ServiceError } from '../../errors.ts'
 import type { ReadableRepository } from '../../store/access/readable-repositories.ts'
@@ -22,8 +23,9 @@ export function createAdministeredFinder(pages: Pages, context: PageContext) {
     const { owner, repo } = request.params
     const renamed = await context.store.listing.findRenamed(user.id, owner, repo)
     if (!renamed || !allows(renamed.permission, 'admin')) throw error
-    throw new ServiceError(
-      'repository_unknown',
+    throw new RenamedError(
+      false,
+      renamed,
       `${owner}/${repo} is called ${renamed.owner}/${renamed.name} by now. Nothing was changed.`,
     )
   }

@@ -1,5 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { renamedError } from '../../auth/access-policy.ts'
+import { RenamedError } from '../../auth/access-policy.ts'
 import { isRepositoryPath } from '../../domain/names.ts'
 import { ServiceError } from '../../errors.ts'
 import { connectionSignal } from '../../http/connection-signal.ts'
@@ -45,7 +45,7 @@ export function createRepositoryFinder(pages: Pages, { store, sendErrorPage }: P
       return repository
     }
     const renamed = await store.listing.findRenamed(user?.id ?? null, owner, repo)
-    if (renamed) throw renamedError(user === null, renamed)
+    if (renamed) throw new RenamedError(user === null, renamed)
     if (user) throw new ServiceError('repository_unknown')
     reply.redirect(signInPath(request.url), 303)
     return null

@@ -20,9 +20,8 @@ export function field({ name, label, hint, error }: Field, control: (attributes:
     ${error ? html`aria-invalid="true" autofocus` : ''}`
   return html`<div class="field">
     <label for="${name}">${label}</label>
-    ${control(attributes)}
+    ${error ? html`<div>${control(attributes)}${fieldError(name, error)}</div>` : control(attributes)}
     ${hint ? html`<p class="hint" id="${name}-hint">${hint}</p>` : ''}
-    ${fieldError(name, error)}
   </div>`
 }
 

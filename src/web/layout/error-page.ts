@@ -1,14 +1,17 @@
 import { STATUS_CODES } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { RenamedError } from '../../auth/access-policy.ts'
 import type { Session } from '../../auth/session.ts'
 import { Refusal } from '../../domain/refusal.ts'
 import { ServiceError, statusOf } from '../../errors.ts'
 import { applyErrorHeaders, asServiceError, sendError } from '../../replies/error-replies.ts'
 import { setSecurityHeaders } from '../../replies/security-headers.ts'
 import { WrongMethod } from '../../replies/unknown-paths.ts'
+import type { ReadableRepository } from '../../store/access/readable-repositories.ts'
 import { insteadOf, Unavailable } from '../../util/expected-errors.ts'
 import { type SessionAuth, signInPath } from '../session/session-auth.ts'
 import { type Html, html } from '../text/html.ts'
+import { pathOf } from '../text/repository-paths.ts'
 import { sentence, shownLines } from '../text/text.ts'
 import { sendPage } from './layout.ts'
 
@@ -35,10 +38,14 @@ export function createErrorPageSender(sessionAuth: SessionAuth) {
   <p class="status-code" aria-hidden="true">${status}</p>
   <h1>${title}</h1>
   <p>${error.message}</p>
-  <p>${error.code === 'credential_missing' ? html`<a href="${signInPath(request.url)}">Sign in</a> · ` : ''}<a href="/">All repositories</a></p>
+  <p>${error instanceof RenamedError ? repositoryLink(error.repository) : ''}${error.code === 'credential_missing' ? html`<a href="${signInPath(request.url)}">Sign in</a> · ` : ''}<a href="/">All repositories</a></p>
 </div>${typedView(request.form)}`
     return sendPage(reply, { title }, content, session)
   }
+}
+
+function repositoryLink(repository: ReadableRepository): Html {
+  return html`<a href="${pathOf(repository)}">${repository.owner}/${repository.name}</a> · `
 }
 
 /** The fields of forms that people type, none of them secret, by their labels. */

@@ -41,13 +41,13 @@ export function sendPage(
   const { headers } = reply.request
   if (!live) return sendHtml(reply, renderPage(options, session, html`${content}${rest}`))
   const region = (head: Html | '') =>
-    html`<div id="live" ${head} data-summary="${live.summary}"${live.pending ? ' data-pending' : ''}>${content}</div>`
+    html`<div id="live"${head} data-summary="${live.summary}"${live.pending ? ' data-pending' : ''}>${content}</div>`
   if (headers['x-live'] === undefined)
     return sendHtml(
       reply,
       renderPage({ ...options, head: LIVE }, session, html`${region('')}${asOf()}${rest}`),
     )
-  const body = region(html`data-tab="${tab ?? titleOf(options)}" data-icon="${icon ?? ICON}"`).toBuffer()
+  const body = region(html` data-tab="${tab ?? titleOf(options)}" data-icon="${icon ?? ICON}"`).toBuffer()
   // Ages change all the time, and the script computes them.
   const etag = etagOf(body.toString('latin1').replace(/ data-age>[^<]*/g, ''))
   reply.header('etag', etag)
@@ -78,7 +78,7 @@ function renderPage(options: PageOptions, session: Session, content: Html): Html
 <meta name="color-scheme" content="light dark">
 <title>${tab ?? titleOf(options)}</title>
 ${style ? html`<style>${style}</style>` : html`<link rel="stylesheet" href="/assets/style.css">`}
-<link rel="icon" href="${icon}" type="image/svg+xml">
+<link rel="icon" href="${icon}">
 <script type="module" src="/assets/page.js"></script>
 ${head ?? ''}
 </head>
@@ -91,8 +91,7 @@ ${head ?? ''}
 ${session.user ? userMenu(session) : html`<a class="end" href="${signInLink(session)}">Sign in</a>`}
 </nav>
 </header>
-${session.message ? html`<p class="message" role="status">${shownText(session.message)}</p>` : ''}
-${wide ? html`<div id="content">${content}</div>` : html`<main id="content">${content}</main>`}
+${session.message ? html`<p class="message" role="status">${shownText(session.message)}</p>\n` : ''}${wide ? html`<div id="content">${content}</div>` : html`<main id="content">${content}</main>`}
 </body>
 </html>
 `
@@ -110,6 +109,7 @@ function signInLink({ path }: Session): string {
 function userMenu(session: Session): Html {
   return html`<details class="end menu"><summary>${session.user?.name}</summary>
 <div><a href="/settings/tokens">Tokens</a>
+<a href="/settings/tokens#name">New token</a>
 <a href="/settings/account">Account</a>
 <form method="post" action="/logout">${csrfField(session)}<button class="quiet">Sign out</button></form></div></details>`
 }

@@ -33,7 +33,7 @@ const SETTINGS = [
   ['/events', 'Events'],
 ] as const
 /** Branches, and tags, that are suggested. */
-const SUGGESTED = 100
+const SUGGESTED = 50
 
 /**
  * Renders the head of every page of a repository: its name, its other pages, and the field that finds
@@ -61,8 +61,8 @@ export function repositoryHead(
 export function settingsHead(repository: ReadableRepository, page: (typeof SETTINGS)[number][0]): Html {
   const link = ([end, text]: (typeof SETTINGS)[number]) =>
     html`<a href="${settingsPath(repository, end)}"${end === page ? html` aria-current="page"` : ''}>${text}</a>`
-  return html`${repositoryHead(repository, { tab: 'settings' })}
-<h1>Settings</h1>
+  return html`<a class="skip" href="#settings">Skip to settings</a>${repositoryHead(repository, { tab: 'settings' })}
+<h1 id="settings">Settings</h1>
 <nav class="parts" aria-label="Settings">${SETTINGS.map(link)}</nav>`
 }
 

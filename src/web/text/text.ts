@@ -17,11 +17,13 @@ export function visibleText(text: string): string {
 
 /**
  * Renders text from outside. No character is invisible or affects the direction of other text, and
- * text of nothing but spaces is shown in quotes, which are not copied.
+ * text of nothing but spaces is shown in quotes, which are not copied, and counted for screen readers.
  */
 export function shownText(text: string): Html {
   const visible = withSymbols(text)
-  return isBlank(visible) ? html`<bdi class="blank">${visible}</bdi>` : html`<bdi>${visible}</bdi>`
+  if (!isBlank(visible)) return html`<bdi>${visible}</bdi>`
+  const spaces = visible.length === 1 ? '1 space' : `${visible.length} spaces`
+  return html`<bdi class="blank" role="img" aria-label="${spaces}">${visible}</bdi>`
 }
 
 function isBlank(visible: string): boolean {
@@ -136,7 +138,8 @@ function symbolOf(character: string): string {
  */
 export function formatAge(iso: string, now = Date.now()): Html {
   const text = ageInWords((now - Date.parse(iso)) / 1000) ?? exactTime(iso)
-  return html`<time datetime="${iso}" data-age>${text}</time>`
+  // Git dates are whole seconds.
+  return html`<time datetime="${iso.replace('.000', '')}" data-age>${text}</time>`
 }
 
 /** Renders for how long something has lasted, otherwise as `formatAge`. */

@@ -51,10 +51,8 @@ export function commitView(view: CommitView): Html {
   return html`${failure > 0 ? html`<a class="skip" href="#failed">Skip to failed checks</a>` : ''}${repositoryHead(repository, { tab: 'commits', shown: commitRefs && { refs: commitRefs.all, ref: commitRefs.branches[0] ?? null } })}
 <h1>${details ? subject(details) : html`Commit <code>${shortId(sha)}</code>`}</h1>
 <div class="byline">
-  <span class="nowrap"><code id="sha" class="sha">${sha}</code> ${copyButton('sha', 'the commit id')}</span>
-  ${details ? byline(repository, details) : ''}
-  ${details === undefined ? html`<span class="faint">no longer in git</span>` : ''}
-  ${details === null ? html`<span class="faint">The repository’s files cannot be opened right now.</span>` : ''}
+<span class="nowrap"><code id="sha" class="sha">${sha}</code> ${copyButton('sha', 'the commit id')}</span>
+${details ? byline(repository, details) : ''}${details === undefined ? html`<span class="faint">no longer in git</span>` : ''}${details === null ? html`<span class="faint">The repository’s files cannot be opened right now.</span>` : ''}
 </div>
 ${details && fullMessage(details) !== '' ? messageView(details) : ''}
 ${problem ? html`<p class="error" role="alert">${problem}</p>` : ''}
@@ -77,8 +75,8 @@ function subject({ subject }: CommitDetails): Html {
 
 function byline(repository: ReadableRepository, { author, date, parents, moreParents }: CommitDetails): Html {
   return html`<span>${authorship({ author, date })}</span>
-  <span class="faint">${parents.length === 0 ? 'no parents' : parents.length === 1 ? 'parent' : 'parents'}
-  ${parents.map((id) => html`<a href="${commitPath(repository, id)}"><code>${shortId(id)}</code></a> `)}${moreParents ? 'and more' : ''}</span>`
+<span class="faint">${parents.length === 0 ? 'no parents' : parents.length === 1 ? 'parent' : 'parents'}
+${parents.map((id) => html`<a href="${commitPath(repository, id)}"><code>${shortId(id)}</code></a> `)}${moreParents ? 'and more' : ''}</span>`
 }
 
 /** Renders links to the branches that contain a commit and the tags that point to it. */

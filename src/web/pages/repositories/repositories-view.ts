@@ -55,11 +55,9 @@ ${next ? html`<p><a href="${next.path}">${next.text}</a></p>` : ''}`
 
 function searchForm(q = ''): Html {
   return html`<form class="filter" role="search" aria-label="Repositories" action="/">
-  <label class="sr" for="q">Part of an owner or a name</label>
-  <input id="q" name="q" type="search" value="${q}" placeholder="Owner or name" maxlength="${MAX_TEXT}" autocomplete="off">
-  <button class="quiet" type="submit">Find</button>
-  ${q === '' ? '' : html`<a href="/">Clear</a>`}
-</form>`
+<input id="q" name="q" type="search" value="${q}" aria-label="Part of an owner or a name" placeholder="Owner or name" maxlength="${MAX_TEXT}" autocomplete="off">
+<button class="quiet">Find</button>
+${q === '' ? '' : html`<a href="/">Clear</a>`}</form>`
 }
 
 function emptyView({ isSignedIn, canCreate, owner, wanted, q = '' }: RepositoriesView): Html {

@@ -116,8 +116,8 @@ function refsView(view: RepositoryView): Html {
   const item = (branch: RepositoryView['branches'][number]) => {
     const current = ref?.kind === 'branch' && ref.name === branch.name
     return html`<li class="ref">${iconOf(branch.summary)}
-      <a href="${pathOf(repository)}${refQuery(refs, branch)}"${current ? html` aria-current="page"` : ''}>${shownText(branch.name)}</a>
-      <span class="faint">${branch.name === refs.defaultBranch ? 'default · ' : ''}${branch.date ? formatAge(branch.date) : ''}</span></li>`
+<a href="${pathOf(repository)}${refQuery(refs, branch)}"${current ? html` aria-current="page"` : ''}>${shownText(branch.name)}</a>
+<span class="faint">${branch.name === refs.defaultBranch ? 'default · ' : ''}${branch.date ? formatAge(branch.date) : ''}</span></li>`
   }
   const [shown, folded] = [branches.slice(0, UNFOLDED), branches.slice(UNFOLDED)]
   const hidden = refs.branches.length - branches.length
@@ -141,12 +141,9 @@ function refsView(view: RepositoryView): Html {
 function commitItem({ repository, tip }: RepositoryView, { commit, summary }: SummarizedCommit): Html {
   const path = commitPath(repository, commit.sha)
   const hasNames = summary.failed.length > 0 && commit.sha !== tip?.commit.sha
-  return html`<li id="c-${commit.sha}">
-  ${iconOf(summary)}
-  <a class="subject" href="${path}">${subjectOf(commit)}</a>
-  ${hasNames ? html`<span class="faint note">${failedInRow(summary, [], path)}</span>` : ''}
-  <span class="faint"><a href="${path}"><code>${shortId(commit.sha)}</code></a> ${shownText(commit.author)} ${commit.date ? formatAge(commit.date) : ''}</span>
-</li>`
+  return html`<li id="c-${commit.sha}">${iconOf(summary)}
+<a class="subject" href="${path}">${subjectOf(commit)}</a>
+${hasNames ? html`<span class="faint note">${failedInRow(summary, [], path)}</span>\n` : ''}<span class="faint"><a href="${path}"><code>${shortId(commit.sha)}</code></a> ${shownText(commit.author)} ${commit.date ? formatAge(commit.date) : ''}</span></li>`
 }
 
 function pager({ repository, refs, ref, older, isFirstPage }: RepositoryView): Html | string {

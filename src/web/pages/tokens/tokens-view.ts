@@ -39,7 +39,7 @@ export function tokensView(view: TokensView): Html {
   const { tokens, created, now } = view
   const signInDue = tokens[0]?.signInDue ?? null
   return html`<h1>Personal access tokens</h1>
-<p class="lead">Use tokens to authenticate CI jobs, scripts and git.${tokens.length > 0 ? html` <a href="#new">New token</a>` : ''}</p>
+<p class="lead">Use tokens to authenticate CI jobs, scripts and git.${tokens.length > 0 ? html` <a href="#name">New token</a>` : ''}</p>
 ${created ? createdView(created) : ''}
 <section aria-labelledby="yours">
   <h2 id="yours">Your tokens</h2>
