@@ -78,7 +78,7 @@ const CACHE_BYTES = shareOfMemory(8)
 type Older = ReadonlyMap<string, FailingSince & { cell: LinkedCell | undefined }>
 
 type BreakageStore = Pick<Store, 'listTips' | 'matrix' | 'remote'> & {
-  summaries: Pick<Store['summaries'], 'listStates' | 'list'>
+  summaries: Pick<Store['summaries'], 'listStates' | 'list' | 'reportedIn'>
 }
 
 /** Finds out since when checks of branches fail, and who may have broken them. */
@@ -94,6 +94,21 @@ export class Breakages {
     this.#formerTips = new FormerTips(queue, new FirstParents(queue, limits, disk), limits)
     this.#commitLog = commitLog
     this.#store = store
+  }
+
+  /**
+   * Returns which branches may be broken, by the summaries of their newest commits: one without reports
+   * says nothing about its branch, but where nothing was ever reported, nothing is broken.
+   */
+  async mayBeBroken(
+    tips: readonly (Pick<StatusSummary, 'counts'> & { repositoryId: number })[],
+  ): Promise<boolean[]> {
+    const unreported = tips.filter((tip) => !isReported(tip)).map(({ repositoryId }) => repositoryId)
+    const reported = await this.#store.summaries.reportedIn(unreported)
+    return tips.map(({ repositoryId, counts }) => {
+      const { failure, pending, total } = combinedCounts(counts)
+      return total === 0 ? reported.has(repositoryId) : failure > 0 || pending > 0
+    })
   }
 
   /**
@@ -243,15 +258,6 @@ export class Breakages {
     const { since, lastPassed } = breakage
     return this.#commitLog.between(repository, since, namesSomebody(breakage) ? lastPassed : null, client)
   }
-}
-
-/**
- * Returns whether a branch may be broken, by the summary of its newest commit: one without reports says
- * nothing about it.
- */
-export function mayBeBroken(summary: Pick<StatusSummary, 'counts'>): boolean {
-  const { failure, pending } = combinedCounts(summary.counts)
-  return failure > 0 || pending > 0 || !isReported(summary)
 }
 
 function isReported({ counts }: Pick<StatusSummary, 'counts'>): boolean {

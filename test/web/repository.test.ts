@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
@@ -168,7 +168,9 @@ for (const database of [sqlite, postgres]) {
     const alice = (await store.users.find('alice'))?.id ?? 0
     await admin.collaborators.set({ owner: 'bob', name: 'secret' }, alice, 'read')
 
+    red.set('refs/heads/former', second)
     const [start, page, owner, checks] = ['/', '/alice/red', '/alice', '/alice/red/checks']
+    const former = `${page}?ref=former`
     const etags = new Map<string, string | null>()
     const who = { client, anonymous }
     const poll = async (by: keyof typeof who, path: string) => {
@@ -176,7 +178,7 @@ for (const database of [sqlite, postgres]) {
       if (answer.status === 200) etags.set(`${by} ${path}`, answer.headers.get('etag'))
       return answer
     }
-    const all = [start, page, owner, checks].flatMap((path) => [
+    const all = [start, page, owner, checks, former].flatMap((path) => [
       ['client', path] as const,
       ['anonymous', path] as const,
     ])
@@ -229,6 +231,12 @@ for (const database of [sqlite, postgres]) {
       ['a tag', () => red.set('refs/tags/v1', tip), both, [page, checks]],
       ['a push', () => red.set('refs/heads/main', third), both, [start, page, owner, checks]],
       [
+        'a visit that shows which branches contain the commit of a page',
+        () => client.get(`/alice/red/commits/${second}`),
+        both,
+        [former],
+      ],
+      [
         'another default branch',
         () => git(red.path, 'symbolic-ref', 'HEAD', 'refs/heads/new'),
         both,
@@ -274,6 +282,16 @@ for (const database of [sqlite, postgres]) {
       for (const by of seenBy)
         for (const path of paths) t.not((await poll(by, path)).status, 304, `${what}: ${by} ${path}`)
     }
+
+    await settle()
+    const isHeld = `${red.path}/held`
+    await writeFile(isHeld, '')
+    replaceGit(t, `while [ -e ${isHeld} ]; do sleep 0.1; done; exec $git "$@"`)
+    red.set('refs/heads/new', third)
+    const begin = performance.now()
+    t.match((await poll('anonymous', start)).body, 'Reading this repository takes long')
+    t.ok(performance.now() - begin < 4_500, 'an open page waits for git no longer than a new one')
+    await rm(isHeld)
   })
 
   t.test(`what is broken comes first, of however many repositories, ${database.name}`, async (t) => {
@@ -554,6 +572,19 @@ t.test('a badge shows the state to everyone, and nothing of what is private', as
     `[![Commit status](${server.url}/alice/rocket/badge.svg?ref=next)](${server.url}/alice/rocket?ref=next)`,
   )
   t.notMatch((await client.get('/alice/hidden')).body, 'badge.svg', 'no badge for a private repository')
+})
+
+t.test('the start page reads no history of a repository in which nothing was ever reported', async (t) => {
+  const { create, anonymous } = await setUp(t)
+  const quiet = await create('quiet', 3)
+  const runs = `${quiet.path}/runs`
+  replaceGit(t, `echo "$*" >>${runs}; exec $git "$@"`)
+  const row = async () => items((await anonymous.get('/')).body, 'commit')[0]
+  t.match(await row(), /^no status alice \/ quiet Subject 2 of quiet/)
+  t.notMatch(readFileSync(runs, 'utf8'), /rev-list|first-parent/)
+  await quiet.report(quiet.commits[0], { ci: 'failure' })
+  t.match(await row(), /^no status alice \/ quiet .* Failing for .* Subject 0 of quiet/)
+  t.match(readFileSync(runs, 'utf8'), /rev-list|first-parent/)
 })
 
 t.test('pages that are asked for by long addresses take no more memory than others', async (t) => {

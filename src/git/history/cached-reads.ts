@@ -79,6 +79,12 @@ export class CachedReads<Value extends object> {
     return this.#runs.join(key, find, client.signal)
   }
 
+  /** Returns the cached value; undefined if `get` would read it. */
+  async known(key: string): Promise<Value | undefined> {
+    const outcome = await this.#outcomes.get(key)
+    return outcome instanceof GitTimeout ? undefined : outcome
+  }
+
   /** Returns whether a value was cached, which may have changed since. */
   has(key: string): boolean {
     return this.#outcomes.has(key)

@@ -67,6 +67,11 @@ export class CommitLog {
     })
   }
 
+  /** Returns the answer of `head` if it is known without git. */
+  knownHead({ path }: Pick<RepositoryFiles, 'path'>): Promise<Head | undefined> {
+    return this.#heads.known(path)
+  }
+
   /**
    * Returns at most `count` of the newest commits of branches together. Throws as `CachedReads.get`.
    *

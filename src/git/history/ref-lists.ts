@@ -61,6 +61,11 @@ export class RefLists {
     })
   }
 
+  /** Returns the answer of `list` if it is known without git. */
+  known({ path }: Pick<RepositoryFiles, 'path'>): Promise<Refs | undefined> {
+    return this.#reads.known(path)
+  }
+
   /** Returns the branches of `list` that contain a commit. Throws as `CachedReads.get`. */
   containing(repository: RepositoryFiles, refs: Refs, sha: string, client: QueueClient) {
     const { path } = repository
@@ -81,6 +86,16 @@ export class RefLists {
   contained({ path }: RepositoryFiles, { branches }: Refs, sha: string): readonly Ref[] {
     const names = this.#contained.get(`${path} ${sha}`)
     return branches.filter(({ name, sha: tip }) => tip === sha || names?.has(name))
+  }
+
+  /** Returns the default branch if it has moved on from a commit, by the latest answer of `containing`. */
+  movedOn(
+    { path }: Pick<RepositoryFiles, 'path'>,
+    { branches, defaultBranch }: Refs,
+    sha: string,
+  ): Ref | undefined {
+    if (defaultBranch === null || !this.#contained.get(`${path} ${sha}`)?.has(defaultBranch)) return undefined
+    return branches.find(({ name, sha: tip }) => name === defaultBranch && tip !== sha)
   }
 
   /** Returns whether HEAD leaves a branch that a push deletes. Throws as `CachedReads.get`. */

@@ -1,4 +1,4 @@
-import type { SelectQueryBuilder } from 'kysely'
+import { type SelectQueryBuilder, sql } from 'kysely'
 import { schemas } from '../../../generated/schemas.ts'
 import { countStates, type StatusCounts, type StatusState, statesOf } from '../../domain/states.ts'
 import type { Reading } from '../engine.ts'
@@ -53,6 +53,15 @@ export function createStatusSummaries(engine: Reading) {
   const states = prepare<CommitKey>()((p) =>
     statusesOf(kysely, p).select(['context', 'state', 'updated_at']).orderBy('context'),
   )
+  const reported = prepare<{ repositoryIds: string }>()((p) => {
+    const id = sql<number>`cast(asked.value as integer)`
+    return kysely
+      .selectFrom(dialect.elements(p.repositoryIds).as('asked'))
+      .select(id.as('id'))
+      .where(({ exists, selectFrom }) =>
+        exists(selectFrom('statuses').select('sha').where('repository_id', '=', id)),
+      )
+  })
   const ofCommits = dialect.ofCommits?.(kysely)
 
   /**
@@ -98,6 +107,13 @@ export function createStatusSummaries(engine: Reading) {
       const summaries: StatusSummary[] = []
       for (const commit of commits) summaries.push(await summary(commit))
       return summaries
+    },
+
+    /** Returns the repositories in which anything has been reported, by one statement. */
+    async reportedIn(repositoryIds: readonly number[]): Promise<Set<number>> {
+      if (repositoryIds.length === 0) return new Set()
+      const rows = await engine.read(reported, { repositoryIds: JSON.stringify(repositoryIds) })
+      return new Set(rows.map(({ id }) => id))
     },
 
     /**

@@ -4,10 +4,7 @@ import { MAX_AGE } from '../../git/history/cached-reads.ts'
 import type { RefLists } from '../../git/history/ref-lists.ts'
 import type { RepositoryFiles } from '../../git/opened-repository.ts'
 import type { Refs } from '../../git/refs/read-refs.ts'
-import { connectionSignal } from '../../http/connection-signal.ts'
 import { matchesEtag } from '../../http/etag.ts'
-import type { QueueClient } from '../../schedule/fair-queue.ts'
-import { ExpectedError, insteadOf } from '../../util/expected-errors.ts'
 import { numberOf } from '../../util/memoize.ts'
 import { bytesOfTexts, shareOfMemory } from '../../util/memory.ts'
 import { sessionOf } from '../session/session-auth.ts'
@@ -21,8 +18,8 @@ const REPOSITORY_BYTES = 400
 export interface PageFiles {
   /** What `read` returned when the page was made. */
   version: string
-  /** Returns another text once files have changed; throws as `CachedReads.get`. */
-  read(client: QueueClient): Promise<string>
+  /** Returns another text once files have changed, or if only git can tell. */
+  read(): Promise<string>
 }
 
 /** What an open page was made of. */
@@ -66,11 +63,19 @@ export class OpenPages {
     this.#refs = refs
   }
 
-  /** Returns the files of a page that was made of the refs of a repository. */
-  filesOf({ path, ownerTrust }: RepositoryFiles, refs: Refs): PageFiles {
-    const read: PageFiles['read'] = async (client) =>
-      `${numberOf(await this.#refs.list({ path, ownerTrust }, client))}`
-    return { version: `${numberOf(refs)}`, read }
+  /**
+   * Returns the files of a page that was made of the refs of a repository.
+   *
+   * @param sha the commit of which it has `tipVerdicts`
+   */
+  filesOf({ path }: RepositoryFiles, refs: Refs, sha: string | undefined): PageFiles {
+    const versionOf = (refs: Refs) =>
+      `${numberOf(refs)} ${sha !== undefined && this.#refs.movedOn({ path }, refs, sha) !== undefined}`
+    const read = async () => {
+      const known = await this.#refs.known({ path })
+      return known ? versionOf(known) : ''
+    }
+    return { version: versionOf(refs), read }
   }
 
   /** Returns the ETag of the page that the client has, if it would get the same one; else null. */
@@ -79,11 +84,10 @@ export class OpenPages {
     const page = this.#pages.get(keyOf(request))
     if (page && matchesEtag(request.headers['if-none-match'], page.etag)) {
       const { reports, repositoryIds, files } = page
-      const client = { address: request.client.address, signal: connectionSignal(request.raw.socket) }
       if (
         page.stored === stored &&
         (await this.#versions.ofReports(repositoryIds)) === reports &&
-        (await files.read(client).catch(insteadOf(ExpectedError, null))) === files.version
+        (await files.read()) === files.version
       )
         return page.etag
     }

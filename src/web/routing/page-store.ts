@@ -32,7 +32,7 @@ export type PageStore = Pick<
   rules: Pick<Store['rules'], 'load' | 'remove' | 'set'>
   sessions: Pick<Store['sessions'], 'endOthers' | 'endOwn' | 'list'>
   statuses: Pick<Store['statuses'], 'hasAny' | 'listResults' | 'listWithReporters' | 'requestRun'>
-  summaries: Pick<Store['summaries'], 'countByState' | 'findState' | 'list' | 'listStates'>
+  summaries: Pick<Store['summaries'], 'countByState' | 'findState' | 'list' | 'listStates' | 'reportedIn'>
   tokens: Pick<Store['tokens'], 'createOwn' | 'list' | 'revoke' | 'rotate'>
   users: Pick<Store['users'], 'any' | 'find' | 'findOrCreate' | 'get'>
 }

@@ -55,7 +55,7 @@ export function verdictsOn(
 /**
  * Decides about the newest commit of a branch, or about the commit of a tag.
  *
- * @param lists says without asking git whether the default branch contains the commit
+ * @param lists says without asking git whether the default branch has moved on from the commit
  */
 export function tipVerdicts(
   lists: RefLists,
@@ -67,9 +67,8 @@ export function tipVerdicts(
 ): BranchVerdict[] {
   if (ref?.kind === 'tag') return verdictsOn(ref.sha, rules, [ref], { defaultBranch: null }, reported)
   if (ref === null || branchOf(ref) === null) return []
-  const isDefault = ({ name }: Ref) => name === refs.defaultBranch
-  const contained = lists.contained(repository, refs, ref.sha).filter(isDefault)
-  return verdictsOn(ref.sha, rules, [ref, ...contained], refs, reported)
+  const past = lists.movedOn(repository, refs, ref.sha)
+  return verdictsOn(ref.sha, rules, past ? [ref, past] : [ref], refs, reported)
 }
 
 /** Returns the contexts that verdicts depend on, and the patterns that none of them matches. */

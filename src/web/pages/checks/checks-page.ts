@@ -98,7 +98,7 @@ export async function checksPage(pages: Pages, options: PageContext): Promise<vo
       const tab = tip && tabOf(title, summary.counts, requiredContexts(verdicts).missing.size)
       const isComplete = broken?.broken.every(({ suspects }) => suspects !== UNKNOWN)
       const keep = (etag: string) =>
-        remember?.(etag, openPages.filesOf(repository, refs), 1_000 * stallsIn(newest, stalledBefore))
+        remember?.(etag, openPages.filesOf(repository, refs, sha), 1_000 * stallsIn(newest, stalledBefore))
       return sendPage(reply, { title, ...tab, ...(isComplete && { keep }) }, content)
     })
   })

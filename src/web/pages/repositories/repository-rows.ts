@@ -1,9 +1,7 @@
 import type { FastifyRequest } from 'fastify'
-import { mayBeBroken } from '../../../branches/breakages.ts'
 import { ServiceError } from '../../../errors.ts'
 import { GitTimeout, RepositoryUnavailable } from '../../../git/errors.ts'
 import type { Commit } from '../../../git/history/log-reader.ts'
-import type { RepositoryFiles } from '../../../git/opened-repository.ts'
 import { QueueFull } from '../../../schedule/fair-queue.ts'
 import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
 import { NO_STATUSES } from '../../../store/statuses/status-summaries.ts'
@@ -72,15 +70,14 @@ export function createRowReader({ store, headLog, breakages, pageQueue }: PageCo
   function filesOf(heads: readonly Head[]): PageFiles | null {
     const versions = heads.flatMap(({ version }) => version ?? [])
     if (versions.length < heads.length) return null
-    const files = heads.map(({ repository: { path, ownerTrust } }) => ({ path, ownerTrust }))
-    return { version: versions.join(' '), read: readerOf(files) }
+    return { version: versions.join(' '), read: readerOf(heads.map(({ repository: { path } }) => path)) }
   }
 
   /** Returns a function of its own, which keeps no rows in memory. */
-  function readerOf(repositories: readonly RepositoryFiles[]): PageFiles['read'] {
-    return async (client) => {
-      const heads = await Promise.all(repositories.map((repository) => headLog.head(repository, client)))
-      return heads.map(numberOf).join(' ')
+  function readerOf(paths: readonly string[]): PageFiles['read'] {
+    return async () => {
+      const heads = await Promise.all(paths.map((path) => headLog.knownHead({ path })))
+      return heads.map((head) => head && numberOf(head)).join(' ')
     }
   }
 
@@ -115,7 +112,7 @@ export function createRowReader({ store, headLog, breakages, pageQueue }: PageCo
   ): Promise<{ broken: ReadonlyMap<SummarizedRow, Broken>; isComplete: boolean }> {
     const client = gitClient(request)
     const broken = new Map<SummarizedRow, Broken>()
-    const failed = rows.flatMap((row) => ('commit' in row && mayBeBroken(row.summary) ? [row] : []))
+    const failed = await filterBroken(rows)
     let isComplete = true
     if (failed.length === 0) return { broken, isComplete }
     const waitFor = async <T>(reading: Promise<T>) => {
@@ -147,6 +144,14 @@ export function createRowReader({ store, headLog, breakages, pageQueue }: PageCo
       }),
     )
     return { broken, isComplete }
+  }
+
+  /** Returns the rows whose branches may be broken. */
+  async function filterBroken(rows: readonly SummarizedRow[]) {
+    const committed = rows.flatMap((row) => ('commit' in row ? [row] : []))
+    const tips = committed.map(({ repository: { id }, summary: { counts } }) => ({ repositoryId: id, counts }))
+    const isOpen = await breakages.mayBeBroken(tips)
+    return committed.filter((_, index) => isOpen[index])
   }
 
   /** Returns the verdict for the default branch; undefined if it has no rules. */

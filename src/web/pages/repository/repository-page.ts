@@ -1,5 +1,4 @@
 import type { FastifyRequest } from 'fastify'
-import { mayBeBroken } from '../../../branches/breakages.ts'
 import { isFullId, isShortId } from '../../../domain/commit-id.ts'
 import { isRepositoryPath } from '../../../domain/names.ts'
 import { BRANCHES as BRANCH_REFS } from '../../../domain/ref-names.ts'
@@ -97,11 +96,10 @@ export async function repositoryPage(pages: Pages, options: PageContext): Promis
     const summaries = await pageQueue.render(request, () => summarize(repository, shas))
     const summaryOf = (sha: string) => summaries.get(sha) ?? NO_STATUSES
     const tip = ref && !after ? history.commits[0] : undefined
-    const isOpen = ref && tip && mayBeBroken(summaryOf(tip.sha))
-    const broken = isOpen ? await findBroken(request, repository, ref, summaryOf(tip.sha)) : undefined
+    const broken = ref && tip ? await findBroken(request, repository, ref, summaryOf(tip.sha)) : undefined
     const isComplete = lastPassed !== undefined && broken !== null && broken?.suspects !== UNKNOWN
     const maxAge = isCut ? redBranches.remaining(repository.id) : undefined
-    const keep = (etag: string) => remember?.(etag, openPages.filesOf(repository, refs), maxAge)
+    const keep = (etag: string) => remember?.(etag, openPages.filesOf(repository, refs, tip?.sha), maxAge)
 
     return pageQueue.render(request, async () => {
       const rules = await store.rules.load(repository.id)
@@ -139,6 +137,8 @@ export async function repositoryPage(pages: Pages, options: PageContext): Promis
     ref: Ref,
     summary: StatusSummary,
   ): Promise<Broken | null | undefined> {
+    const [isOpen] = await breakages.mayBeBroken([{ repositoryId: repository.id, ...summary }])
+    if (!isOpen) return undefined
     const client = gitClient(request)
     const position = { branch: branchOf(ref), sha: ref.sha }
     const commits = await breakages
