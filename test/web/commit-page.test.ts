@@ -395,13 +395,13 @@ t.test('a verdict is a sentence beside the combined state, where a rule still ap
   const changed = await anonymous.poll(page(sha), before.headers.get('etag'))
   t.equal(changed.status, 200, 'a rule changes the page')
   t.match(changed.body, ' data-pending', 'a report that is missing may come')
-  t.match(changed.body, 'data-tab="✓ 2 passed, 1 not reported · ', 'so that the title follows')
+  t.match(changed.body, 'data-tab="● 2 passed, 1 not reported · ', 'so that the title follows')
   const verdict = '<strong><bdi>main</bdi>: not deployable</strong>'
   for (const body of [changed.body, await read(page(sha))]) {
-    t.match(body, /badge success">success<\/span>.*1 not reported<.*2 passed</s)
+    t.match(body, /badge pending">pending<\/span>.*1 not reported<.*2 passed</s)
     t.equal(body.split('deployable</strong>').length, 2, 'one sentence')
     t.match(body, verdict)
-    t.notMatch(body, /badge pending|release\//)
+    t.notMatch(body, /badge success|release\//)
     t.equal(body.split('badge required').length - 1, 1, 'what has passed is not marked')
     t.match(body, 'class="facts tip pending"')
     t.match(body, /id="missing".*>not reported<.*name"><bdi>lint&lt;&amp;</s)
@@ -409,14 +409,14 @@ t.test('a verdict is a sentence beside the combined state, where a rule still ap
   for (const path of ['', '/checks', `/commits/${sha}`])
     t.match(
       await read(`/alice/${name}${path}`),
-      /<title>✓ 2 passed, 1 not reported.*icon-success\.svg/s,
+      /<title>● 2 passed, 1 not reported.*icon-pending\.svg/s,
       path,
     )
   t.notMatch(await read(page(middle)), /has not reported|not reported<|data-pending/, 'history stays')
   const overview = await read(`/alice/${name}`)
-  t.notMatch(overview, /(?:badge|icon) pending/, 'a new rule repaints no state')
+  t.notMatch(overview, 'icon pending', 'a new rule repaints no history')
   t.equal(overview.split(verdict).length, 2)
-  t.match(overview, /class="tip pending".*badge success.*<dt><bdi>main<\/bdi><\/dt>.*8 more rules/s)
+  t.match(overview, /class="tip pending".*badge pending.*<dt><bdi>main<\/bdi><\/dt>.*8 more rules/s)
   const filtered = await read(page(`${sha}?q=LIN`))
   t.match(filtered, '<bdi>lint&lt;&amp;</bdi>')
   t.notMatch(filtered, /No check matches|name"><bdi>docs/)
@@ -436,7 +436,9 @@ t.test('a verdict is a sentence beside the combined state, where a rule still ap
   t.match(await read(page(sha)), '<title>✗ 1 failed · ', 'a title says the worst alone')
   t.match(await read(page(sha)), 'class="facts tip failure"', 'and so does the color')
   await report(sha, 'ci/deploy', 'success')
-  t.match(await start(), '<bdi>e2e has not reported</bdi>')
+  t.match(await start(), /icon pending.*<bdi>e2e has not reported<\/bdi>/s)
+  t.match(await read('/?state=running'), `>${name}</a>`)
+  t.notMatch(await read('/?state=passing'), `>${name}</a>`)
 
   const topic = git(path, 'commit-tree', '-m', 'Topic', '-p', sha, `${sha}^{tree}`).trim()
   git(path, 'branch', 'feature/x', topic)

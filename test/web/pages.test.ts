@@ -262,10 +262,14 @@ t.test('the start page has broken repositories first, then own ones, and empty o
   for (let index = 0; index < 40; index++) await add(index)
   git(path, 'pack-refs', '--all')
   await create('zoe', 'reftable', 'failure')
+  const rule = { refPattern: 'main', required: ['e2e'], bypass: [] }
+  await asAdministrator(server.store).rules.set({ owner: 'many', name: 'green' }, rule)
   const first = ['alice/zz', 'many/red', 'zoe/reftable', 'alice/rocket', 'many/green', 'many/r000']
   const shown = await names(client)
   t.same([...shown.slice(0, 3).sort(), ...shown.slice(3, 6)], first, 'of more than a page shows')
   t.same([shown.length, shown.includes('many/aaa-empty')], [30, false], 'empty ones come last')
+  t.same(await names(client, '/?state=running'), ['many/green'], 'a success that lacks a required check')
+  t.same(await names(client, '/?state=passing'), [])
 })
 
 t.test('the list of repositories is paged', async (t) => {

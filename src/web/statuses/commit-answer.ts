@@ -4,7 +4,7 @@ import type { StatusSummary } from '../../store/statuses/status-summaries.ts'
 import { type Html, html } from '../text/html.ts'
 import { commitPath, pathOf } from '../text/repository-paths.ts'
 import { enumerate, shownName, shownText, targetLink } from '../text/text.ts'
-import { stateOfSummary } from './commit-row.ts'
+import { stateBeside } from './commit-row.ts'
 import { stateBadge } from './state-summary.ts'
 import type { BranchVerdict } from './verdicts.ts'
 
@@ -46,13 +46,12 @@ export function answerLine(answer: CommitAnswer, classes = 'facts'): Html {
   const [reasons, others] = [reasonsOf(answer), otherCounts(answer)]
   // Names of checks have commas between them.
   const separator = listed.failed && listed.missing ? ', ' : ' · '
-  return html`<p class="${classes}" id="summary">${stateBadge(stateOfSummary(summary))} ${joined(reasons, separator)} <span class="faint">${reasons.length > 0 && others.length > 0 ? '· ' : ''}${joined(others, ' · ')}</span></p>`
+  return html`<p class="${classes}" id="summary">${stateBadge(stateBeside(answer.verdicts, summary))} ${joined(reasons, separator)} <span class="faint">${reasons.length > 0 && others.length > 0 ? '· ' : ''}${joined(others, ' · ')}</span></p>`
 }
 
-/** Returns the class that colors the answer: a success that a rule does not accept is none yet. */
+/** Returns the class that colors the answer. */
 export function toneOf({ summary, verdicts }: Pick<CommitAnswer, 'summary' | 'verdicts'>): string {
-  const state = stateOfSummary(summary) ?? 'unreported'
-  return state === 'success' && verdicts.some(({ unmet }) => unmet.length > 0) ? 'pending' : state
+  return stateBeside(verdicts, summary) ?? 'unreported'
 }
 
 /**

@@ -1,5 +1,6 @@
 import { schemas } from '../../../generated/schemas.ts'
 import { type CombinedState, combinedState } from '../../domain/states.ts'
+import type { ExplainedVerdict } from '../../domain/verdict.ts'
 import type { Commit } from '../../git/history/log-reader.ts'
 import type { StatusSummary } from '../../store/statuses/status-summaries.ts'
 import { type Html, html } from '../text/html.ts'
@@ -15,6 +16,18 @@ export interface SummarizedCommit {
 /** Returns the combined state of a commit, or null if nothing has been reported. */
 export function stateOfSummary({ counts }: StatusSummary): CombinedState | null {
   return combinedState(schemas.State.enum.filter((state) => counts[state] > 0))
+}
+
+/**
+ * Returns the state that is shown beside verdicts on a commit: a success that one of them does not accept is
+ * pending. null if nothing has been reported.
+ */
+export function stateBeside(
+  verdicts: readonly Pick<ExplainedVerdict, 'unmet'>[],
+  summary: StatusSummary,
+): CombinedState | null {
+  const state = stateOfSummary(summary)
+  return state === 'success' && verdicts.some(({ unmet }) => unmet.length > 0) ? 'pending' : state
 }
 
 /** Renders the combined state of a commit. */

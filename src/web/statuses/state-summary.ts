@@ -6,7 +6,7 @@ import { type Html, html } from '../text/html.ts'
 interface Summary {
   /** All counts, the most important first: `1 failed, 1 pending, 7 passed, 1 not reported`. */
   text: string
-  /** The most important count with a symbol: `✗ 1 failed`, `✓ 7 passed, 1 not reported`. */
+  /** The most important count with a symbol: `✗ 1 failed`, `● 7 passed, 1 not reported`. */
   short: string
   /** Path of an icon of the state. */
   icon: string
@@ -17,8 +17,7 @@ const SYMBOLS = { failure: '✗', pending: '●', success: '✓' } as const
 /**
  * Summarizes the statuses of a commit. Each counts as in the combined state.
  *
- * @param missing number of required patterns that no context matches. They do not change the
- *   combined state.
+ * @param missing number of required patterns that no context matches
  */
 function summarize(reported: StatusCounts, missing: number): Summary {
   const { failure, pending, success } = combinedCounts(reported)
@@ -30,16 +29,19 @@ function summarize(reported: StatusCounts, missing: number): Summary {
   const present = counts.filter(({ count }) => count > 0)
   const [first] = present
   const unreported = missing > 0 ? `, ${missing} not reported` : ''
-  if (!first) return { text: `No status${unreported}`, short: 'no status', icon: '/assets/icon.svg' }
+  // As `stateBeside`.
+  const shown = first?.state === 'success' && missing > 0 ? 'pending' : first?.state
+  if (!first || !shown)
+    return { text: `No status${unreported}`, short: 'no status', icon: '/assets/icon.svg' }
   return {
     text: present.map(({ count, word }) => `${count} ${word}`).join(', ') + unreported,
-    short: `${SYMBOLS[first.state]} ${first.count} ${first.word}${first.state === 'success' ? unreported : ''}`,
-    icon: `/assets/icon-${first.state}.svg`,
+    short: `${SYMBOLS[shown]} ${first.count} ${first.word}${first.state === 'success' ? unreported : ''}`,
+    icon: `/assets/icon-${shown}.svg`,
   }
 }
 
 /**
- * Returns the tab of a page about a commit. It shows the combined state.
+ * Returns the tab of a page about a commit.
  *
  * @param missing as `summarize`
  */

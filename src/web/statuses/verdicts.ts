@@ -1,9 +1,11 @@
 import { BRANCHES, TAGS } from '../../domain/ref-names.ts'
-import { type RefRule, refRuleMatcher, requiredBy } from '../../domain/ref-rules.ts'
+import { type RefRule, refRuleMatcher, requiredBy, rulesOfRef } from '../../domain/ref-rules.ts'
 import { type ExplainedVerdict, explainVerdict, type ReportedContext } from '../../domain/verdict.ts'
 import type { RefLists } from '../../git/history/ref-lists.ts'
 import type { RepositoryFiles } from '../../git/opened-repository.ts'
 import type { Ref, Refs } from '../../git/refs/read-refs.ts'
+import type { CommitKey } from '../../store/statuses/statuses.ts'
+import type { PageStore } from '../routing/page-store.ts'
 import { branchOf } from '../text/repository-paths.ts'
 
 /** Verdicts that are spelled out on one page, and branches that are compared with rules. */
@@ -69,6 +71,22 @@ export function tipVerdicts(
   if (ref === null || branchOf(ref) === null) return []
   const past = lists.movedOn(repository, refs, ref.sha)
   return verdictsOn(ref.sha, rules, past ? [ref, past] : [ref], refs, reported)
+}
+
+/**
+ * Decides about the commit of a repository's HEAD. Returns undefined if its branch has no rules.
+ *
+ * @param branch null if HEAD names none
+ */
+export async function headVerdict(
+  { rules, summaries }: Pick<PageStore, 'rules'> & { summaries: Pick<PageStore['summaries'], 'listStates'> },
+  commit: CommitKey,
+  branch: string | null,
+): Promise<BranchVerdict | undefined> {
+  const loaded = await rules.load(commit.repositoryId)
+  if (branch === null || rulesOfRef(loaded, `${BRANCHES}${branch}`).length === 0) return undefined
+  const reported = await summaries.listStates(commit)
+  return verdictsOn(commit.sha, loaded, [], { defaultBranch: branch }, reported)[0]
 }
 
 /** Returns the contexts that verdicts depend on, and the patterns that none of them matches. */

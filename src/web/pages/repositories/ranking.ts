@@ -1,16 +1,19 @@
 import { setImmediate } from 'node:timers/promises'
 import { LRUCache } from 'lru-cache'
+import type { CombinedState } from '../../../domain/states.ts'
 import type { CommitLog } from '../../../git/history/log.ts'
 import type { RepositoryFiles } from '../../../git/opened-repository.ts'
-import { readHeadId } from '../../../git/refs/head.ts'
+import { readDefaultBranch, readHeadId } from '../../../git/refs/head.ts'
 import type { QueueClient } from '../../../schedule/fair-queue.ts'
 import type { ListedRepository } from '../../../store/access/repository-listing.ts'
 import { NO_STATUSES, type StatusSummary } from '../../../store/statuses/status-summaries.ts'
+import type { CommitKey } from '../../../store/statuses/statuses.ts'
 import { ExpectedError, insteadOf } from '../../../util/expected-errors.ts'
 import { chunksOf } from '../../../util/lists.ts'
 import { entriesUpTo } from '../../../util/memory.ts'
 import type { PageStore } from '../../routing/page-store.ts'
-import { stateOfSummary } from '../../statuses/commit-row.ts'
+import { stateBeside, stateOfSummary } from '../../statuses/commit-row.ts'
+import { headVerdict } from '../../statuses/verdicts.ts'
 
 /** What of a repository decides about its place in a list. */
 export type Condition = 'broken' | 'running' | 'passing' | 'empty' | 'other'
@@ -20,6 +23,8 @@ export type Candidate = ListedRepository & {
   /** Whether the user may write to it. */
   isOwn: boolean
 }
+
+type RankingStore = Pick<PageStore, 'summaries' | 'repositories' | 'rules' | 'listing'>
 
 /** Milliseconds for which a condition is remembered. Rows are sorted again by what they show. */
 const MAX_AGE = 30_000
@@ -40,12 +45,12 @@ const PART = 1 / 100
 export class Ranking {
   readonly #conditions = new LRUCache<number, Condition>({ ...entriesUpTo(REMEMBERED), ttl: MAX_AGE })
   readonly #headLog: CommitLog
-  readonly #store: Pick<PageStore, 'summaries' | 'repositories' | 'listing'>
+  readonly #store: RankingStore
   #first: readonly number[] = []
   #isLooking = false
   #nextLook = 0
 
-  constructor(heads: CommitLog, store: Pick<PageStore, 'summaries' | 'repositories' | 'listing'>) {
+  constructor(heads: CommitLog, store: RankingStore) {
     this.#headLog = heads
     this.#store = store
   }
@@ -108,17 +113,29 @@ export class Ranking {
           (await head(repository).catch(insteadOf(ExpectedError, undefined))),
       ),
     )
-    const commits = unknown.flatMap(({ id: repositoryId }, index) => {
+    const commits = unknown.flatMap(({ id: repositoryId, path }, index) => {
       const sha = ids[index]
-      return sha ? [{ repositoryId, sha }] : []
+      return sha ? [{ repositoryId, sha, path }] : []
     })
-    const summaries = (await this.#store.summaries.list(commits)).values()
+    const summaries = await this.#store.summaries.list(commits)
+    const states = await Promise.all(
+      commits.map((commit, index) => this.#stateOf(commit, summaries[index] ?? NO_STATUSES)),
+    )
+    const found = states.values()
     for (const [index, { id }] of unknown.entries()) {
       const sha = ids[index]
       if (sha === undefined) continue
-      const summary = sha ? (summaries.next().value ?? NO_STATUSES) : null
-      this.#conditions.set(id, summary ? conditionOfSummary(summary) : 'empty')
+      this.#conditions.set(id, sha ? conditionOfState(found.next().value ?? null) : 'empty')
     }
+  }
+
+  /** Returns the state that a row shows. */
+  async #stateOf({ path, ...commit }: CommitKey & { path: string }, summary: StatusSummary) {
+    if (stateOfSummary(summary) !== 'success') return stateOfSummary(summary)
+    const { rules } = this.#store
+    const hasRules = (await rules.load(commit.repositoryId)).length > 0
+    const verdict = hasRules && (await headVerdict(this.#store, commit, await readDefaultBranch(path)))
+    return stateBeside(verdict ? [verdict] : [], summary)
   }
 
   /** Returns the milliseconds until the condition of a candidate is read again. */
@@ -143,9 +160,8 @@ export class Ranking {
   }
 }
 
-/** Returns the condition of a repository with commits. */
-export function conditionOfSummary(summary: StatusSummary): Condition {
-  const state = stateOfSummary(summary)
+/** Returns the condition of a repository by the state of its newest commit. */
+export function conditionOfState(state: CombinedState | null): Condition {
   return state === null ? 'other' : CONDITIONS[state]
 }
 

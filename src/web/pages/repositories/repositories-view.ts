@@ -3,7 +3,8 @@ import type { ReadableRepository } from '../../../store/access/readable-reposito
 import { formatTime } from '../../../store/time.ts'
 import { type Broken, brokenWords } from '../../statuses/broken.ts'
 import { failedInRow } from '../../statuses/commit-answer.ts'
-import { iconOf, type SummarizedCommit, subjectOf } from '../../statuses/commit-row.ts'
+import { type SummarizedCommit, stateBeside, subjectOf } from '../../statuses/commit-row.ts'
+import { stateIcon } from '../../statuses/state-summary.ts'
 import type { BranchVerdict } from '../../statuses/verdicts.ts'
 import { type Html, html } from '../../text/html.ts'
 import { commitPath } from '../../text/repository-paths.ts'
@@ -83,7 +84,7 @@ function repositoryItem(row: RepositoryRow): Html {
   const { owner, name, visibility } = row.repository
   const icon =
     'commit' in row
-      ? iconOf(row.summary)
+      ? stateIcon(stateBeside(row.verdict ? [row.verdict] : [], row.summary))
       : html`<span class="icon ${row.problem === 'unavailable' ? 'failure error' : 'none'}">${row.problem === 'slow' ? 'unknown' : row.problem}</span>`
   return html`<li id="r-${row.repository.id}">
 ${icon}

@@ -3,7 +3,6 @@ import { ServiceError } from '../../../errors.ts'
 import { GitTimeout, RepositoryUnavailable } from '../../../git/errors.ts'
 import type { Commit } from '../../../git/history/log-reader.ts'
 import { QueueFull } from '../../../schedule/fair-queue.ts'
-import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
 import { NO_STATUSES } from '../../../store/statuses/status-summaries.ts'
 import { ExpectedError, insteadOf } from '../../../util/expected-errors.ts'
 import { numberOf } from '../../../util/memoize.ts'
@@ -12,9 +11,9 @@ import type { PageFiles } from '../../routing/open-pages.ts'
 import type { PageContext } from '../../routing/page-context.ts'
 import type { Pages } from '../../routing/pages.ts'
 import type { Broken } from '../../statuses/broken.ts'
-import type { SummarizedCommit } from '../../statuses/commit-row.ts'
-import { type BranchVerdict, verdictsOn } from '../../statuses/verdicts.ts'
-import { type Candidate, type Condition, conditionOfSummary } from './ranking.ts'
+import { type SummarizedCommit, stateBeside } from '../../statuses/commit-row.ts'
+import { type BranchVerdict, headVerdict } from '../../statuses/verdicts.ts'
+import { type Candidate, type Condition, conditionOfState } from './ranking.ts'
 import type { Problem, RepositoryRow } from './repositories-view.ts'
 
 /** Milliseconds that the page waits for git. The rest is ready when the page is reloaded. */
@@ -95,7 +94,8 @@ export function createRowReader({ store, headLog, breakages, pageQueue }: PageCo
       }
       const { repository, branch, commit } = head
       const summary = summaries.next().value ?? NO_STATUSES
-      const verdict = repository.hasRules ? await readVerdict(repository, branch, commit.sha) : undefined
+      const tip = { repositoryId: repository.id, sha: commit.sha }
+      const verdict = repository.hasRules ? await headVerdict(store, tip, branch) : undefined
       rows.push({ ...head, summary, verdict })
     }
     return rows
@@ -149,19 +149,12 @@ export function createRowReader({ store, headLog, breakages, pageQueue }: PageCo
   /** Returns the rows whose branches may be broken. */
   async function filterBroken(rows: readonly SummarizedRow[]) {
     const committed = rows.flatMap((row) => ('commit' in row ? [row] : []))
-    const tips = committed.map(({ repository: { id }, summary: { counts } }) => ({ repositoryId: id, counts }))
+    const tips = committed.map(({ repository: { id }, summary: { counts } }) => ({
+      repositoryId: id,
+      counts,
+    }))
     const isOpen = await breakages.mayBeBroken(tips)
     return committed.filter((_, index) => isOpen[index])
-  }
-
-  /** Returns the verdict for the default branch; undefined if it has no rules. */
-  async function readVerdict(
-    { id }: ReadableRepository,
-    defaultBranch: string | null,
-    sha: string,
-  ): Promise<BranchVerdict | undefined> {
-    const reportedStates = await store.summaries.listStates({ repositoryId: id, sha })
-    return verdictsOn(sha, await store.rules.load(id), [], { defaultBranch }, reportedStates)[0]
   }
 }
 
@@ -173,7 +166,7 @@ export function timeLimit(): Promise<'slow'> {
 /** Returns the condition of what a row shows. */
 export function conditionOf(row: RepositoryRow): Condition {
   if ('problem' in row) return row.problem === 'empty' ? 'empty' : 'other'
-  return conditionOfSummary(row.summary)
+  return conditionOfState(stateBeside(row.verdict ? [row.verdict] : [], row.summary))
 }
 
 /** Returns what decides the place of a row: one that cannot be opened is as urgent as one that fails. */
