@@ -149,6 +149,7 @@ export const requests: Record<string, (store: Store) => Promise<unknown>> = {
       { repositoryId: 501, sha: NEW_SHA },
     ]),
   'checks of commits': (store) => store.matrix.listColumns(500, [SHA, NEW_SHA]),
+  'repositories with reports': (store) => store.summaries.reportedIn([500, 501, 5_000]),
   'states of a commit': (store) => store.summaries.listStates({ repositoryId: 500, sha: SHA }),
   'the history of contexts': (store) =>
     store.matrix.listHistories(500, [SHA, NEW_SHA], ['context 3', 'context 4']),

@@ -58,9 +58,11 @@ export function createStatusSummaries(engine: Reading) {
     return kysely
       .selectFrom(dialect.elements(p.repositoryIds).as('asked'))
       .select(id.as('id'))
-      .where(({ exists, selectFrom }) =>
-        exists(selectFrom('statuses').select('sha').where('repository_id', '=', id)),
-      )
+      .where((eb) => {
+        const any = eb.selectFrom('statuses').select('sha').where('repository_id', '=', id)
+        // The limit keeps a planner from joining all statuses.
+        return eb(any.limit(1), 'is not', null)
+      })
   })
   const ofCommits = dialect.ofCommits?.(kysely)
 
