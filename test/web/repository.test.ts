@@ -193,11 +193,14 @@ for (const database of [sqlite, postgres]) {
     replaceGit(t, `echo "$*" >>${runs}; exec $git "$@"`)
     const statements = recordStatements(t)
     for (const [by, path] of all) {
-      statements.length = 0
-      const { status, body } = await poll(by, path)
-      t.same([status, body], [304, ''], `${by} ${path}`)
       const most = by === 'anonymous' && database === sqlite ? 0 : 1
-      t.ok(statements.length <= most, `${by} ${path}: ${statements.join('; ')}`)
+      // Snapshots of PostgreSQL are those of all its databases, which other tests change.
+      await until(async () => {
+        statements.length = 0
+        const { status, body } = await poll(by, path)
+        t.same([status, body], [304, ''], `${by} ${path}`)
+        return statements.length <= most
+      })
     }
     t.notOk(existsSync(runs))
 
