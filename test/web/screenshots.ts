@@ -9,6 +9,7 @@ import { HOST, openBrowser } from '../helpers/browser.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import { git } from '../helpers/git.ts'
 import { startInstance } from '../helpers/instance.ts'
+import { passTime } from '../helpers/pass-time.ts'
 import { addRepository } from '../helpers/records.ts'
 
 /**
@@ -64,6 +65,11 @@ const DESCRIPTIONS: Record<CombinedState, string> = {
   pending: 'Waiting for a machine',
 }
 
+/** Seconds from a commit to the results of its checks. */
+const CHECKED = 720
+/** Hours since a commit of main. */
+const hoursOf = (index: number) => 1 + index * 5
+
 const folder = mkdtempSync(join(tmpdir(), 'screenshots-'))
 const ends: (() => unknown)[] = [() => rmSync(folder, { recursive: true, force: true })]
 const teardown = (end: () => unknown) => void ends.unshift(end)
@@ -75,7 +81,7 @@ function fill(path: string): string[] {
     `commit refs/heads/${branch}\ncommitter ${author} <ci@example.org> ${now - hours * 3600} +0000\n` +
     `data ${Buffer.byteLength(subject)}\n${subject}\n`
   const main = SUBJECTS.map(([subject, author], index) =>
-    commit('main', subject, author, 1 + index * 5),
+    commit('main', subject, author, hoursOf(index)),
   ).toReversed()
   const branches = BRANCHES.map((name, index) =>
     commit(name, `Work on ${name}`, 'Mei Tanaka', 3 + index * 20),
@@ -100,8 +106,10 @@ async function prepare(): Promise<string[]> {
       target_url: `https://ci.example.org/${context}/${sha.slice(0, 10)}`,
     })
   const commits = fill(path)
-  for (const [index, sha] of commits.entries())
+  for (const [index, sha] of commits.entries()) {
     for (const context of CONTEXTS) await report(sha, context, OUTCOMES[index]?.[context] ?? 'success')
+    await passTime(store, hoursOf(index) * 3600 - CHECKED, { sha })
+  }
   for (const [index, branch] of BRANCHES.entries()) {
     const sha = git(path, 'rev-parse', branch)
     for (const context of CONTEXTS.slice(0, 4))
