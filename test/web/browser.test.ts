@@ -238,10 +238,23 @@ t.test('a group is administered with and without JavaScript', async (t) => {
     t.match(await page.textContent('[aria-labelledby=preview]'), 'There are no commits.')
     await page.click('text=Save rule')
     await says(`/${group}/rocket/settings/checks`, 'Saved the rule for main (no branch matches yet).')
+    await page.fill('#pattern', 'ci/*')
+    await page.fill('#users', `lead-${group}`)
+    await page.click('text=Reserve contexts')
+    await says(`/${group}/rocket/settings/checks`, 'Reserved ci/*.')
+    const actions = page.locator('.card .action form')
+    const [whole, button] = [await actions.boundingBox(), await actions.locator('button').boundingBox()]
+    t.equal(whole?.height, button?.height, 'the actions of a row are in one line')
     await page.click('nav >> text=Settings')
     await page.click('nav >> text=Events')
-    t.equal(await page.locator('tbody tr').count(), 5)
+    t.equal(await page.locator('tbody tr').count(), 6)
     await page.click('nav >> text=General')
+    const headings = []
+    for (const card of await page.locator('section.card').all()) {
+      const [outer, heading] = [await card.boundingBox(), await card.locator('h2').boundingBox()]
+      headings.push((heading?.y ?? 0) - (outer?.y ?? 0))
+    }
+    t.equal(new Set(headings).size, 1, 'the headings of all cards have the same place')
     await page.fill('#name', 'moon')
     await page.click('text=Rename or move')
     const renamed = `${group}/rocket is ${group}/moon now. The name before is reserved.`

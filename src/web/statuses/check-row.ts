@@ -76,5 +76,5 @@ export function reporterOf(
   permission: Permission | null,
 ): Html | null {
   if (user === null) return null
-  return html`by ${user}${allows(permission, 'write') && token ? html`, token ${shownText(token)}` : ''}`
+  return html`reported by ${user}${allows(permission, 'write') && token ? html`, token ${shownText(token)}` : ''}`
 }

@@ -141,7 +141,7 @@ export async function commitPage(pages: Pages, options: PageContext): Promise<vo
     }
   }
 
-  /** Finds out since when the first failing contexts fail, in each of the histories. */
+  /** Finds out since when the first failing contexts fail, in each of the histories; the same commit is named once. */
   async function findSince(
     repository: ReadableRepository,
     statuses: readonly ReportedStatus[],
@@ -151,9 +151,14 @@ export async function commitPage(pages: Pages, options: PageContext): Promise<vo
     const since = new Map(failedStatuses.map(({ context }): [string, Html[]] => [context, []]))
     if (failedStatuses.length === 0) return since
 
+    const told = new Map<string, string>()
     for (const { branch, shas } of histories)
-      for (const history of await breakages.find(repository.id, shas, [...since.keys()]))
-        since.get(history.context)?.push(sinceView(repository, branch, history))
+      for (const history of await breakages.find(repository.id, shas, [...since.keys()])) {
+        const { context, breakage } = history
+        if (breakage !== null && told.get(context) === breakage.since) continue
+        since.get(context)?.push(sinceView(repository, branch, history))
+        if (breakage !== null) told.set(context, breakage.since)
+      }
     return since
   }
 }

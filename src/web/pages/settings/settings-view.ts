@@ -69,7 +69,7 @@ export function settingsView(view: SettingsView): Html {
       {
         name: 'name',
         label: 'Name',
-        hint: 'Statuses, rules, access and tokens stay. Links, clones and CI jobs with the name before stop working; it stays reserved.',
+        hint: 'Statuses, rules, access and tokens stay. Links, clones and CI jobs with the old name stop working; it stays reserved.',
         error: errors.name,
       },
       (attributes) =>
