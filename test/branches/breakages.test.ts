@@ -30,6 +30,35 @@ t.test('a check is failing since the oldest failure after it last passed', async
     t.same(failingSince(cellsOf(states)), { first, length, lastPassed }, states)
 })
 
+t.test('what is remembered of older commits is that of a repository and its checks', async (t) => {
+  const { store } = await openTestStore(t, sqlite)
+  const queue = createGitQueue()
+  const breakages = new Breakages(queue, new CommitLog(queue), store)
+  // A fork has the same commits, and results of its own.
+  const commits = Array.from({ length: 40 }, (_, index) => (index + 1).toString(16).padStart(40, '0'))
+  const repositories = [
+    { name: 'acme/rocket', failed: { ci: [0, 34], lint: [0] }, passed: { ci: 36, lint: 31 } },
+    { name: 'ann/rocket', failed: { ci: [0, 32], lint: [0, 33] }, passed: { ci: 38, lint: 39 } },
+  ]
+  for (const { name, failed, passed } of repositories) {
+    const { id: repositoryId } = await addRepository(store, name, { commits: 0 })
+    const report = (context: string, index: number, state: 'failure' | 'success') =>
+      addReport({ store, repositoryId, sha: commits[index] ?? '' }, context, state)
+    for (const context of ['ci', 'lint'] as const) {
+      for (const index of failed[context]) await report(context, index, 'failure')
+      await report(context, passed[context], 'success')
+    }
+    for (const context of ['ci', 'lint', 'ci'] as const) {
+      const [found] = await breakages.find(repositoryId, commits, [context])
+      t.match(
+        found?.breakage,
+        { since: commits[failed[context].at(-1) ?? 0], lastPassed: commits[passed[context]] },
+        `${context} of ${name}`,
+      )
+    }
+  }
+})
+
 t.test('whoever broke a branch is named, whatever a team did', async (t) => {
   const seed = Math.floor(Math.random() * 2 ** 31)
   const random = createRandom(seed)
