@@ -89,6 +89,20 @@ for (const database of databases)
     },
   )
 
+t.test('the same commit is passed over or not, as each question says', async (t) => {
+  const { store } = await openTestStore(t, sqlite)
+  const { id } = await addRepository(store, 'acme/rocket', { commits: 0 })
+  const decide = createDecisions(store, new Turns(false))
+  await addReport({ store, repositoryId: id, sha: shaOf(1) }, 'ci', 'failure')
+  const candidates = [{ sha: shaOf(1), refs: ['refs/heads/main'] }]
+  for (const unless of ['lint', 'ci', undefined, 'ci', 'lint', 'ci'])
+    t.match(
+      await decide(id, candidates, { require: ['lint'], unless }, CLIENT),
+      [{ verdict: 'pending', isPassedOver: unless === 'ci' }],
+      unless,
+    )
+})
+
 t.test('decisions take a bounded amount of memory, whatever is asked', async (t) => {
   const { store } = await openTestStore(t, sqlite)
   const { id: repositoryId } = await addRepository(store, 'acme/rocket', { commits: 0 })

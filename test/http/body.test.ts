@@ -66,6 +66,21 @@ t.test('a body that arrives slowly leaves no timer behind', async (t) => {
   client.destroy()
 })
 
+t.test('a body that pauses is cut, however much of it came before', { timeout: 10_000 }, async (t) => {
+  const client = await connectTo(
+    t,
+    createHttpServer(async (request, response) => {
+      const pace = { bytes: 10, window: 100, first: 0 }
+      const error = await receiveBody(request, response, { maxBytes: 1_000, pace }).catch(({ code }) => code)
+      response.end(`${error}`)
+    }, DEFAULT_TIMEOUTS),
+  )
+  client.write(`POST / HTTP/1.1\r\nHost: test\r\nContent-Length: 600\r\n\r\n${'x'.repeat(500)}`)
+  const [answer] = await once(client, 'data')
+  t.match(String(answer), 'too_slow')
+  client.destroy()
+})
+
 t.test('a form may have the largest size, and no byte more', async (t) => {
   const client = await connectTo(
     t,

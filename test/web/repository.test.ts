@@ -295,6 +295,11 @@ for (const database of [sqlite, postgres]) {
     t.match((await poll('anonymous', start)).body, 'Reading this repository takes long')
     t.ok(performance.now() - begin < 4_500, 'an open page waits for git no longer than a new one')
     await rm(isHeld)
+
+    await until(async () => (await poll('anonymous', owner)).status === 304)
+    for (const { path } of await store.repositories.list()) await rm(path, { recursive: true })
+    for (const path of [start, owner])
+      t.match((await poll('anonymous', path)).body, 'cannot be opened', `lost files: ${path}`)
   })
 
   t.test(`what is broken comes first, of however many repositories, ${database.name}`, async (t) => {
@@ -424,6 +429,77 @@ for (const database of [sqlite, postgres]) {
     )
   })
 }
+
+t.test('an open page that was not complete, or not for long, is made again', async (t) => {
+  const { server, create, anonymous } = await setUp(t)
+  const { store } = server
+  let shift = 0
+  const { now: clock } = performance
+  t.capture(performance, 'now', () => clock.call(performance) + shift)
+  const etags = new Map<string, string | null>()
+  const poll = async (path: string) => {
+    const answer = await anonymous.poll(path, etags.get(path))
+    if (answer.status === 200) etags.set(path, answer.headers.get('etag'))
+    return answer
+  }
+  const settle = (path: string) => until(async () => (await poll(path)).status === 304)
+
+  const red = await create('red', 3)
+  const [first = '', , tip = ''] = red.commits
+  const { id } = await store.repositories.get('alice', 'red')
+  await addReport({ store, repositoryId: id, sha: first }, 'ci')
+  await addReport({ store, repositoryId: id, sha: tip }, 'ci', 'failure')
+  const fault = join(red.path, 'fault')
+  replaceGit(t, `case "$*" in *" ^"*) [ -e ${fault} ] && . ${fault} ;; esac; exec $git "$@"`)
+  const named = /between .*\(2 commits\)/
+  await writeFile(fault, 'exit 1')
+  t.notMatch(textOf((await poll('/alice/red')).body), named, 'git fails')
+  await writeFile(fault, 'sleep 4')
+  t.notMatch(textOf((await poll('/')).body), named, 'git is slow')
+  await rm(fault)
+  for (const path of ['/', '/alice/red']) t.match(textOf((await poll(path)).body), named, path)
+
+  for (let index = 10; index < 42; index++)
+    await asAdministrator(store).repositories.create({
+      owner: 'alice',
+      name: `r${index}`,
+      visibility: 'public',
+      objectFormat: 'sha1',
+      path: red.path,
+    })
+  await settle('/')
+  const { id: last } = await store.repositories.get('alice', 'r41')
+  await addReport({ store, repositoryId: last, sha: tip }, 'ci', 'failure')
+  shift += 31_000
+  t.match(textOf((await poll('/')).body), '2 failing', 'one that the page did not show')
+
+  const many = await create('many', 2)
+  const [old = '', newest = ''] = many.commits
+  const { id: repositoryId } = await store.repositories.get('alice', 'many')
+  const branches = Array.from({ length: 40 }, (_, index) => `${newest} refs/heads/b${index + 10}\n`)
+  await writeFile(
+    join(many.path, 'packed-refs'),
+    `# pack-refs with: peeled fully-peeled sorted \n${branches.join('')}${old} refs/heads/yy\n`,
+  )
+  await addReport({ store, repositoryId, sha: newest }, 'slow', 'pending')
+  const { now: date } = Date
+  const before = 3_600_000 - 20_000 - shift
+  t.capture(Date, 'now', () => date() + before + shift)
+  const stalled = '/alice/many/checks?state=stalled'
+  await settle(stalled)
+  shift += 30_000
+  t.match((await poll(stalled)).body, 'stalled (1)', 'nothing was reported for an hour')
+
+  const failed = async () =>
+    items((await poll('/alice/many')).body, 'ref').flatMap((text) => /^failure (\S+)/.exec(text)?.[1] ?? [])
+  await settle('/alice/many')
+  await addReport({ store, repositoryId, sha: old }, 'ci', 'failure')
+  await settle('/alice/many')
+  shift += 11_000
+  t.same(await failed(), ['yy'], 'a branch that the page did not show')
+  many.set('refs/heads/zz', old)
+  t.same(await failed(), ['yy', 'zz'], 'after a push')
+})
 
 t.test('older commits are reached page by page', async (t) => {
   const { create, anonymous } = await setUp(t)
