@@ -99,7 +99,7 @@ t.test('the same commit is passed over or not, as each question says', async (t)
     t.match(
       await decide(id, candidates, { require: ['lint'], unless }, CLIENT),
       [{ verdict: 'pending', isPassedOver: unless === 'ci' }],
-      unless,
+      `unless ${unless}`,
     )
 })
 

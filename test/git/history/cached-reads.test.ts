@@ -37,6 +37,38 @@ t.test('a value is not kept if its files changed while it was read', async (t) =
   t.same(await get(), { text: 'after' })
 })
 
+t.test('a value is kept for a minute at most, and its paths count as memory', async (t) => {
+  const sample = await createSample(t)
+  const { now } = performance
+  let shift = 0
+  t.capture(performance, 'now', () => now.call(performance) + shift)
+  const reads = new CachedReads<{ text: string }>(createGitQueue(), 30_000, () => 1)
+  let count = 0
+  const get = (key: string, paths: string[]) =>
+    reads.get(
+      sample,
+      key,
+      { address: '192.0.2.1' },
+      { state: () => filesState(paths, 'own'), read: async () => ({ text: `${++count}` }) },
+    )
+  for (const [later, text] of [
+    [0, '1'],
+    [50_000, '1'],
+    [20_000, '2'],
+  ] as const) {
+    shift += later
+    // The cache reads the clock once in a millisecond.
+    await setTimeout(5)
+    t.same(await get('short', []), { text }, `after ${shift} ms`)
+  }
+  const paths = Array.from({ length: 100 }, (_, index) => join(sample.path, `no-file-${index}`))
+  for (const key of ['first', 'second']) await get(key, paths)
+  t.same(
+    ['first', 'second'].map((key) => reads.has(key)),
+    [false, true],
+  )
+})
+
 t.test('who asks while a value is read gets that value, without another read', async (t) => {
   const sample = await createSample(t)
   const reads = new CachedReads<{ text: string }>(createGitQueue(), 100_000, () => 1)
