@@ -141,19 +141,19 @@ t.test('reads the pushes of a host whose clock is behind that of the backup', as
   t.same(await check(copies), [])
 })
 
-t.test('judges no repository that was renamed since the backup', async (t) => {
-  const { path, store, repository, commits, backUp, check } = await start(t)
-  git(path, 'update-ref', 'refs/heads/main', commits.a)
-  const copies = await backUp()
-  git(path, 'update-ref', 'refs/heads/main', commits.b)
-  t.equal((await check(copies)).length, 1)
-  const renamed = { id: repository.id, name: 'alice/rocket' }
-  const rename = { repository: renamed, action: 'repository.renamed' } as const
-  await store.audit.transaction(ADMINISTRATOR, (change) =>
-    change.record({ ...rename, details: { from: 'alice/former' } }),
-  )
-  t.same(await check(copies), [])
-})
+for (const action of ['repository.renamed', 'repository.transferred'] as const)
+  t.test(`judges no repository since the backup after an event ${action}`, async (t) => {
+    const { path, store, repository, commits, backUp, check } = await start(t)
+    git(path, 'update-ref', 'refs/heads/main', commits.a)
+    const copies = await backUp()
+    git(path, 'update-ref', 'refs/heads/main', commits.b)
+    t.equal((await check(copies)).length, 1)
+    const renamed = { id: repository.id, name: 'alice/rocket' }
+    await store.audit.transaction(ADMINISTRATOR, (change) =>
+      change.record({ repository: renamed, action, details: { from: 'alice/former' } }),
+    )
+    t.same(await check(copies), [])
+  })
 
 t.test('finds a missing config and a state that does not exist', async (t) => {
   const { path, store, repository, commits, check } = await start(t)
