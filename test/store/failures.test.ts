@@ -166,10 +166,11 @@ for (const database of databases) {
       await query(`with recursive numbers (i) as (select 1 union all select i + 1 from numbers where i < 6000)
         insert into auth_failures (address, failures, ends_at) select 'a' || i, 1, 1 from numbers`)
       const left = async () => (await query('select address from auth_failures')).length
-      await failures.count(A, upTo(30))
+      let counted = 0
       // Where a busy database took too long, the next new address tries again.
-      if ((await left()) > 6_000) await failures.count(B, upTo(30))
-      t.ok([1_001, 1_002].includes(await left()), 'at most 5,000 at a time')
+      do await failures.count(`192.0.2.${++counted}`, upTo(30))
+      while (counted < 5 && (await left()) > 6_000)
+      t.equal((await left()) - counted, 1_000, 'at most 5,000 at a time')
     })
 
     t.test('of too many addresses, those are forgotten whose windows end first', async (t) => {
@@ -180,9 +181,9 @@ for (const database of databases) {
         insert into auth_failures (address, failures, ends_at) select 'a' || i, 1, ${end} - i from numbers`)
       const left = async () =>
         (await query('select count(*) as rows, min(ends_at) as soonest from auth_failures'))[0]
-      await failures.count(A, upTo(30))
-      // Where a busy database took too long, the next new address tries again.
-      if (Number((await left())?.rows) > rows) await failures.count(B, upTo(30))
+      let counted = 0
+      do await failures.count(`192.0.2.${++counted}`, upTo(30))
+      while (counted < 5 && Number((await left())?.rows) > rows)
       const { rows: kept, soonest } = (await left()) ?? {}
       t.ok(Number(kept) < rows)
       t.ok(end - Number(soonest) <= Number(kept), 'those that end last are left')
