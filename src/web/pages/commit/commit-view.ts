@@ -115,11 +115,12 @@ export function sinceView(
   // The history says nothing about a check that only this commit has.
   if (branch === null && length === 1 && lastPassed === null) return html``
   const link = (sha = '') => html`<a href="${commitPath(repository, sha)}"><code>${shortId(sha)}</code></a>`
-  const start = branch === null && position === 0 ? 'this commit' : link(since)
+  const start =
+    branch === null && position === 0 ? 'First failed here' : html`Fails${where} since ${link(since)}`
   const ago = position === 0 ? '' : `, ${position} ${position === 1 ? 'commit' : 'commits'} ago`
   const others = unchecked.length - 1
   const gap = html`, after ${link(lastPassed ?? '')}; ${link(unchecked[0])} ${others > 0 ? `and ${others} more were` : 'was'} not checked`
-  return html`<span>Fails${where} since ${start}${ago}${unchecked.length > 0 ? gap : ''}${lastPassed === null ? ' or earlier' : ''}</span>`
+  return html`<span>${start}${ago}${unchecked.length > 0 ? gap : ''}${lastPassed === null ? ' or earlier' : ''}</span>`
 }
 
 /** Returns what the heading does not show of the message; all of it if the subject is cut. */
