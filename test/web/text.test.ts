@@ -2,6 +2,7 @@ import t from 'tap'
 import { jsonText } from '../../src/cli/parts/output.ts'
 import { replaceHidden } from '../../src/util/replace-characters.ts'
 import { durationInWords } from '../../src/web/assets/ages.js'
+import { brokenWords } from '../../src/web/statuses/broken.ts'
 import {
   cutText,
   formatAge,
@@ -126,4 +127,33 @@ t.test('"Sign in" returns to the page it was on', async (t) => {
   t.match(form.body, 'name="next" value="/alice/rocket?ref=a%26b"')
   const signedIn = await client.signIn('alice', PASSWORD, '/alice/rocket?ref=a%26b')
   t.equal(signedIn.headers.get('location'), '/alice/rocket?ref=a%26b')
+})
+
+t.test('the title of who may have broken a branch names each author', async (t) => {
+  const names = ['alice', '\u00a0\u3000', '', 'bob', 'carol']
+  const commits = names.map((author, index) => ({
+    sha: `${index}`.repeat(40),
+    parents: [],
+    author,
+    date: null,
+    subject: 'Change it',
+  }))
+  const [since, lastPassed] = ['0'.repeat(40), '9'.repeat(40)]
+  const newest = { state: 'failure', target_url: null, updated_at: 0 } as const
+  const words = brokenWords(
+    { owner: 'acme', name: 'rocket' },
+    {
+      context: 'ci',
+      since,
+      state: 'failure',
+      failedAt: 0,
+      newest,
+      length: 1,
+      lastPassed,
+      unchecked: [],
+      position: 0,
+      suspects: { commits, more: false },
+    },
+  )
+  t.match(String(words), 'title="alice, &quot;\u00a0\u3000&quot;, nobody, bob, carol"')
 })

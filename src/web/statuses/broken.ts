@@ -40,7 +40,10 @@ function whoBroke(repository: Pick<ReadableRepository, 'owner' | 'name'>, broken
   const names = enumerate(authors.slice(0, AUTHORS).map(authorOf), authors.length)
   if (commits.length === 1) return html`Broken for ${time} by ${names}: ${subject}`
   const count = `${more ? 'over ' : ''}${commits.length} commits`
-  const all = authors.length > AUTHORS ? html` title="${visibleText(authors.join(', '))}"` : ''
+  const all =
+    authors.length > AUTHORS
+      ? html` title="${authors.map((author) => visibleText(author) || 'nobody').join(', ')}"`
+      : ''
   return html`Broken for ${time} between ${link(lastPassed ?? since)} and ${link(since)}: <span${all}>${names}</span> (${count})`
 }
 
