@@ -65,7 +65,7 @@ t.test('a part that is cut off answers as the whole would', async (t) => {
       }
   }
   await fc.assert(fc.asyncProperty(histories, fc.integer({ min: 1, max: 40 }), compare), { numRuns: 50 })
-  t.ok(asked > 1_000 && cut > 0, `${asked} questions, ${cut} of 50 were cut off`)
+  t.ok(asked > 100 && cut > 0, `${asked} questions, ${cut} of 50 were cut off`)
 })
 
 t.test('what lies beyond the commits that one git process lists is found by the next one', async (t) => {
