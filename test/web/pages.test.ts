@@ -319,7 +319,7 @@ t.test('the list of repositories is paged', async (t) => {
   t.match(home, '<span class="icon failure">failure</span>', 'none: whether it is safe to merge')
   const commit = /href="(\/alice\/rocket\/commits\/[^"]*)"/.exec(home)?.[1] ?? ''
   const { body: shown } = await client.get(commit)
-  t.match(shown, /[Ff]ails since/, 'one: since when')
+  t.match(shown, /[Ff]irst failed here/, 'one: since when')
   t.match(shown, 'by alice', 'one: who reported it')
   t.match((await client.get('/?q=r173')).body, 'href="/many/r173"', 'two: any repository')
 })
