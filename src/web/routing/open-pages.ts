@@ -10,8 +10,9 @@ import { bytesOfTexts, shareOfMemory } from '../../util/memory.ts'
 import { sessionOf } from '../session/session-auth.ts'
 import type { PageStore } from './page-store.ts'
 
-/** Bytes of what is remembered of pages, and of a repository that one of them shows. */
+/** Bytes of what is remembered of all pages. */
 const CACHE_BYTES = shareOfMemory(16)
+/** Bytes of it that a repository takes which a page shows. */
 const REPOSITORY_BYTES = 400
 
 /** Of which files of repositories a page was made. */
@@ -66,7 +67,8 @@ export class OpenPages {
   /**
    * Returns the files of a page that was made of the refs of a repository.
    *
-   * @param sha the commit of which it has `tipVerdicts`
+   * @param sha the commit whose verdict it shows: other rules decide once the default branch has moved on
+   *   from it
    */
   filesOf({ path }: RepositoryFiles, refs: Refs, sha: string | undefined): PageFiles {
     const versionOf = (refs: Refs) =>
