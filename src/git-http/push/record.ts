@@ -151,7 +151,11 @@ export class PushRecorder {
 
   async #settleOthers(): Promise<void> {
     const { pushes, overdue, presence } = this.#options
+    const left = [...this.#left]
     const open = await pushes.listOpen(overdue)
+    const [ids, newest] = [new Set(open.map(({ id }) => id)), open.at(-1)?.id ?? Number.POSITIVE_INFINITY]
+    // They have been settled since then, here or by another instance. The list may be cut after the newest.
+    for (const id of left) if (id <= newest && !ids.has(id)) this.#left.delete(id)
     // A process is started to find out the state of each server.
     const states = new Map<string | null, Promise<ServerState>>()
     const stateOf = (server: string | null) => {

@@ -66,6 +66,22 @@ for (const where of ['the same server', 'another server'])
     t.equal(await open(), 2)
     for (const push of [beside, next]) await push.end()
     t.equal(await open(), 0)
+
+    // The five seconds that it waits pass in half of one.
+    const { now } = performance
+    t.capture(performance, 'now', () => now.call(performance) * 10)
+    const slow = one.create({ ref, old: second, new: first })
+    t.equal(await slow.begin(opened, signal), null)
+    const last = other.create({ ref, old: first, new: second })
+    const waiting = last.begin(opened, signal)
+    await setTimeout(100)
+    t.equal(await open(), 1)
+    const late = setTimeout(10_000, 'it still waits', { ref: false })
+    t.equal(await Promise.race([waiting, late]), null, 'for a push that does not end it waits only so long')
+    await slow.end()
+    await waiting
+    await last.end()
+    t.equal(await open(), 0)
   })
 
 t.test('a push goes only from one state to the next', async (t) => {
