@@ -22,7 +22,7 @@ const setup = await prepare()
 const server = await startServer(setup.dataDir)
 // Ctrl-C reaches the server too; this process keeps running only to clean up.
 for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => server.stop())
-let worker: ReturnType<typeof startWorker> | undefined
+let worker: Awaited<ReturnType<typeof startWorker>> | undefined
 const end = async () => {
   await worker?.stop()
   await server.stop()
@@ -84,7 +84,7 @@ try {
   await show(third, 'The run that began last counts')
 
   say('A push starts CI: a worker asks what has no result, runs ci.sh on a clean checkout, and reports …')
-  worker = startWorker(server.url, setup)
+  worker = await startWorker(server.url, setup)
   const result = await client.waitForState(
     { ...repository, sha: newest },
     { require: ['ci'], only: true, settle: 0, interval: 200, timeout: 30_000 },

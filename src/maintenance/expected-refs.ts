@@ -18,7 +18,7 @@ interface ExpectedRef {
 }
 
 /** A repository with refs that were not what they should be when it was read. */
-interface Suspect {
+interface UnexpectedRefs {
   repository: Repository
   list: RefList
   /** Those refs, by their names. */
@@ -42,8 +42,8 @@ interface PushRecord extends Partial<PushDetails> {
 
 /** The id of a ref that does not exist. */
 const ABSENT = ''
-/** Findings per repository. */
-const MAX_FINDINGS = 20
+/** Refs of a repository that are named; the others are counted. */
+const MAX_NAMED = 20
 /** Milliseconds by which the clocks of hosts may differ. */
 const CLOCK_SKEW = 60_000
 /** Longer names, and those that are not UTF-8, are changed in events. */
@@ -73,7 +73,7 @@ const MAX_NAME = 250
  */
 export async function compareWithExpectedRefs(store: Store, copies: readonly RepositoryCopy[]) {
   const before = await readHistory(store)
-  const suspects: Suspect[] = []
+  const found: UnexpectedRefs[] = []
 
   return {
     /** @throws RepositoryUnavailable */
@@ -82,39 +82,43 @@ export async function compareWithExpectedRefs(store: Store, copies: readonly Rep
       const list = await readRefList(opened).catch((error: unknown) => {
         throw unavailable(repository.path, error)
       })
-      const present = refsOf(list)
+      const present = idsByName(list)
       const refs = expectedRefs(repository, list, copies, before)
       for (const [ref, { id }] of refs) if (present.get(ref) === id) refs.delete(ref)
-      if (refs.size > 0) suspects.push({ repository, list, refs })
+      if (refs.size > 0) found.push({ repository, list, refs })
     },
 
     /** Returns a sentence for each ref that is not what it was expected to be all the time. */
     async findings(): Promise<string[]> {
-      if (suspects.length === 0) return []
+      if (found.length === 0) return []
       const after = await readHistory(store)
       const repositories = await store.repositories.list()
       const isSame = ({ id, owner, name }: Repository) =>
         repositories.some((it) => it.id === id && it.owner === owner && it.name === name)
-      return suspects
+      return found
         .filter(({ repository }) => isSame(repository))
-        .flatMap((suspect) => {
-          const still = expectedRefs(suspect.repository, suspect.list, copies, after)
-          return findingsOf(suspect, still)
+        .flatMap((unexpected) => {
+          const still = expectedRefs(unexpected.repository, unexpected.list, copies, after)
+          return findingsOf(unexpected, still)
         })
     },
   }
 }
 
-/** Returns a sentence for each of the first refs that should still be what they are not. */
-function findingsOf({ repository, list, refs }: Suspect, still: Map<string, ExpectedRef>): string[] {
-  const present = refsOf(list)
-  return [...refs]
-    .filter(([ref, { id }]) => still.get(ref)?.id === id)
-    .slice(0, MAX_FINDINGS)
-    .map(([ref, { id, source }]) => {
-      const now = present.has(ref) ? `is ${present.get(ref)}` : 'is missing'
-      return `repository ${repository.owner}/${repository.name}: ${ref} ${now}; expected ${id} (${source})`
-    })
+/**
+ * Returns a sentence for each of the first refs that should still be what they are not, and one
+ * for all others.
+ */
+function findingsOf({ repository, list, refs }: UnexpectedRefs, still: Map<string, ExpectedRef>): string[] {
+  const present = idsByName(list)
+  const unexpected = [...refs].filter(([ref, { id }]) => still.get(ref)?.id === id)
+  const sentences = unexpected.slice(0, MAX_NAMED).map(([ref, { id, source }]) => {
+    const now = present.has(ref) ? `is ${present.get(ref)}` : 'is missing'
+    return `${ref} ${now}; expected ${id} (${source})`
+  })
+  const more = unexpected.length - sentences.length
+  if (more > 0) sentences.push(more === 1 ? 'and 1 more ref like these' : `and ${more} more refs like these`)
+  return sentences.map((text) => `repository ${repository.owner}/${repository.name}: ${text}`)
 }
 
 async function readHistory({ auditLog, pushes }: Store): Promise<History> {
@@ -213,7 +217,7 @@ function endsOfChains(
   backup: RepositoryContent | null,
   pushes: readonly PushRecord[],
 ): Map<string, ExpectedRef> {
-  const copied = backup && refsOf(backup)
+  const copied = backup && idsByName(backup)
   /** How much more often each ref was moved to an id than away from it. The backup has moved it to its own. */
   const balances = new Map<string, Map<string, number>>()
   const sources = new Map<string, string>()
@@ -262,7 +266,7 @@ function idOf(id: string): string {
 }
 
 /** Returns ids by names. */
-function refsOf({ refs }: RefList): Map<string, string> {
+function idsByName({ refs }: RefList): Map<string, string> {
   return new Map(
     refs.map((line) => {
       const space = line.indexOf(' ')

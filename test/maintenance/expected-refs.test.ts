@@ -87,6 +87,21 @@ for (const database of databases)
     t.match(await check(copies), [new RegExp(`^refs/heads/old is ${b}; expected ${a} \\(backup of`)])
   })
 
+t.test('names 20 lost refs of a repository, and says how many more there are', async (t) => {
+  const { path, commits, record, check } = await start(t)
+  const pushed = (count: number) =>
+    Array.from({ length: count }, (_, index) => ({ ref: `refs/tags/v${index}`, old: NONE, new: commits.a }))
+  await record({ updates: pushed(23) })
+  t.equal((await check()).length, 21)
+  t.match((await check()).at(-2), /^refs\/tags\/v19 is missing/)
+  t.equal((await check()).at(-1), 'and 3 more refs like these')
+  git(path, 'tag', 'v22', commits.a)
+  git(path, 'tag', 'v3', commits.a)
+  t.equal((await check()).at(-1), 'and 1 more ref like these')
+  git(path, 'tag', 'v4', commits.a)
+  t.match((await check()).slice(-1), [/^refs\/tags\/v21 is missing/])
+})
+
 t.test('judges no ref that may have been moved', async (t) => {
   const { path, store, repository, commits, backUp, check, record, begin } = await start(t)
   const { a, b, c } = commits
