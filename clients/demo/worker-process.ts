@@ -33,7 +33,7 @@ export async function startWorker(url: string, { folder, token }: Setup) {
 async function serveLogs(folder: string) {
   const server = createServer(({ url = '/' }, response) => {
     // A parsed path has no `..`, and no log needs an escape in its name.
-    const { pathname } = new URL(url, 'http://localhost')
+    const pathname = URL.parse(url, 'http://localhost')?.pathname ?? '/'
     response.setHeader('Content-Type', 'text/plain; charset=utf-8')
     createReadStream(join(folder, pathname))
       .on('error', () => response.writeHead(404).end('There is no such log.\n'))
