@@ -1,5 +1,5 @@
 import { refMatcher } from '../domain/rule-patterns.ts'
-import { guessChangedRefs } from '../git/refs/changed-refs.ts'
+import { guessChangedRefs } from '../git/refs/symbolic-refs.ts'
 import { decodeLatin1 } from '../git/run-git.ts'
 import type { UncheckedUpdate } from '../store/repositories/pushes.ts'
 import type { Repository } from '../store/repositories/repositories.ts'

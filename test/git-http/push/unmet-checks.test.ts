@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
-import { findUnmetChecks } from '../../../src/git-http/push/unmet-checks.ts'
+import { findUnmetChecks } from '../../../src/git-http/push/gate.ts'
 import { Turns } from '../../../src/schedule/turns.ts'
 import { databases, openTestStore } from '../../helpers/databases.ts'
 import { addReport, addRepository } from '../../helpers/records.ts'
@@ -30,8 +30,8 @@ for (const database of databases)
     }))
     const find = async () => {
       statements.length = 0
-      const reasonOf = await findUnmetChecks(parts, repositoryId, commits, pusher)
-      return commits.map((commit) => reasonOf(commit)?.reason ?? null)
+      const unmet = await findUnmetChecks(parts, repositoryId, commits, pusher)
+      return commits.map((commit) => unmet.get(commit)?.reason ?? null)
     }
     const expected = [
       ...['ci has not reported', 'ci reported failure', ...shas.slice(2).map(() => null)],
@@ -50,7 +50,7 @@ for (const database of databases)
       'lint\ufffdfix has not reported',
       ...expected.slice(301),
     ])
-    t.strictSame((await findUnmetChecks(parts, repositoryId, [], pusher))({ sha: '', rules: ci }), null)
+    t.equal((await findUnmetChecks(parts, repositoryId, [], pusher)).size, 0)
     await t.rejects(
       findUnmetChecks(parts, repositoryId, commits, { ...pusher, signal: AbortSignal.abort() }),
       {
@@ -83,8 +83,8 @@ t.test('many names and patterns are compared in turns', async (t) => {
   const pushes = Array.from({ length: 2 }, (_, index) =>
     findUnmetChecks({ store, turns }, 1, [{ sha, rules }], { address: `user ${index}` }),
   )
-  for (const reasonOf of await Promise.all(pushes))
-    t.match(reasonOf({ sha, rules }), { reason: / and 97 more$/, hasFailed: false })
+  for (const unmet of await Promise.all(pushes))
+    t.match([...unmet.values()], [{ reason: / and 97 more$/, kind: 'checks' }])
   isRunning = false
   await measured
   const total = stretches.reduce((sum, each) => sum + each, 0)
