@@ -1,13 +1,14 @@
 import type { FileHandle } from 'node:fs/promises'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Readable } from 'node:stream'
+import type { RefUpdate } from '../domain/ref-updates.ts'
 import { ServiceError } from '../errors.ts'
 import { checkDeclaredLength, encodingOf, receiveBody, within } from '../http/receive-body.ts'
 import { SharedBudget } from '../schedule/shared-budget.ts'
 import { isSystemError, nullOnSystemError } from '../util/expected-errors.ts'
 import { inflate } from './inflate.ts'
 import type { GitLimits } from './limits.ts'
-import { hasCapability, type PushRequest, readCommands, SIDE_BAND } from './push/commands.ts'
+import { type PushRequest, readCommands } from './push/commands.ts'
 import { PushSink } from './push-sink.ts'
 import type { GitService } from './service.ts'
 import type { Spool } from './spool.ts'
@@ -189,11 +190,11 @@ export function createBodyReceiver(
       const refs = pushRequest.commands.length
       const { any, megabyte, ref } = limits.pushTime
       const time = any + (megabyte * holder.held) / MB + ref * refs
-      const isKept = sink.refusal !== null || lengthOf(pushRequest) <= KEPT_COMMANDS
+      const isKept = sink.refusal !== null || lengthOf(pushRequest.commands) <= KEPT_COMMANDS
       return {
         file: content,
         request: isKept ? pushRequest : null,
-        sideband: hasCapability(pushRequest, SIDE_BAND),
+        sideband: pushRequest.sideband,
         isEmpty: refs === 0,
         refusal: sink.refusal,
         timeout: Math.min(time, limits.timeout),
@@ -226,6 +227,6 @@ export function createBodyReceiver(
   }
 }
 
-function lengthOf({ commands, capabilities }: PushRequest): number {
-  return commands.reduce((sum, { ref, old }) => sum + ref.length + 2 * old.length, capabilities.length)
+function lengthOf(commands: readonly RefUpdate[]): number {
+  return commands.reduce((sum, { ref, old }) => sum + ref.length + 2 * old.length, 0)
 }

@@ -126,17 +126,14 @@ export function createGitServer(options: GitServerOptions) {
 
     let push: Push | null = null
     let opened: OpenedRepository | null = null
-    const end = async () => {
+    const end = async (ended?: GitEnd) => {
+      if (ended) logEnd(call, ended)
       leave()
       body?.close()
       clearTimeout(timer)
       if (push) refusals.record(call, push.refused)
       await push?.end()
       if (push && opened) void garbage.collect(opened)
-    }
-    const onEnd = (ended: GitEnd) => {
-      logEnd(call, ended)
-      return end()
     }
 
     let begun: Promise<void>
@@ -160,7 +157,7 @@ export function createGitServer(options: GitServerOptions) {
       const reportFailure = (error: unknown) =>
         pushRequest && !whileWanted.aborted ? refusals.fail(call, pushRequest, error) : null
       const { syncFolders } = pushes
-      const options = { body: content, push, syncFolders, answer, signal, timeout, reportFailure, onEnd }
+      const options = { body: content, push, syncFolders, answer, signal, timeout, reportFailure, onEnd: end }
       begun = startService(opened, call, options)
     } catch (error) {
       await end()

@@ -189,8 +189,7 @@ export function startService(
   if (body instanceof Readable && stdin) pipeline(body, stdin, () => {})
   // Without free file descriptors there are no streams.
   const channel = stdout && stdio[HOOK_CHANNEL]
-  if (push?.isGated && channel instanceof Duplex)
-    serveProcReceive(channel, (pushedRefs) => push.decide(pushedRefs))
+  if (push?.isGated && channel instanceof Duplex) serveProcReceive(channel, push)
   void finish()
   return begun
 }
@@ -265,12 +264,7 @@ function outputTo(
 ): Writable {
   if (service === 'git-upload-pack') return answer
   const sync = push
-    ? syncBeforeReport(
-        push.report,
-        () => push.sync(),
-        () => push.advice,
-        failure,
-      )
+    ? syncBeforeReport(push, failure)
     : syncBeforeEnd(async () => {
         // Otherwise the push that follows would fail.
         await removeStaleLocks(repository.path)

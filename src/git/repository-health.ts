@@ -104,13 +104,13 @@ export async function isShallowClone(path: string): Promise<boolean> {
 
 async function checkFiles(objects: string): Promise<void> {
   const pack = join(objects, 'pack')
-  const folders = (await readdir(objects)).filter((name) => FAN_OUT.test(name))
-  const packs = (await namesIn(pack).catch(emptyWhenMissing)).filter((name) => PACK_FILE.test(name))
+  const needed: [path: string, mode: number][] = []
+  for (const name of await readdir(objects))
+    if (FAN_OUT.test(name)) needed.push([join(objects, name), R_OK | X_OK])
+  for (const name of await namesIn(pack).catch(emptyWhenMissing))
+    if (PACK_FILE.test(name)) needed.push([join(pack, name), R_OK])
   // Files that are missing by now were removed by a repack: git finds their content elsewhere.
-  await Promise.all([
-    ...folders.map((name) => access(join(objects, name), R_OK | X_OK).catch(emptyWhenMissing)),
-    ...packs.map((name) => access(join(pack, name), R_OK).catch(emptyWhenMissing)),
-  ])
+  await Promise.all(needed.map(([path, mode]) => access(path, mode).catch(emptyWhenMissing)))
 }
 
 /**
@@ -120,8 +120,10 @@ async function checkFiles(objects: string): Promise<void> {
  * system's error
  */
 export async function namesIn(folder: string, recursive = false): Promise<string[]> {
-  const entries = await readdir(folder, { withFileTypes: true, recursive })
-  const pipe = entries.find((entry) => entry.isFIFO())
-  if (pipe) throw new RepositoryUnavailable(`${join(pipe.parentPath, pipe.name)} is a pipe`)
-  return entries.map(({ name }) => name)
+  const names: string[] = []
+  for (const entry of await readdir(folder, { withFileTypes: true, recursive })) {
+    if (entry.isFIFO()) throw new RepositoryUnavailable(`${join(entry.parentPath, entry.name)} is a pipe`)
+    names.push(entry.name)
+  }
+  return names
 }

@@ -6,8 +6,15 @@ import { lengthOfPacket, PacketReader } from './pkt-line.ts'
 /** What a push begins with. */
 export interface PushRequest {
   commands: RefUpdate[]
-  /** Words with spaces between them, as the client sent them. */
-  capabilities: string
+  /** Whether the client takes packets before git's report. */
+  sideband: boolean
+}
+
+/** What a client has sent capabilities for. */
+interface Capabilities {
+  report: boolean
+  options: boolean
+  sideband: boolean
 }
 
 /** Maximum number of bytes before the pack. */
@@ -25,9 +32,6 @@ const COMMAND =
   /^([0-9a-f]{40}|[0-9a-f]{64}) ([0-9a-f]{40}|[0-9a-f]{64}) (refs\/[!-)+-9;->@-Z\]_-}\x80-\xff]+)$/i
 const SHALLOW = /^shallow [0-9a-f]/i
 const CERTIFICATE = 'push-cert'
-/** The capability of a client that takes packets beside git's report. */
-export const SIDE_BAND = 'side-band-64k'
-const REPORTS = ['report-status', 'report-status-v2']
 
 /**
  * Reads the commands of a push (gitprotocol-pack(5)): "shallow ID" …, "OLD NEW REF NUL
@@ -41,7 +45,7 @@ const REPORTS = ['report-status', 'report-status-v2']
 export class CommandReader {
   readonly #commands: RefUpdate[] = []
   readonly #packets = new PacketReader((content) => this.#take(content))
-  #capabilities: string | undefined
+  #capabilities: Capabilities | undefined
   /** git keeps the options of a push in memory, so they are read along. */
   #part: 'commands' | 'options' | 'rest' = 'commands'
   /** Bytes that were read, and those of the packets among them. */
@@ -65,16 +69,13 @@ export class CommandReader {
 
   /** What was read; null before all of it has been. */
   get request(): PushRequest | null {
-    return this.#part === 'rest' ? this.#found : null
+    if (this.#part !== 'rest') return null
+    return { commands: this.#commands, sideband: this.#capabilities?.sideband ?? false }
   }
 
   /** Whether something came after that. */
   get hasMore(): boolean {
     return this.#part === 'rest' && this.#read > this.#taken
-  }
-
-  get #found(): PushRequest {
-    return { commands: this.#commands, capabilities: this.#capabilities ?? '' }
   }
 
   #take(content: Buffer | null): boolean {
@@ -85,18 +86,17 @@ export class CommandReader {
     if (text.length > MAX_LINE) throw malformed(`it contains a line of more than ${MAX_LINE} bytes`)
     if (SHALLOW.test(text)) return true
     const [command = '', words] = text.split('\0', 2)
-    if (words !== undefined && this.#capabilities !== undefined)
-      throw malformed('it contains capabilities twice')
-    this.#capabilities ??= words
+    if (words !== undefined && this.#capabilities) throw malformed('it contains capabilities twice')
+    if (words !== undefined) this.#capabilities = readCapabilities(words)
     this.#commands.push(parseCommand(command))
     return true
   }
 
   /** Returns whether others follow. */
   #endPart(): boolean {
-    const asksFor = (name: string) => this.#commands.length > 0 && hasCapability(this.#found, name)
-    if (this.#commands.length > 0 && !REPORTS.some(asksFor)) throw malformed('it does not ask for a report')
-    this.#part = this.#part === 'commands' && asksFor('push-options') ? 'options' : 'rest'
+    if (this.#commands.length > 0 && !this.#capabilities?.report)
+      throw malformed('it does not ask for a report')
+    this.#part = this.#part === 'commands' && this.#capabilities?.options ? 'options' : 'rest'
     return this.#part === 'options'
   }
 }
@@ -114,11 +114,16 @@ export async function readCommands(body: FileHandle): Promise<PushRequest> {
 }
 
 /**
- * Returns whether a client has sent a capability, with or without a value: git ignores values of
+ * Reads capabilities, words with spaces between them, with or without values: git ignores values of
  * those that have none.
  */
-export function hasCapability({ capabilities }: PushRequest, name: string): boolean {
-  return capabilities.split(/[ \t\r\n]/).some((word) => word === name || word.startsWith(`${name}=`))
+function readCapabilities(words: string): Capabilities {
+  const names = new Set(words.split(/[ \t\r\n]/).map((word) => word.split('=', 1)[0]))
+  return {
+    report: names.has('report-status') || names.has('report-status-v2'),
+    options: names.has('push-options'),
+    sideband: names.has('side-band-64k'),
+  }
 }
 
 /** Returns the refs that commands name. */

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import type { Duplex } from 'node:stream'
-import type { RefUpdate } from '../../domain/ref-updates.ts'
+import type { RefRefusal, RefUpdate } from '../../domain/ref-updates.ts'
 import { PacketReader, packet } from './pkt-line.ts'
 
 /** All updates of one push. */
@@ -12,8 +12,11 @@ export interface PushedRefs {
   signal: AbortSignal
 }
 
-/** Decides which refs are not updated. Returns a reason for each of them. */
-export type Decide = (pushed: PushedRefs) => Promise<ReadonlyMap<string, string>>
+/** A push about whose refs git asks. */
+interface DecidedPush {
+  /** Decides which refs are not updated, and why. */
+  decide(pushed: PushedRefs): Promise<ReadonlyMap<string, RefRefusal>>
+}
 
 /** For `core.hooksPath`: a folder with the hook, which connects git to the channel. */
 export const HOOKS = join(import.meta.dirname, 'hooks')
@@ -34,7 +37,7 @@ export const HOOK_CHANNEL = 3
  * git itself updates the refs that fall through. It refuses a ref without an answer, so every
  * failure here refuses the push.
  */
-export function serveProcReceive(channel: Duplex, decide: Decide): void {
+export function serveProcReceive(channel: Duplex, push: DecidedPush): void {
   const closed = new AbortController()
   const lines: string[] = []
   let greeting: string | undefined
@@ -45,7 +48,7 @@ export function serveProcReceive(channel: Duplex, decide: Decide): void {
       return { ref, old, new: id }
     })
     const atomic = features.split(' ').includes('atomic')
-    const refusals = await decide({ updates, atomic, signal: closed.signal })
+    const refusals = await push.decide({ updates, atomic, signal: closed.signal })
     channel.end(reportOf(updates, refusals))
   }
   const fail = (error: unknown) => channel.destroy(error instanceof Error ? error : new Error(String(error)))
@@ -72,12 +75,14 @@ export function serveProcReceive(channel: Duplex, decide: Decide): void {
   channel.on('close', () => closed.abort())
 }
 
-function reportOf(updates: readonly RefUpdate[], refused: ReadonlyMap<string, string>): Buffer {
-  const packets = updates.map(({ ref }) => {
-    const reason = refused.get(ref)
-    if (reason === undefined) return packet(`ok ${ref}`) + packet('option fall-through')
-    // The rest of the report is Latin-1, in which this is UTF-8.
-    return packet(`ng ${ref} ${Buffer.from(reason).toString('latin1')}`)
-  })
-  return Buffer.from(`${packets.join('')}0000`, 'latin1')
+function reportOf(updates: readonly RefUpdate[], refusals: ReadonlyMap<string, RefRefusal>): Buffer {
+  let packets = ''
+  for (const { ref } of updates) {
+    const refusal = refusals.get(ref)
+    packets += refusal
+      ? // The rest of the report is Latin-1, in which this is UTF-8.
+        packet(`ng ${ref} ${Buffer.from(refusal.reason).toString('latin1')}`)
+      : packet(`ok ${ref}`) + packet('option fall-through')
+  }
+  return Buffer.from(`${packets}0000`, 'latin1')
 }

@@ -12,7 +12,7 @@ import type { ReadableRepository } from '../../store/access/readable-repositorie
 import type { PushOutcome } from '../../store/repositories/push-events.ts'
 import type { Store } from '../../store/store.ts'
 import { persist } from '../../util/persist.ts'
-import { hasCapability, type PushRequest, refsOf, SIDE_BAND } from './commands.ts'
+import { type PushRequest, refsOf } from './commands.ts'
 import type { SyncFolders } from './folder-sync.ts'
 import { followPush, type HeadPlan, planHead } from './follow-head.ts'
 import { decide } from './gate.ts'
@@ -180,7 +180,7 @@ export class Push {
   }
 
   /** Decides which refs git does not update: see `decide`. */
-  async decide(pushed: PushedRefs): Promise<ReadonlyMap<string, string>> {
+  async decide(pushed: PushedRefs): Promise<ReadonlyMap<string, RefRefusal>> {
     this.#enter('deciding')
     const push = { ...this.#options, opened: this.opened, rules: this.rules }
     const { refusals, advice } = await decide(push, pushed)
@@ -188,7 +188,7 @@ export class Push {
     this.advice = this.#adviceOf(advice)
     // git may have been stopped meanwhile.
     if (this.#state === 'deciding') this.#enter('open')
-    return new Map([...refusals].map(([ref, { reason }]) => [ref, reason]))
+    return refusals
   }
 
   /**
@@ -247,7 +247,7 @@ export class Push {
 
   /** Returns what the report is preceded by, if the client shows it. */
   #adviceOf(lines: readonly string[]): Buffer {
-    if (!hasCapability(this.request, SIDE_BAND)) return Buffer.alloc(0)
+    if (!this.request.sideband) return Buffer.alloc(0)
     return Buffer.concat([...this.#head.advice, ...lines].map(progress))
   }
 
@@ -262,20 +262,21 @@ export class Push {
 function findRefusal(commands: readonly RefUpdate[], refs: RefIds, idLength: number): RefRefusal | null {
   if (commands.length > MAX_REFS)
     return { reason: `${commands.length} refs in one push; at most ${MAX_REFS} are allowed`, kind: 'limit' }
-  const other = commands
-    .flatMap((command) => [command.old, command.new])
-    .find(({ length }) => length !== idLength)
-  if (other !== undefined) {
-    const reason = `the push has object ids of ${other.length} hex digits; those of this repository have ${idLength}`
-    return { reason, kind: 'malformed' }
+  const named = new Set<string>()
+  let changed: RefRefusal | null = null
+  for (const { ref, old, new: id } of commands) {
+    const other = old.length === idLength ? id : old
+    if (other.length !== idLength) {
+      const reason = `the push has object ids of ${other.length} hex digits; those of this repository have ${idLength}`
+      return { reason, kind: 'malformed' }
+    }
+    named.add(ref)
+    // If git does not know the old object, it deletes the ref whatever its value is. If it does, it
+    // compares the value itself.
+    if (NO_OBJECT.test(id) && refs.get(ref) !== old)
+      changed ??= { reason: `${decodeLatin1(ref)} has changed; fetch and push again`, kind: 'changed' }
   }
   // No client does this, and neither git's report nor the refs would tell these updates apart.
-  if (new Set(commands.map(({ ref }) => ref)).size < commands.length)
-    return { reason: 'a ref was pushed more than once', kind: 'malformed' }
-  // If git does not know the old object, it deletes the ref whatever its value is. If it does, it
-  // compares the value itself.
-  const wrong = commands.find(({ ref, old, new: id }) => NO_OBJECT.test(id) && refs.get(ref) !== old)
-  return wrong === undefined
-    ? null
-    : { reason: `${decodeLatin1(wrong.ref)} has changed; fetch and push again`, kind: 'changed' }
+  if (named.size < commands.length) return { reason: 'a ref was pushed more than once', kind: 'malformed' }
+  return changed
 }

@@ -5,7 +5,7 @@ import type { Obstacle, RefUpdate, RefusalKind } from '../../domain/ref-updates.
 import { ServiceError } from '../../errors.ts'
 import { replaceHidden } from '../../util/replace-characters.ts'
 import { truncate } from '../../util/truncate.ts'
-import { hasCapability, type PushRequest, SIDE_BAND } from './commands.ts'
+import type { PushRequest } from './commands.ts'
 import { lengthOfPacket, MAX_CONTENT, PacketReader, packet } from './pkt-line.ts'
 
 /**
@@ -111,29 +111,33 @@ export function kindOfGit(reason: string): RefusalKind {
   return REASONS_OF_GIT.get(reason) ?? 'other'
 }
 
+/** A push whose answer is sent. */
+interface ReportedPush {
+  report: PushReport
+  /** Packets to send before the report. */
+  advice: Buffer
+  /** Waits until what git has updated is on disk. */
+  sync(): Promise<void>
+}
+
 /**
  * Returns a stream that delays the answer to a push, from its report on, until `sync` has
  * completed. So no push is acknowledged that a power cut can undo. Progress is passed on at once, in whole packets.
  * git reports after it has moved all objects and refs into place (builtin/receive-pack.c), so one
  * sync is enough; `sync` may be called more than once.
  *
- * @param report has read what is written to the stream
- * @param advice returns packets to send before the report
+ * @param push its report has read what is written to the stream
  * @param failure returns the report if git gives none, otherwise null
  */
-export function syncBeforeReport(
-  report: PushReport,
-  sync: () => Promise<void>,
-  advice: () => Buffer,
-  failure: () => Promise<Buffer> | null,
-): Transform {
+export function syncBeforeReport(push: ReportedPush, failure: () => Promise<Buffer> | null): Transform {
+  const { report } = push
   let passed = 0
   let isReporting = false
   let part: Buffer = Buffer.alloc(0)
   return new Transform({
     transform(chunk: Buffer, _encoding, done) {
       if (isReporting) {
-        sync().then(() => done(null, chunk), done)
+        push.sync().then(() => done(null, chunk), done)
         return
       }
       const bytes = Buffer.concat([part, chunk])
@@ -144,11 +148,12 @@ export function syncBeforeReport(
       // What was read may be ahead of what was written.
       isReporting = report.isBegun && rest.length > 0
       part = isReporting ? Buffer.alloc(0) : rest
-      if (isReporting) sync().then(() => done(null, Buffer.concat([advice(), rest])), done)
+      if (isReporting) push.sync().then(() => done(null, Buffer.concat([push.advice, rest])), done)
       else done()
     },
     // A report of a failure acknowledges nothing.
-    flush: (done) => void (failure() ?? sync().then(() => part)).then((report) => done(null, report), done),
+    flush: (done) =>
+      void (failure() ?? push.sync().then(() => part)).then((report) => done(null, report), done),
   })
 }
 
@@ -182,15 +187,14 @@ export function progress(text: string): Buffer {
  * one is named, in the last line that a client prints about refs: answers that nobody reads stay in
  * memory.
  */
-export function reportRefusal(request: PushRequest, reason: string): Buffer {
-  const { commands } = request
+export function reportRefusal({ commands, sideband }: PushRequest, reason: string): Buffer {
   // The rest of the report is Latin-1, in which this is UTF-8.
   const text = Buffer.from(reason).toString('latin1')
   const length = commands.reduce((sum, { ref }) => sum + ref.length + text.length, 0)
   const namedCommands = length > MAX_REFUSAL ? commands.slice(-1) : commands
   const lines = ['unpack ok\n', ...namedCommands.map(({ ref }) => `ng ${ref} ${text}\n`)]
   const report = `${lines.map(packet).join('')}0000`
-  if (!hasCapability(request, SIDE_BAND)) return Buffer.from(report, 'latin1')
+  if (!sideband) return Buffer.from(report, 'latin1')
   const packets: string[] = []
   for (let start = 0; start < report.length; start += MAX_CONTENT - 1)
     packets.push(packet(String.fromCharCode(REPORT) + report.slice(start, start + MAX_CONTENT - 1)))

@@ -1,4 +1,4 @@
-import { type Expression, sql } from 'kysely'
+import { type Expression, type Insertable, sql } from 'kysely'
 import { NO_OBJECT } from '../../domain/commit-id.ts'
 import { BRANCHES } from '../../domain/ref-names.ts'
 import type { RefUpdate } from '../../domain/ref-updates.ts'
@@ -7,7 +7,7 @@ import type { Change } from '../audit/change.ts'
 import { isPresent } from '../deleted-repositories.ts'
 import type { Reading } from '../engine.ts'
 import { prepare } from '../prepared.ts'
-import type { Queries } from '../tables.ts'
+import type { Queries, Tables } from '../tables.ts'
 
 /** Moves of a branch that are kept: the newest ones. */
 export const MAX_MOVES = 1_000
@@ -136,32 +136,30 @@ export async function recordMoves(
   // A deleted repository has no branches.
   if (moves.length === 0 || !(await exists(db, repositoryId))) return
   for (const some of chunksOf(moves, AT_ONCE)) {
-    const ended = some.filter(({ old, new: id }) => NO_OBJECT.test(old) || NO_OBJECT.test(id))
+    // Branches that begin or end with the push, and those that have earlier moves.
+    const [ended, moved]: [string[], string[]] = [[], []]
+    const rows: Insertable<Tables['branch_moves']>[] = []
+    for (const { ref, old: old_id, new: new_id } of some) {
+      const isDeleted = NO_OBJECT.test(new_id)
+      if (isDeleted || NO_OBJECT.test(old_id)) ended.push(ref)
+      else moved.push(ref)
+      if (!isDeleted) rows.push({ repository_id: repositoryId, ref, push_id: pushId, old_id, new_id })
+    }
     if (ended.length > 0)
       await db
         .deleteFrom('branch_moves')
         .where('repository_id', '=', repositoryId)
-        .where('ref', 'in', refsOf(ended))
+        .where('ref', 'in', ended)
         .where('push_id', '<', pushId)
         .execute()
-
-    const present = some.filter(({ new: id }) => !NO_OBJECT.test(id))
-    if (present.length === 0) continue
-    const rows = present.map(({ ref, old: old_id, new: new_id }) => ({
-      repository_id: repositoryId,
-      ref,
-      push_id: pushId,
-      old_id,
-      new_id,
-    }))
     // Another process may have settled the push too early.
-    await db
-      .insertInto('branch_moves')
-      .values(rows)
-      .onConflict((conflict) => conflict.doNothing())
-      .execute()
-    const moved = present.filter((move) => !ended.includes(move))
-    if (moved.length > 0) await removeOld(db, repositoryId, refsOf(moved))
+    if (rows.length > 0)
+      await db
+        .insertInto('branch_moves')
+        .values(rows)
+        .onConflict((conflict) => conflict.doNothing())
+        .execute()
+    if (moved.length > 0) await removeOld(db, repositoryId, moved)
   }
 }
 
@@ -193,8 +191,4 @@ async function removeOld(db: Change['db'], repositoryId: number, refs: readonly 
       .where('push_id', '<=', oldest)
       .execute()
   }
-}
-
-function refsOf(updates: readonly RefUpdate[]): string[] {
-  return updates.map(({ ref }) => ref)
 }

@@ -239,8 +239,11 @@ export async function settleAsUnknown(db: Transaction<Tables>): Promise<void> {
  * database that cannot store them refuses the push before git moves a ref.
  */
 function namesOf(commands: readonly RefUpdate[]): { names?: string[] } {
-  const others = commands.map((command) => [command.ref, decodeName(command).ref] as const)
-  const names = others.filter(([ref, name]) => ref !== name).map(([, name]) => name)
+  const names: string[] = []
+  for (const command of commands) {
+    const { ref } = decodeName(command)
+    if (ref !== command.ref) names.push(ref)
+  }
   return names.length > 0 ? { names } : {}
 }
 

@@ -59,7 +59,7 @@ export function createPush(
     pusher,
     repository: { ...repository, permission: 'write', reservations: null },
     repositoryUrl: 'http://localhost/owner/demo',
-    request: { commands, capabilities: 'report-status' },
+    request: { commands, sideband: false },
     authorizeAgain: async () => {},
     turns: new Turns(store.remote),
   })

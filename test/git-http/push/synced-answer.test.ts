@@ -22,12 +22,7 @@ async function follow(isReport: boolean, advice = '') {
   }
   const report = new PushReport([])
   const stream = isReport
-    ? syncBeforeReport(
-        report,
-        sync,
-        () => Buffer.from(advice, 'latin1'),
-        () => null,
-      )
+    ? syncBeforeReport({ report, sync, advice: Buffer.from(advice, 'latin1') }, () => null)
     : syncBeforeEnd(sync)
   const closed = new Promise<Error | undefined>((done) => {
     stream.on('error', done).on('end', () => {
@@ -70,12 +65,8 @@ t.test('progress is passed on at once, the report after the sync', async (t) => 
 
 t.test('advice comes just before the report, also if that was read ahead', async (t) => {
   const report = new PushReport([])
-  const stream = syncBeforeReport(
-    report,
-    async () => {},
-    () => Buffer.from(ADVICE, 'latin1'),
-    () => null,
-  )
+  const push = { report, sync: async () => {}, advice: Buffer.from(ADVICE, 'latin1') }
+  const stream = syncBeforeReport(push, () => null)
   const begin = progress('Unpacking')
   const parts = [begin.slice(0, 7), begin.slice(7) + REPORT].map((part) => Buffer.from(part, 'latin1'))
   for (const part of parts) report.read(part)
