@@ -1,15 +1,19 @@
 import { statSync } from 'node:fs'
 import { relative, resolve } from 'node:path'
 import ts from 'typescript'
+import { findUnrecordedWrites, UNRECORDED } from './unrecorded-writes.ts'
 
 /**
  * Compiles the project, and fails for errors and for values of type `any` in the shipped code, with
- * which the compiler checks nothing: ones that are used or have a name. Part of `npm run check`.
+ * which the compiler checks nothing: ones that are used or have a name. It also fails for writes of
+ * the server without a `Change`, unless they are listed. Part of `npm run check`.
  *
  * A run without findings stores what it has seen below node_modules. The next one checks only the
  * files that a change since then can affect, as the compiler finds them.
  */
 const root = resolve(import.meta.dirname, '../..')
+/** What decides what is refused, besides the compiler. */
+const RULES = [import.meta.filename, resolve(import.meta.dirname, 'unrecorded-writes.ts')]
 const { config, error } = ts.readConfigFile(resolve(root, 'tsconfig.json'), ts.sys.readFile)
 const content = ts.parseJsonConfigFileContent(config, ts.sys, root)
 const buildInfo = resolve(root, 'node_modules/.cache/types.tsbuildinfo')
@@ -19,8 +23,8 @@ const builder = ts.createSemanticDiagnosticsBuilderProgram(
   content.fileNames,
   options,
   host,
-  // Other rules for values of type `any` apply to all files.
-  isOlder(import.meta.filename, buildInfo) ? ts.readBuilderProgram(options, host) : undefined,
+  // Other rules apply to all files.
+  RULES.every((file) => isOlder(file, buildInfo)) ? ts.readBuilderProgram(options, host) : undefined,
   [...(error ? [error] : []), ...content.errors],
 )
 const checker = builder.getProgram().getTypeChecker()
@@ -61,6 +65,20 @@ function visit(node: ts.Node, file: ts.SourceFile): void {
   ts.forEachChild(node, (child) => visit(child, file))
 }
 
+/** Compares writes without a `Change` with the list of those that may, in files that were checked. */
+function findWrites(): void {
+  const program = builder.getProgram()
+  const isChecked = (file: ts.SourceFile | undefined) => file === undefined || affected.has(file)
+  const found = findUnrecordedWrites(program, root, isChecked)
+  for (const place of found)
+    if (!(place in UNRECORDED)) problems.push(`src/${place}: writes without a Change`)
+  for (const place of Object.keys(UNRECORDED)) {
+    const [file = ''] = place.split(' ')
+    if (isChecked(program.getSourceFile(resolve(root, 'src', file))) && !found.has(place))
+      problems.push(`src/${place}: is listed as writing without a Change, and does not`)
+  }
+}
+
 const errors = [
   ...builder.getConfigFileParsingDiagnostics(),
   ...builder.getOptionsDiagnostics(),
@@ -89,6 +107,7 @@ if (errors.length === 0) {
     .filter(({ fileName }) => /^(src|clients\/[a-z]+\/src)\//.test(relative(root, fileName)))
   if (shipped.length === 0) problems.push('no shipped code found; check the paths')
   for (const file of shipped) if (affected.has(file)) visit(file, file)
+  findWrites()
 }
 for (const problem of problems) process.stderr.write(`${problem}\n`)
 const isGood = errors.length + problems.length === 0

@@ -117,8 +117,12 @@ export function filesWithoutEngines(program: ts.Program, folder: string): ts.Sou
   })
 }
 
-/** Returns where the server writes without a `Change`. */
-export function findUnrecordedWrites(program: ts.Program, folder: string): Set<string> {
+/** Returns where the server writes without a `Change`, in files for which `isChecked` returns true. */
+export function findUnrecordedWrites(
+  program: ts.Program,
+  folder: string,
+  isChecked: (file: ts.SourceFile) => boolean,
+): Set<string> {
   const checker = program.getTypeChecker()
   const places = new Set<string>()
   const visit = (node: ts.Node): void => {
@@ -126,6 +130,6 @@ export function findUnrecordedWrites(program: ts.Program, folder: string): Set<s
     if (mayWrite(checker, node)) places.add(placeOf(folder, node))
     ts.forEachChild(node, visit)
   }
-  for (const file of filesWithoutEngines(program, folder)) visit(file)
+  for (const file of filesWithoutEngines(program, folder).filter(isChecked)) visit(file)
   return places
 }
