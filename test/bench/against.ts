@@ -1,6 +1,6 @@
 import { type Measurement, measureOnce } from './measure.ts'
 import { median, spreadOf } from './row.ts'
-import type { Side, SideRequest } from './side.ts'
+import type { ServerSide, SideRequest } from './side.ts'
 import { textTable } from './table.ts'
 
 /** Seconds of load before the first round of a process. */
@@ -29,12 +29,12 @@ export interface Compared {
  * Measures the processor time per request on two servers, in turn. The first of each round is the
  * last of the next one, so a machine that becomes slower or faster affects both.
  */
-export async function compareSides(
-  sides: Side[],
-  requests: SideRequest[],
+export async function compareSides<Side extends ServerSide>(
+  sides: readonly Side[],
+  requests: readonly SideRequest<Side>[],
   { rounds, seconds, ...rest }: Measurement,
 ): Promise<Compared[]> {
-  const pairs = requests.map(({ name, requestsOf, status }) => ({
+  const pairs = requests.map(({ name, requestsOf, status, meanwhile }) => ({
     name,
     runs: sides.map((side) => ({
       scenario: {
@@ -44,6 +44,7 @@ export async function compareSides(
         },
         requests: requestsOf(side),
         statuses: [status],
+        ...(meanwhile && { meanwhile: () => meanwhile(side) }),
       },
       cpu: [] as number[],
     })),

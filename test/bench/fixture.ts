@@ -4,9 +4,9 @@ import { join } from 'node:path'
 import { issueToken } from '../../src/auth/issue-token.ts'
 import { openStore, type Store, type StoreOptions } from '../../src/store/store.ts'
 import { asAdministrator } from '../helpers/changes.ts'
-import { importCommits } from '../helpers/git.ts'
+import { git, importCommits } from '../helpers/git.ts'
 import { addRepository } from '../helpers/records.ts'
-import { CONTEXTS, fill } from './fill.ts'
+import { CONTEXTS, fill, type PushedRepository, pushesTo } from './fill.ts'
 
 /** Repositories of `alice`, some of whose commits have statuses. */
 export interface Fixture {
@@ -20,6 +20,8 @@ export interface Fixture {
   sized: Map<number, string>
   /** Some of the commits of `public` with 10 contexts each, newest first. */
   stored: string[]
+  /** Others, the oldest. Only a large database has some that are not among those. */
+  older: string[]
   /** A commit of `private` with 10 contexts. */
   privateCommit: string
   /** Commits of `reports`, the targets of reports. */
@@ -34,14 +36,18 @@ export interface Fixture {
 
 export const SIZES = [1, 10, 112, 500]
 const STORED = 1_000
+/** Commits of `public` that were pushed after those. */
+const UNREPORTED = 3
+const OLDER = 20_000
 const REPORTED = 1_000
 const SILENT = 1_000
 const UNTOUCHED = 30
 const TOKENS = 11
 
 /**
- * Creates a database with `size` statuses in `public` and some in the other repositories, and git
- * repositories with the commits that requests name. The other commits exist only in the database.
+ * Creates a database with `size` statuses in `public` and in those that no scenario reads, with the
+ * pushes of their commits, and some in the other repositories; and git repositories with the commits
+ * that requests name. The other commits exist only in the database.
  *
  * @param databaseUrl a PostgreSQL database; without it SQLite
  */
@@ -55,34 +61,43 @@ export async function createFixture(size: number, databaseUrl?: string): Promise
     const options = { private: visibility === 'private', commits: 0 }
     const { id, path } = await addRepository(store, `alice/${name}`, options)
     repositories[name] = id
-    return { id, commits: importCommits(path, commits) }
+    return { id, path, commits: importCommits(path, commits) }
   }
 
-  const { id: publicId, commits } = await create('public', 'public', SIZES.length + STORED)
-  const sized = new Map(SIZES.map((contexts, index) => [contexts, commits[index] ?? '']))
-  for (const [contexts, sha] of sized) await report(store, publicId, sha, contexts)
+  const open = await create('public', 'public', SIZES.length + STORED + UNREPORTED)
+  const sized = new Map(SIZES.map((contexts, index) => [contexts, open.commits[index] ?? '']))
+  for (const [contexts, sha] of sized) await report(store, open.id, sha, contexts)
   const closed = await create('private', 'private', 1)
   const [privateCommit = ''] = closed.commits
   await report(store, closed.id, privateCommit, CONTEXTS)
   const { commits: reported } = await create('reports', 'public', REPORTED)
   const { commits: silent } = await create('silent', 'public', SILENT)
+  const stored = open.commits.slice(SIZES.length, -UNREPORTED)
+  const pushed: PushedRepository[] = [
+    { id: open.id, reported: stored, unreported: open.commits.slice(-UNREPORTED) },
+  ]
+  git(open.path, 'update-ref', 'refs/heads/main', open.commits.at(-1) ?? '')
   const untouched: Fixture['untouched'] = []
   for (let index = 0; index < UNTOUCHED; index++) {
     const name = `untouched-${index}`
-    const { commits: only } = await create(name, 'public', 1)
-    untouched.push({ name, sha: only[0] ?? '' })
+    const { id, path, commits } = await create(name, 'public', 1)
+    const [sha = ''] = commits
+    git(path, 'update-ref', 'refs/heads/main', sha)
+    pushed.push({ id, reported: [], unreported: commits })
+    untouched.push({ name, sha })
   }
-
   await store.close()
 
-  const stored = commits.slice(SIZES.length).reverse()
-  const bytesPerStatus = await fill(options, publicId, stored, size)
+  const pushes = pushesTo(pushed, size / CONTEXTS)
+  const bytesPerStatus = await fill(options, pushes)
+  const ofPublic = pushes.filter(({ repositoryId, isReported }) => repositoryId === open.id && isReported)
   return {
     options,
     tokens,
     repositories,
     sized,
-    stored: stored.slice(0, size / CONTEXTS),
+    stored: stored.toReversed().slice(0, size / CONTEXTS),
+    older: ofPublic.slice(0, OLDER).map(({ sha }) => sha),
     privateCommit,
     reported,
     silent,

@@ -9,8 +9,10 @@ export const benchOptions = {
   json: { type: 'boolean', default: false },
   chart: { type: 'string' },
   against: { type: 'string' },
+  rows: { type: 'string' },
   paths: { type: 'boolean', default: false },
   sizing: { type: 'boolean', default: false },
+  postgres: { type: 'boolean', default: false },
   help: { type: 'boolean', default: false },
 } as const
 
@@ -18,13 +20,15 @@ export const BENCH_HELP = `Compares the server with baseline servers that do les
 
   npm run bench                       throughput of the server relative to baseline servers
   npm run bench -- --against COMMIT   processor time of requests, and duration of fetches and pushes, here and there
+  npm run bench -- --rows N           processor time of requests, backup and check with N statuses and with 10,000
   npm run bench -- --paths            functions that one request of each kind calls; with --against, also there
   npm run bench -- --sizing           what the operator's guide says about sizing
 
   --size N         statuses stored (default: 10000; with more, also measures 10000)
-  --rounds N       rounds in which scenarios take turns (default: 3; 11 with --against)
+  --rounds N       rounds in which scenarios take turns (default: 3; 11 with --against or --rows)
   --seconds N      duration of each measurement (default: 1)
   --only PATTERN   regular expression that the names of scenarios match
+  --postgres       with --against or --rows: on PostgreSQL, whose processor time is added (default: SQLite)
   --json           print JSON instead of a table
   --chart FILE     draw the ratios as SVG
 

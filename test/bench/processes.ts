@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
+import { execute } from '../helpers/databases.ts'
 
 /** A server in its own process. */
 export interface ServerProcess {
@@ -71,4 +72,18 @@ export function cpuOf(pid: number | undefined): { own: number; children: number 
     .slice(11, 15)
     .map(Number)
   return { own: (user + system) * TICK, children: (childrenUser + childrenSystem) * TICK }
+}
+
+/**
+ * Returns a function that returns the processor time of all processes of a PostgreSQL server so far,
+ * in microseconds.
+ */
+export async function databaseClock(url: string): Promise<() => number> {
+  const [row] = await execute(url, `select split_part(pg_read_file('postmaster.pid'), chr(10), 1) as pid`)
+  const postmaster = Number(row?.pid)
+  return () => {
+    const running = readFileSync(`/proc/${postmaster}/task/${postmaster}/children`, 'utf8').trim().split(' ')
+    const { own, children } = cpuOf(postmaster)
+    return running.reduce((sum, pid) => sum + cpuOf(Number(pid)).own, own + children)
+  }
 }

@@ -16,6 +16,11 @@ export function read(repository: string, sha = '', headers: Record<string, strin
   return { method: 'GET', path: `${API}/${repository}/commits/${sha}/statuses`, headers }
 }
 
+/** Returns the request of an anonymous browser for a page. */
+export function page(path: string): LoadRequest {
+  return { method: 'GET', path, headers: { accept: 'text/html' } }
+}
+
 /** Returns a report. @param fields replace or add to those that all reports have */
 export function report(
   repository: string,

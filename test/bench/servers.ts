@@ -11,11 +11,12 @@ import { report } from './requests.ts'
 const root = resolve(import.meta.dirname, '../..')
 
 /**
- * Returns the arguments of node in `npm start` of a copy of this project: what follows `exec node`.
+ * Returns the arguments of node in `npm start`, or another script, of a copy of this project: what
+ * follows `exec node`.
  */
-export function startArgs(folder = root): string[] {
+export function startArgs(folder = root, script: 'start' | 'cli' = 'start'): string[] {
   const { scripts } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'))
-  return scripts.start.split(' ').slice(2)
+  return scripts[script].split(' ').slice(2)
 }
 
 /** Returns the environment of our server. */
@@ -62,7 +63,7 @@ export async function serve(size: number, postgres?: string): Promise<Served> {
   }
 }
 
-async function createDatabase(postgres: string): Promise<string> {
+export async function createDatabase(postgres: string): Promise<string> {
   const name = `bench_${randomBytes(6).toString('hex')}`
   await execute(postgres, `create database ${name} template template0`)
   return databaseUrl(postgres, name)

@@ -7,17 +7,22 @@ import { freePort } from '../helpers/free-port.ts'
 import { importCommits } from '../helpers/git.ts'
 import { installCommit } from './checkout.ts'
 import { type LoadRequest, UNIQUE } from './load.ts'
-import { type ServerProcess, startProcess } from './processes.ts'
-import { authorized, push, read, report } from './requests.ts'
-import { serverSettings, startArgs } from './servers.ts'
+import { databaseClock, type ServerProcess, startProcess } from './processes.ts'
+import { authorized, page, push, read, report } from './requests.ts'
+import type { Scenario } from './scenario.ts'
+import { createDatabase, serverSettings, startArgs } from './servers.ts'
 
-/** The server of one commit of this project. All have equal data, but for ids and tokens. */
-export interface Side {
+/** One of several servers that are measured in turn. */
+export interface ServerSide {
   name: string
-  folder: string
   readonly server: ServerProcess
   /** Replaces the process of `server` by a new one with the same data. */
   restart(): Promise<void>
+}
+
+/** The server of one commit of this project. All have equal data, but for ids and tokens. */
+export interface Side extends ServerSide {
+  folder: string
   /** Address of the inspector, if it is used. */
   inspector: string
   token: string
@@ -34,12 +39,13 @@ export interface Side {
 }
 
 /** A request to measure on each side. */
-export interface SideRequest {
+export interface SideRequest<Of extends ServerSide = Side> {
   name: string
   /** Sent in turn. */
-  requestsOf(side: Side): LoadRequest[]
+  requestsOf(side: Of): LoadRequest[]
   /** Status of the answers. */
   status: number
+  meanwhile?(side: Of): ReturnType<NonNullable<Scenario['meanwhile']>>
 }
 
 const COMMITS = 1_000
@@ -73,10 +79,10 @@ export const sideRequests: SideRequest[] = [
       others.map((sha) => report('public', sha, token, { context: `ci/${UNIQUE}` })),
     status: 201,
   },
-  page('home', () => '/'),
-  page('repository', () => '/alice/public'),
-  page('commit', ({ commits: [sha] }) => `/alice/public/commits/${sha}`),
-  page('checks', () => '/alice/public/checks'),
+  pageRequest('home', () => '/'),
+  pageRequest('repository', () => '/alice/public'),
+  pageRequest('commit', ({ commits: [sha] }) => `/alice/public/commits/${sha}`),
+  pageRequest('checks', () => '/alice/public/checks'),
 ]
 
 /** Creates a branch with rules. Only its path is counted: the load generators send text. */
@@ -89,22 +95,28 @@ export const gatedPush: SideRequest = {
 /**
  * Runs the servers of this folder and of other commits while `use` runs.
  *
- * @param inspected whether the inspector of each server listens
+ * @param how whether the inspector of each server listens, and the URL of a PostgreSQL server, whose
+ * processor time then counts as theirs; null for SQLite
  */
 export async function withSides<Result>(
   commits: string[],
-  inspected: boolean,
+  { inspected, postgres }: { inspected: boolean; postgres: string | null },
   use: (sides: Side[]) => Promise<Result>,
 ): Promise<Result> {
   const opened: (() => unknown)[] = []
+  const databaseCpu = postgres === null ? () => 0 : await databaseClock(postgres)
   const open = async (name: string, folder: string): Promise<Side> => {
     const dataDir = mkdtempSync(join(tmpdir(), 'bench-'))
     opened.push(() => rmSync(dataDir, { recursive: true, force: true }))
     // The first release refuses clones that find no place.
-    const env = { ...serverSettings({ dataDir }), GIT_MAX_CHILDREN: '32' }
+    const databaseUrl = postgres && (await createDatabase(postgres))
+    const env = { ...serverSettings({ dataDir, databaseUrl }), GIT_MAX_CHILDREN: '32' }
     const inspector = `127.0.0.1:${await freePort()}`
     const inspect = inspected ? [`--inspect=${inspector}`, '--inspect-publish-uid=http'] : []
-    const start = () => startProcess([...inspect, ...startArgs(folder)], env, folder)
+    const start = async () => {
+      const server = await startProcess([...inspect, ...startArgs(folder)], env, folder)
+      return { ...server, cpu: () => server.cpu() + databaseCpu() }
+    }
     let server = await start()
     opened.push(() => server.stop())
     const data = await fill(name, folder, env, server)
@@ -186,10 +198,6 @@ export async function answerTo(
   return { status: answer.status, etag: answer.headers.get('etag') ?? '' }
 }
 
-/** Returns the request of an anonymous browser for a page. */
-function page(name: string, pathOf: (side: Side) => string): SideRequest {
-  const requestsOf = (side: Side): LoadRequest[] => [
-    { method: 'GET', path: pathOf(side), headers: { accept: 'text/html' } },
-  ]
-  return { name: `page: ${name}`, requestsOf, status: 200 }
+function pageRequest(name: string, pathOf: (side: Side) => string): SideRequest {
+  return { name: `page: ${name}`, requestsOf: (side) => [page(pathOf(side))], status: 200 }
 }

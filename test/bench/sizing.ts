@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { lstatSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { lstatSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import Sqlite from 'better-sqlite3'
@@ -13,7 +13,7 @@ import { git, gitWith } from '../helpers/git.ts'
 import type { Bench } from './everything.ts'
 import { type LoadRequest, UNIQUE } from './load.ts'
 import { putLoad } from './load-generator.ts'
-import { cpuOf, type ServerProcess, startProcess } from './processes.ts'
+import { databaseClock, type ServerProcess, startProcess } from './processes.ts'
 import { authorized, read, report } from './requests.ts'
 import { ourCommand, type Served, serve } from './servers.ts'
 
@@ -93,13 +93,13 @@ interface Place {
 async function measureOn(database: string, { fixture, server }: Served, place: Place) {
   const { pushes, seconds, url, onError } = place
   const { sized, stored, reported, tokens, options } = fixture
-  const postmaster = url === undefined ? null : await postmasterOf(url)
+  const databaseCpu = url === undefined ? () => 0 : await databaseClock(url)
 
   const measure = async (name: string, servers: ServerProcess[], load: () => Promise<Done>) => {
     const times = () => ({
       server: sum(servers.map((each) => each.cpu())),
       git: sum(servers.map((each) => each.childrenCpu())),
-      database: postmaster === null ? 0 : cpuOfDatabase(postmaster),
+      database: databaseCpu(),
     })
     const before = times()
     const { count, rate } = await load()
@@ -150,7 +150,7 @@ async function measureOn(database: string, { fixture, server }: Served, place: P
   }
   figures.push(await measure(`${database}: clones`, [server], () => repeat(clone, seconds)))
 
-  if (postmaster !== null) {
+  if (url !== undefined) {
     const { args, env } = ourCommand(fixture)
     const second = await startProcess(args, env)
     try {
@@ -256,18 +256,4 @@ const sum = (numbers: number[]) => numbers.reduce((total, number) => total + num
 function diskUsage(folder: string): number {
   const paths = readdirSync(folder, { recursive: true, encoding: 'utf8' })
   return sum(paths.map((path) => lstatSync(join(folder, path)).blocks * BLOCK))
-}
-
-/** Returns the process id of a PostgreSQL server. */
-async function postmasterOf(url: string): Promise<number> {
-  const [row] = await execute(url, `select split_part(pg_read_file('postmaster.pid'), chr(10), 1) as pid`)
-  return Number(row?.pid)
-}
-
-/** Returns the processor time of a PostgreSQL server so far, in microseconds. */
-function cpuOfDatabase(postmaster: number): number {
-  const file = `/proc/${postmaster}/task/${postmaster}/children`
-  const children = readFileSync(file, 'utf8').trim().split(' ')
-  const { own, children: ended } = cpuOf(postmaster)
-  return own + ended + sum(children.map((child) => cpuOf(Number(child)).own))
 }

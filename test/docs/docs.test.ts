@@ -238,9 +238,9 @@ test('every command, option, script and file in the code of a document exists', 
 
 test('npm run bench explains itself', async (t) => {
   const named = [...BENCH_HELP.matchAll(/^ {2}--([a-z]+)/gm)].map(([, name]) => name)
-  const modes = ['against', 'paths', 'sizing', 'help']
+  const modes = ['against', 'rows', 'paths', 'sizing', 'help']
   t.same([...named, ...modes].sort(), Object.keys(benchOptions).sort())
-  for (const mode of modes.slice(0, 3)) t.match(BENCH_HELP, `npm run bench -- --${mode}`)
+  for (const mode of modes.slice(0, 4)) t.match(BENCH_HELP, `npm run bench -- --${mode}`)
   const bench = (option: string) => startProcess(t, process.execPath, ['test/bench/run.ts', option])
   const [help, unknown] = [bench('--help'), bench('--sizes')]
   t.equal(await help.ended, 0)
