@@ -35,23 +35,30 @@ interface Words {
 }
 
 /**
- * Returns pushes to repositories in their order: of random commits to each repository in turn, then
- * of the newest ones.
+ * Returns pushes to repositories in their order. At first each gets as many as are recorded of a
+ * branch, of which one has statuses, so that pages read as much of few statuses as of many. Then come
+ * random commits to each repository in turn, and the newest ones.
  *
- * @param count of commits with statuses
+ * @param count of commits with statuses, beside those first ones
  */
 export function pushesTo(repositories: readonly PushedRepository[], count: number): Push[] {
+  const randomPush = (repositoryId: number, isReported: boolean) => ({
+    repositoryId,
+    sha: randomBytes(20).toString('hex'),
+    isReported,
+  })
   const pushesOf = (list: 'reported' | 'unreported') =>
     repositories.flatMap(({ id, [list]: commits }) =>
       commits.map((sha) => ({ repositoryId: id, sha, isReported: list === 'reported' })),
     )
+  const first = repositories.flatMap(({ id }) =>
+    Array.from({ length: MAX_MOVES }, (_, index) => randomPush(id, index === 0)),
+  )
   const newest = pushesOf('reported').slice(-count)
-  const older = Array.from({ length: count - newest.length }, (_, index) => ({
-    repositoryId: repositories[index % repositories.length]?.id ?? 0,
-    sha: randomBytes(20).toString('hex'),
-    isReported: true,
-  }))
-  return [...older, ...newest, ...pushesOf('unreported')]
+  const older = Array.from({ length: count - newest.length }, (_, index) =>
+    randomPush(repositories[index % repositories.length]?.id ?? 0, true),
+  )
+  return [...first, ...older, ...newest, ...pushesOf('unreported')]
 }
 
 /**
