@@ -37,7 +37,12 @@ export function formatMilliseconds(milliseconds: Milliseconds | null): string | 
 
 /** Returns a new UUIDv7 (RFC 9562). Ids sort by the millisecond in which they were created. */
 export function newId(): string {
-  const time = Date.now().toString(16).padStart(12, '0')
   // A UUIDv4 has random bits where a UUIDv7 has the time, and another version.
-  return `${time.slice(0, 8)}-${time.slice(8)}-7${randomUUID().slice(15)}`
+  return `${timeOfId(Date.now())}-7${randomUUID().slice(15)}`
 }
+
+/** Many reports are stored in the same millisecond. */
+const timeOfId = boundedMemoize(1, (time: Milliseconds): string => {
+  const digits = time.toString(16).padStart(12, '0')
+  return `${digits.slice(0, 8)}-${digits.slice(8)}`
+})

@@ -13,6 +13,7 @@ import {
   type GivenFields,
   givenColumns,
   type ReportKind,
+  timeLeft,
   typeOf,
 } from '../statuses/columns.ts'
 import type { RunSql } from '../statuses/runs.ts'
@@ -191,12 +192,15 @@ export function reporting(
   kysely: Kysely<Tables>,
   maxContexts: number,
 ): ReturnType<DialectSql['reporting']> {
-  const reportCall = (contexts: RawBuilder<number>) =>
-    prepare<GivenFields>()((p) => {
+  const reportCall = (contexts: RawBuilder<number>): Prepared<GivenFields, DecidedOfRun> => {
+    const query = prepare<GivenFields & { time_left: number | null }>()((p) => {
       const values = reportParameters.map(({ name }) => sql`${sql.raw(`new_${name}`)} => ${p[name]}`)
       const call = sql<DecidedOfRun>`${sql.raw(one.name)}(${sql.join(values)}, max_contexts => ${contexts}, time_left => ${p.time_left})`
       return kysely.selectFrom(call.as('reported')).select(resultNames)
     })
+    const { name, sql: text } = query
+    return { name, sql: text, bind: (report) => query.bind({ ...report, time_left: timeLeft(report) }) }
+  }
   const most = sql.lit(maxContexts)
   // A function's arguments are evaluated before it begins.
   const limited = sql<number>`case when ${sql.raw(LIMIT_WAITS)} is not null then ${most} end`
@@ -220,7 +224,7 @@ export function reporting(
 
 /** Returns the shortest time that a report has left; null if all may be stored at any time. */
 function leastTimeLeft(reports: readonly GivenFields[]): number | null {
-  const times = reports.map(({ time_left }) => time_left).filter((time) => time !== null)
+  const times = reports.map(timeLeft).filter((time) => time !== null)
   return times.length === 0 ? null : Math.min(...times)
 }
 

@@ -11,6 +11,7 @@ import {
   givenColumns,
   hasColumn,
   type ReportKind,
+  timeLeft,
 } from '../statuses/columns.ts'
 import type { RunSql } from '../statuses/runs.ts'
 import { insertions, replacements, unlessRefused } from '../statuses/stored-values.ts'
@@ -41,7 +42,7 @@ const storing = (
   maxContexts: number,
   kind: ReportKind,
 ): Prepared<GivenFields, DecidedFields> => ({
-  isLate: ({ time_left }) => time_left !== null && time_left < 0,
+  isLate: (report) => (timeLeft(report) ?? 0) < 0,
   ...prepare<GivenFields>()((p) => {
     const clock = sql<number>`${sql.raw(dialect.clock)}`
     const reportedRow = kysely.selectNoFrom(({ val }) => [

@@ -145,8 +145,13 @@ export type GivenFields = StatusRow & {
   elapsed: number | null
   /** null without a claim. */
   claim_seconds: number | null
-  /** Milliseconds that are left to store it when this is read; null: no limit. */
-  readonly time_left: number | null
+  /** When it may be stored at the latest, by `performance.now()`; null: no limit. */
+  stored_by: number | null
+}
+
+/** Returns the milliseconds that are left to store a report; null if there is no limit. */
+export function timeLeft({ stored_by: end }: Pick<GivenFields, 'stored_by'>): number | null {
+  return end === null ? null : Math.floor(end - performance.now())
 }
 
 type AlwaysDecided = Pick<GivenFields, (typeof decidedColumns)[number]>

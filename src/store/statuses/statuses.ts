@@ -129,7 +129,6 @@ export function createStatusStore(engine: Engine, maxContexts: number) {
     async report(report: Report): Promise<StoredReport | undefined> {
       const fields = { sha: report.sha, ...fieldsOf(report) }
       const now = nowInSeconds()
-      const { storedBy } = report
       const status: GivenFields = {
         ...fields,
         repository_id: report.repositoryId,
@@ -140,9 +139,7 @@ export function createStatusStore(engine: Engine, maxContexts: number) {
         run: report.run ?? null,
         elapsed: report.run === undefined ? null : (report.elapsed ?? 0),
         claim_seconds: report.claim ?? null,
-        get time_left() {
-          return storedBy === undefined ? null : Math.floor(storedBy - performance.now())
-        },
+        stored_by: report.storedBy ?? null,
       }
       const keys = [commitCacheKey(report), awaitedKey(report), repositoryCacheKey(report.repositoryId)]
       const rows = await engine.write(statementFor(status), status, ...keys).catch((error: unknown) => {
