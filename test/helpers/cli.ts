@@ -25,9 +25,15 @@ for (const name of ['stdout', 'stderr'] as const) {
   }
 }
 
-/** Runs a command line in this process and returns its exit code and output. */
-export async function capture(command: () => Promise<number>): Promise<Outcome> {
-  const printed = { stdout: '', stderr: '' }
+/**
+ * Runs a command line in this process and returns its exit code and output.
+ *
+ * @param printed gets the output while it is printed
+ */
+export async function capture(
+  command: () => Promise<number>,
+  printed = { stdout: '', stderr: '' },
+): Promise<Outcome> {
   const code = await outputs.run(printed, command)
   return { code, ...printed }
 }

@@ -75,7 +75,7 @@ tap.test(`${PUSHES} pushes in ${MINUTES} minutes`, async (t) => {
   let [kills, stalls, restarts] = [0, 0, 0]
 
   const startWorker = (index: number) =>
-    place.work(['--jobs', '2', '--junit', 'report.xml'], {
+    place.workAlone(['--jobs', '2', '--junit', 'report.xml'], {
       folder: folders[index] ?? '',
       command: ['sh', '-c', `SECONDS_OF_WORK=$(cat seconds) exec sh ci.sh`],
       env: { COMMIT_STATUS_URL: url, WORKER: String(index), JOURNAL: journal },

@@ -4,7 +4,7 @@ import type { Test } from 'tap'
 import {
   type CommandLineOptions,
   commandLine,
-  type Running,
+  type RunningProcess,
 } from '../../typescript/test/helpers/command-line.ts'
 import { environmentOf, placeOf } from '../../typescript/test/helpers/run-script.ts'
 import type { Service } from '../../typescript/test/helpers/service.ts'
@@ -17,9 +17,9 @@ export interface Shell {
   /** Runs the script. */
   program: string[]
   /** Starts the script with an environment that leads to the service. */
-  start(t: Test, service: Service, args: string[], options?: CommandLineOptions): Running
+  start(t: Test, service: Service, args: string[], options?: CommandLineOptions): RunningProcess
   /** Starts `run` of the script, with a shell command, on the service's commit. */
-  run(t: Test, service: Service, command: string, ...options: string[]): Running
+  run(t: Test, service: Service, command: string, ...options: string[]): RunningProcess
 }
 
 /** The shells that exist, each once: `sh` is another name of one of them on most machines. */

@@ -20,7 +20,7 @@ export async function landHere({ checkout, environment }: LandingPlace, commit: 
   process.chdir(checkout)
   const args = [commit, '--repo', 'acme/rocket', '--timeout', '10m']
   const start = performance.now()
-  const result = await capture(() => land(args, environment, () => timesOf))
+  const result = await capture(() => land(args, environment, process, () => timesOf))
   return { ...result, milliseconds: performance.now() - start }
 }
 

@@ -6,6 +6,12 @@ const AFTER_SIGNAL = 5_000
 /** Milliseconds within which another signal may be the same one: npx passes on what all have got. */
 export const SAME_SIGNAL = 500
 
+/** Where the signals to a command line come from: its process, or whoever calls it in theirs. */
+export interface SignalSource {
+  on(name: NodeJS.Signals, listener: (name: NodeJS.Signals) => void): unknown
+  off(name: NodeJS.Signals, listener: (name: NodeJS.Signals) => void): unknown
+}
+
 /** What signals ask for while a command runs, and while its result is reported. */
 export interface Cancellation {
   /** The first signal that came before the command had ended. */
@@ -22,7 +28,7 @@ export interface Cancellation {
 }
 
 /** Listens for signals from now on, in place of the end of the process. */
-export function watchSignals(): Cancellation {
+export function watchSignals(signals: SignalSource): Cancellation {
   const [cancelled, givenUp] = [new AbortController(), new AbortController()]
   let signal: NodeJS.Signals | undefined
   let firstAt: number | undefined
@@ -45,7 +51,7 @@ export function watchSignals(): Cancellation {
     cancelled.abort()
   }
 
-  for (const name of SIGNALS) process.on(name, () => receive(name))
+  for (const name of SIGNALS) signals.on(name, receive)
   return {
     get signal() {
       return signal

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs'
+import type { SignalSource } from './cancellation.ts'
 import { exitCodes } from './exit-codes.ts'
 import { helpFor } from './help/commands.ts'
 import { renderCommandHelp, renderHelp } from './help/render.ts'
@@ -6,7 +7,7 @@ import { suggest } from './help/suggest.ts'
 import { say, sayBug } from './terminal.ts'
 import { UsageError } from './usage-error.ts'
 
-type Command = (args: string[], env: NodeJS.ProcessEnv) => Promise<number>
+type Command = (args: string[], env: NodeJS.ProcessEnv, signals: SignalSource) => Promise<number>
 
 /** Loads each command when it is called: all of them take about as long to load as one takes to run. */
 const commands = new Map<string, () => Promise<Command>>([
@@ -23,7 +24,11 @@ const commands = new Map<string, () => Promise<Command>>([
 ])
 
 /** Runs the command that the arguments name, and returns the exit code. */
-export async function execute([name = '', ...args]: string[], env: NodeJS.ProcessEnv): Promise<number> {
+export async function execute(
+  [name = '', ...args]: string[],
+  env: NodeJS.ProcessEnv,
+  signals: SignalSource,
+): Promise<number> {
   const command = commands.get(name)
   try {
     if (name === 'help' || asksForHelp(name)) return showHelp(args[0])
@@ -31,7 +36,7 @@ export async function execute([name = '', ...args]: string[], env: NodeJS.Proces
     if (!command) throw new UsageError(name ? unknownCommand(name) : 'missing command')
     if (asksForHelp(args[0])) return showHelp(name)
     const run = await command()
-    return await run(args, env)
+    return await run(args, env, signals)
   } catch (error) {
     if (!(error instanceof UsageError)) {
       sayBug(error)

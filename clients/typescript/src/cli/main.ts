@@ -12,6 +12,6 @@ setDefaultAutoSelectFamilyAttemptTimeout(NEXT_ADDRESS_AFTER)
 // A closed pipe must not change how a build ends.
 process.stdout.on('error', () => {})
 process.stderr.on('error', () => {})
-const exitCode = await execute(process.argv.slice(2), process.env)
+const exitCode = await execute(process.argv.slice(2), process.env, process)
 // A connection that is still being opened would keep the process alive.
 process.stdout.write('', () => process.exit(exitCode))

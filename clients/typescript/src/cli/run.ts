@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { abortable } from '../sleep.ts'
 import { parse, wordsOf } from './arguments.ts'
-import { watchSignals } from './cancellation.ts'
+import { type SignalSource, watchSignals } from './cancellation.ts'
 import { checkRunOptions, createCheckRun, namedRun } from './check-run.ts'
 import { changedFiles, resolveCommit } from './checkout.ts'
 import { type Command, start } from './command.ts'
@@ -32,13 +32,13 @@ export const runOptions = {
  *
  * @throws UsageError before anything is run
  */
-export async function run(args: string[], env: NodeJS.ProcessEnv): Promise<number> {
+export async function run(args: string[], env: NodeJS.ProcessEnv, signals: SignalSource): Promise<number> {
   const { values, files, command } = readArguments(args)
   const checkRun = namedRun(values, env) ?? createCheckRun(randomUUID())
   const context = findContext(values.context, env)
   const waitForCommit = waitForCommitOf(values)
   if (values.clean) await requireClean(values.sha, env)
-  const cancellation = watchSignals()
+  const cancellation = watchSignals(signals)
 
   const report = await openReporter({ ...values, context, waitForCommit }, checkRun, env)
   // A cancelled job may be killed soon after: report at once, not only when the command has ended.

@@ -107,11 +107,13 @@ for (const { name, program } of clients) {
   const startWith = (service: Service, env: Record<string, string>, ...args: string[]) =>
     commandLine(t, args, { env: { ...environmentOf(service), ...env }, ...(program && { program }) })
   const start = (service: Service, ...args: string[]) => startWith(service, {}, ...args)
-  /** Runs `report`, in this process where it can. */
-  const reportWith = (service: Service, env: Record<string, string>, ...args: string[]) =>
+  /** Runs what prints nothing through programs, in this process where it can. */
+  const runWith = (service: Service, env: Record<string, string>, ...args: string[]) =>
     program
-      ? startWith(service, env, 'report', ...args).finished
-      : call(['report', ...args], { ...environmentOf(service), ...env })
+      ? startWith(service, env, ...args).finished
+      : call(args, { PATH: process.env.PATH ?? '', ...environmentOf(service), ...env })
+  const reportWith = (service: Service, env: Record<string, string>, ...args: string[]) =>
+    runWith(service, env, 'report', ...args)
   const bodies = (service: Service) =>
     service.proxy.passages.flatMap(({ body }) => (body ? [JSON.parse(body)] : []))
 
@@ -228,7 +230,7 @@ for (const { name, program } of clients) {
       t.match(await reportWith(service, env, ...args), { code: 0 })
     }
     const own = ['run', ...placeOf(service), '--run', '5', '--', 'true']
-    t.match(await startWith(service, env, ...own).finished, { code: 0 })
+    t.match(await runWith(service, env, ...own), { code: 0 })
     const plain = [...placeOf(service), '--state', 'success', '--run', '5']
     t.match(await reportWith(service, { GITHUB_RUN_ID: '5' }, ...plain), { code: 0 })
     const ids = bodies(service).map(({ run }) => run)
@@ -243,8 +245,9 @@ for (const { name, program } of clients) {
       const { promise: heldUntil, resolve: release } = Promise.withResolvers<void>()
       service.proxy.plan({ heldUntil }, 'pass', { status: 503 })
       const began = ['--run', 'a', '--began', secondsAgo(60)]
-      const running = start(
+      const running = runWith(
         service,
+        {},
         'run',
         ...placeOf(service),
         ...began,
@@ -255,7 +258,7 @@ for (const { name, program } of clients) {
       )
       await service.proxy.reached(3)
       release()
-      t.match(await running.finished, { code: 6, stderr: '' })
+      t.match(await running, { code: 6, stderr: '' })
       t.strictSame(await service.stored(), ['default failure'])
       t.strictSame(bodies(service).at(-1).state, 'failure')
       if (!program)
@@ -294,7 +297,7 @@ for (const { name, program } of clients) {
   t.test(`${name}: a run that began later wins, and nothing else changes`, { buffered: true }, async (t) => {
     const service = await first.again()
     const run = (script: string, ...of: string[]) =>
-      start(service, 'run', ...placeOf(service), ...of, '--strict', '--', 'sh', '-c', script).finished
+      runWith(service, {}, 'run', ...placeOf(service), ...of, '--strict', '--', 'sh', '-c', script)
     const older = ['--run', 'pipeline 1', '--began', secondsAgo(120)]
     const newer = ['--run', 'pipeline 2', '--began', secondsAgo(60)]
     t.match(await run('exit 3', ...newer), { code: 3, stderr: '' })
@@ -332,8 +335,8 @@ for (const { name, program } of clients) {
     const service = await first.again()
     const { promise: heldUntil, resolve: release } = Promise.withResolvers<void>()
     service.proxy.plan({ heldUntil })
-    const running = start(service, 'run', ...placeOf(service), '--', 'sh', '-c', 'exit 6')
-    t.equal((await running.finished).code, 6)
+    const { code } = await runWith(service, {}, 'run', ...placeOf(service), '--', 'sh', '-c', 'exit 6')
+    t.equal(code, 6)
     t.strictSame(await service.stored(), ['default failure'])
     release()
     await service.proxy.arrived(2)

@@ -7,7 +7,7 @@ import { git } from '../../../../test/helpers/git.ts'
 import { resolveCommit } from '../../src/cli/checkout.ts'
 import { findContext } from '../../src/cli/context.ts'
 import { CI_VARIABLES, findJob, type Job } from '../../src/cli/job.ts'
-import { call, commandLine } from '../helpers/command-line.ts'
+import { call, callIn, commandLine } from '../helpers/command-line.ts'
 import { contexts, foreignEvents } from '../helpers/contexts.ts'
 import { startService } from '../helpers/service.ts'
 
@@ -218,7 +218,7 @@ t.test('a GitLab subgroup needs a name of two parts', async (t) => {
   const env = { ...gitlab, CI_PROJECT_PATH: 'acme/team/rocket', CI_COMMIT_SHA: commit.sha }
   t.match(await findJob(env, folder), { repository: undefined, foreignName: 'acme/team/rocket' })
   const place = { ...env, COMMIT_STATUS_URL: server.url, COMMIT_STATUS_TOKEN: token }
-  const refused = await commandLine(t, ['get'], { env: place }).finished
+  const refused = await call(['get'], place)
   t.match(refused, {
     code: 2,
     stderr: /"acme\/team\/rocket" is not OWNER\/NAME: give --repo or set COMMIT_STATUS_REPO/,
@@ -254,7 +254,7 @@ t.test('the checkout tells the rest, and options override all of it', async (t) 
 
   const env = { ...gitlab, CI_COMMIT_SHA: merge, COMMIT_STATUS_URL: server.url, COMMIT_STATUS_TOKEN: token }
   const report = ['report', '--context', 'a', '--state', 'success', '--json']
-  const own = await commandLine(t, [...report, '--sha', commit.sha], { env, cwd: checkout }).finished
+  const own = await callIn(checkout, [...report, '--sha', commit.sha], env)
   t.equal(own.code, 0)
   t.equal(JSON.parse(own.stdout).target_url, 'https://forge.example.org/acme/rocket/-/jobs/5')
   const given = ['--repo', repository, '--sha', commit.sha, '--target-url', link, '--url', server.url]
@@ -308,19 +308,19 @@ t.test('a commit is given by any name that git resolves in the checkout', async 
   t.strictSame(new Set([head, older]), new Set(commits))
   await server.report(repository, older, { context: 'tagged', state: 'success' }, token)
   for (const name of ['v1', 'HEAD^', older.slice(0, 7)]) t.equal(resolveCommit(checkout, name), older, name)
-  const found = await commandLine(t, ['get', 'HEAD^', '--json'], { env, cwd: checkout }).finished
+  const found = await callIn(checkout, ['get', 'HEAD^', '--json'], env)
   t.match(JSON.parse(found.stdout).statuses, [{ context: 'tagged', sha: older }])
   const reported = ['report', '--context', 'a', '--sha', 'HEAD', '--state', 'success', '--json']
-  const { stdout } = await commandLine(t, reported, { env, cwd: checkout }).finished
+  const { stdout } = await callIn(checkout, reported, env)
   t.equal(JSON.parse(stdout).sha, head)
-  const waited = await commandLine(t, ['wait', 'v1', '--require', 'tagged'], { env, cwd: checkout }).finished
+  const waited = await callIn(checkout, ['wait', 'v1', '--require', 'tagged'], env)
   t.match(waited, { code: 0, stdout: 'success: 1 success\n' })
 
-  const unknown = await commandLine(t, ['get', '--output=x'.slice(2)], { env, cwd: checkout }).finished
+  const unknown = await callIn(checkout, ['get', '--output=x'.slice(2)], env)
   t.match(unknown, { code: 2, stderr: /"output=x" is not a commit in this checkout; fetch it/ })
-  const dashed = await commandLine(t, ['get', '--sha=--all'], { env, cwd: checkout }).finished
+  const dashed = await callIn(checkout, ['get', '--sha=--all'], env)
   t.match(dashed, { code: 2, stderr: /"--all" is not a commit in this checkout/ })
-  const outside = await commandLine(t, ['get', 'HEAD', '--repo', repository], { env }).finished
+  const outside = await callIn(folder, ['get', 'HEAD', '--repo', repository], env)
   t.match(outside, {
     code: 2,
     stderr: /"HEAD" is not a full commit id, and this folder is not in a git checkout/,

@@ -56,7 +56,11 @@ t.test(
 
 t.test('warns of what cannot be read, and changes neither state nor exit code', async (t) => {
   const { server, token, commit } = await startService(t)
-  const env = { COMMIT_STATUS_URL: server.url, COMMIT_STATUS_TOKEN: token }
+  const env = {
+    PATH: process.env.PATH ?? '',
+    COMMIT_STATUS_URL: server.url,
+    COMMIT_STATUS_TOKEN: token,
+  }
   const fixed = ['--repo', 'acme/rocket', '--sha', commit.sha, '--context', 'c']
   const stored = async () => (await server.read('acme/rocket', commit.sha)).json.statuses?.[0]
   const good = write('good.xml', failed('one') + passed)
@@ -78,8 +82,8 @@ t.test('warns of what cannot be read, and changes neither state nor exit code', 
   t.match(await stored(), { state: 'success', description: '1 of 2 failed: one' })
   t.match(await call(['report', ...fixed, '--state', 'success', 'word'], env), { code: 2 })
 
-  const run = async (words: string[], ...command: string[]) =>
-    commandLine(t, ['run', ...fixed, ...words, '--', ...command], { env }).finished
+  const run = (words: string[], ...command: string[]) =>
+    call(['run', ...fixed, ...words, '--', ...command], env)
   const fresh = join(folder, 'fresh.xml')
   const script = (text: string, exit: number) => [
     'sh',

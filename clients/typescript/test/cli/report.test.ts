@@ -25,7 +25,7 @@ t.test('report and get', async (t) => {
     const fields = { context: 'ci/build', description: '412 passed', target_url: 'https://ci.example.org/1' }
     t.match(JSON.parse(failed.stdout), { state: 'failure', sha: commit.sha, ...fields })
 
-    const short = await cli([...report, '--state', 'success'])
+    const short = await inProcess([...report, '--state', 'success'])
     t.match(short, { code: 0, stdout: `acme/rocket ${commit.sha} default success\n` })
     t.strictSame(await stored(), ['ci/build failure', 'default success'])
   })
@@ -71,7 +71,7 @@ t.test('report and get', async (t) => {
     proxy.plan(refusal, refusal)
     const answers = [
       await inProcess([...report, '--state', 'success']),
-      await cli(['run', ...report.slice(1), '--', 'true']),
+      await inProcess(['run', ...report.slice(1), '--', 'true'], { ...env, PATH: process.env.PATH ?? '' }),
       await inProcess(['get', ...place]),
       await inProcess(['get', ...place, '--json']),
       await inProcess(['wait', ...place, '--timeout', '0.1s']),
@@ -162,7 +162,7 @@ t.test('report and get', async (t) => {
     })
     t.equal(proxy.passages.length, passed, 'nothing was sent')
     t.match(await cli(['get', '--repo', 'acme/rocket', 'abc']), { code: 2, stderr: /full commit id/ })
-    t.match(await cli(['get', '--repo', 'acme/none', commit.sha]), { code: 5 })
+    t.match(await inProcess(['get', '--repo', 'acme/none', commit.sha]), { code: 5 })
     const refused = await inProcess([...report, '--state', 'success'], {
       ...env,
       COMMIT_STATUS_TOKEN: 'nonsense',
@@ -170,13 +170,13 @@ t.test('report and get', async (t) => {
     t.match(refused, { code: 5, stderr: /success of default was not stored/ })
     await proxy.close()
     const unreachable = { ...env, COMMIT_STATUS_TIMEOUT: '1s' }
-    t.match(await cli(['get', ...place], { env: unreachable }), { code: 5, stderr: /ECONNREFUSED/ })
+    t.match(await inProcess(['get', ...place], unreachable), { code: 5, stderr: /ECONNREFUSED/ })
     t.match(await inProcess([...report, '--state', 'success'], unreachable), { code: 5 })
     await proxy.open()
   })
 
   t.test('help is there, and no message holds the token', async (t) => {
-    t.match(await cli(['--help']), { code: 0, stdout: /Usage: commit-status/ })
+    t.match(await inProcess(['--help']), { code: 0, stdout: /Usage: commit-status/ })
     const password = await inProcess(['get', ...place, '--url', `http://u:${token}@127.0.0.1`])
     t.equal(password.code, 2)
     t.notMatch(password.stderr, token)

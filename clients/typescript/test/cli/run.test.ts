@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import t from 'tap'
-import { call, commandLine } from '../helpers/command-line.ts'
-import { environmentOf, placeOf, runScript, sentStates } from '../helpers/run-script.ts'
+import { call } from '../helpers/command-line.ts'
+import { environmentOf, placeOf, runScript, runScriptHere, sentStates } from '../helpers/run-script.ts'
 import { startService } from '../helpers/service.ts'
 
 const FOREVER = 'echo up; while :; do sleep 0.1; done'
@@ -22,7 +22,7 @@ t.test(
       description: /^exit code 7 after \d\.\d s$/,
     })
 
-    t.equal((await runScript(t, service, '', '--context', 'ci/test').finished).code, 0)
+    t.equal((await runScriptHere(t, service, '', '--context', 'ci/test').finished).code, 0)
     t.strictSame(await service.stored(), ['ci/test success'])
     t.match(JSON.parse(service.proxy.passages[3]?.body ?? ''), { description: /^passed in \d\.\d s$/ })
   },
@@ -30,18 +30,14 @@ t.test(
 
 t.test('killed by a signal, or not startable', { buffered: true }, async (t) => {
   const service = await first.again()
-  const env = environmentOf(service)
+  const env = { PATH: process.env.PATH ?? '', ...environmentOf(service) }
   const [killed, missing, nothing] = await Promise.all([
     runScript(t, service, 'kill -KILL $$').finished,
-    commandLine(t, ['run', ...placeOf(service), '--context', 'none', '--', '/nonexistent/command'], { env })
-      .finished,
-    commandLine(t, ['run', ...placeOf(service)], { env }).finished,
+    call(['run', ...placeOf(service), '--context', 'none', '--', '/nonexistent/command'], env),
+    call(['run', ...placeOf(service)], env),
   ])
   const folder = ['run', ...placeOf(service), '--context', 'folder', '--', '/tmp']
-  t.match(await commandLine(t, folder, { env }).finished, {
-    code: 126,
-    stderr: /could not be started: EACCES/,
-  })
+  t.match(await call(folder, env), { code: 126, stderr: /could not be started: EACCES/ })
   t.equal(killed.code, 128 + 9)
   t.match(missing, { code: 127, stderr: /\/nonexistent\/command could not be started: ENOENT/ })
   t.match(nothing, { code: 2, stderr: /missing command/ })

@@ -1,7 +1,8 @@
 import t from 'tap'
 import { asAdministrator } from '../../../../test/helpers/changes.ts'
+import { execute } from '../../src/cli/execute.ts'
 import { createClient, unwrap } from '../../src/index.ts'
-import { call, commandLine } from '../helpers/command-line.ts'
+import { call, commandLine, startHere } from '../helpers/command-line.ts'
 import { startService } from '../helpers/service.ts'
 
 t.test('exit codes', async (t) => {
@@ -56,13 +57,9 @@ t.test('exit codes', async (t) => {
   const elsewhere = call(['wait', '--repo', 'acme/none', failed, '--json'], env)
   t.match(await elsewhere, { code: 5, stderr: /cannot read the statuses/ })
   await proxy.close()
-  const away = { env: { COMMIT_STATUS_URL: proxy.url, COMMIT_STATUS_TIMEOUT: '1s' } }
+  const away = { COMMIT_STATUS_URL: proxy.url, COMMIT_STATUS_TIMEOUT: '1s' }
   const began = performance.now()
-  const unreachable = commandLine(
-    t,
-    ['wait', '--repo', 'acme/none', failed, '--timeout', '3s'],
-    away,
-  ).finished
+  const unreachable = call(['wait', '--repo', 'acme/none', failed, '--timeout', '3s'], away)
   const said = 'commit-status: no answer from the service, still trying: .*ECONNREFUSED.*\n'
   t.match(await unreachable, {
     code: 5,
@@ -86,13 +83,10 @@ t.test('112 contexts of parallel jobs', async (t) => {
   const { server, proxy, token, commit } = await startService(t)
   const contexts = Array.from({ length: 112 }, (_, index) => `ci/check-${index}`)
   const env = { COMMIT_STATUS_URL: proxy.url, COMMIT_STATUS_TOKEN: token }
-  const wait = commandLine(
-    t,
-    ['wait', commit.sha, '--repo', 'acme/rocket', '--interval', '0.1s', '--require', ...contexts],
-    { env },
-  )
+  const args = ['wait', commit.sha, '--repo', 'acme/rocket', '--interval', '0.1s', '--require']
+  const wait = call([...args, ...contexts], env)
   let ended = false
-  void wait.finished.then(() => {
+  void wait.then(() => {
     ended = true
   })
   await proxy.reached(1)
@@ -116,7 +110,7 @@ t.test('112 contexts of parallel jobs', async (t) => {
   await proxy.reached(proxy.passages.length + 2)
   t.notOk(ended, 'the combined state is pending')
   await server.report('acme/rocket', commit.sha, { context: held, state: 'success' }, token)
-  t.match(await wait.finished, { code: 0, stdout: 'success: 112 success\n' })
+  t.match(await wait, { code: 0, stdout: 'success: 112 success\n' })
   t.equal(new Set((await read()).statuses?.map((status) => status.id)).size, 112)
 })
 
@@ -214,7 +208,9 @@ t.test('--events prints one line for each change, and nothing else', async (t) =
       token,
     )
   const args = ['wait', commit.sha, '--repo', 'acme/rocket', '--interval', '0.1s', '--events', '--require']
-  const waiting = commandLine(t, [...args, ...contexts], { env: { COMMIT_STATUS_URL: proxy.url } })
+  const waiting = startHere(t, (signals) =>
+    execute([...args, ...contexts], { COMMIT_STATUS_URL: proxy.url }, signals),
+  )
   await proxy.answered(1)
   for (const context of contexts) await report(context, 'pending', 'running')
   await waiting.printed('ci/check-5')

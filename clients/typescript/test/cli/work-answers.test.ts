@@ -23,9 +23,11 @@ function openJobs(t: Test, place: WorkPlace) {
   const folder = temporaryFolder(t)
   const [go, runs] = [join(folder, 'go'), join(folder, 'runs')]
   const read = () => (existsSync(runs) ? readFileSync(runs, 'utf8').trim().split('\n') : [])
+  const environment = (timeout: string) => ({ GO: go, RUNS: runs, COMMIT_STATUS_TIMEOUT: timeout })
   return {
-    start: (args: string[] = [], timeout = '2s') =>
-      place.work(args, { env: { GO: go, RUNS: runs, COMMIT_STATUS_TIMEOUT: timeout } }),
+    start: (args: string[] = [], timeout = '2s') => place.work(args, { env: environment(timeout) }),
+    /** In a process of its own, which does not go on asking after its end. */
+    startAlone: (timeout = '2s') => place.workAlone([], { env: environment(timeout) }),
     go: () => writeFileSync(go, ''),
     /** The runs of the commands that were started. */
     runs: read,
@@ -43,12 +45,12 @@ function reports({ proxy }: WorkPlace, sha: string) {
 }
 
 /** Sends the two signals that end a worker, and returns how it ended and after how many milliseconds. */
-async function endTwice({ child, finished, printed }: Running) {
-  child.kill('SIGTERM')
+async function endTwice({ kill, finished, printed }: Running) {
+  kill('SIGTERM')
   await printed('waits for what is running')
   await setTimeout(600)
   const start = performance.now()
-  child.kill('SIGTERM')
+  kill('SIGTERM')
   return { ...(await finished), after: performance.now() - start }
 }
 
@@ -112,10 +114,10 @@ test('a claim that is delivered after the result changes nothing', async (t, pla
 
 test('a worker that waits for its first answer ends at the first signal', async (t, place) => {
   place.proxy.always(/awaiting/, 'hang')
-  const worker = openJobs(t, place).start([], '60s')
+  const worker = openJobs(t, place).startAlone('60s')
   await place.proxy.reached(1)
   const start = performance.now()
-  worker.child.kill('SIGTERM')
+  worker.kill('SIGTERM')
   t.equal((await worker.finished).code, 0)
   t.ok(performance.now() - start < 20_000)
 })
@@ -123,7 +125,7 @@ test('a worker that waits for its first answer ends at the first signal', async 
 test('one that waits for the answer to a claim ends at the second signal', async (t, place) => {
   const sha = place.push('main', SCRIPT)
   place.proxy.always(reportsOf(sha), 'hang')
-  const worker = openJobs(t, place).start([], '60s')
+  const worker = openJobs(t, place).startAlone('60s')
   await eventually(() => reports(place, sha).length > 0)
   const { code, after } = await endTwice(worker)
   t.equal(code, 128 + 15)
@@ -151,9 +153,9 @@ test('a result that was refused is kept for the next worker at the second signal
 async function leaveJob(t: Test, place: WorkPlace, failure: 'hang' | { status: number }) {
   const sha = place.push('main', SCRIPT)
   const jobs = openJobs(t, place)
-  const killed = jobs.start()
+  const killed = jobs.startAlone()
   await jobs.started()
-  killed.child.kill('SIGKILL')
+  killed.kill('SIGKILL')
   await killed.finished
   const other = await openWorkPlace(t, server, `${place.name}-other`)
   const list = new RegExp(`^GET .*${place.name}/awaiting`)
@@ -180,7 +182,7 @@ for (const failure of ['hang', { status: 403 }] as const)
     const sent = reports(other, sha)
     t.equal(sent.at(-1)?.status, 409)
     t.equal(sent.filter(({ status }) => status === 409).length, 1, 'then nothing more is reported')
-    worker.child.kill('SIGTERM')
+    worker.kill('SIGTERM')
     t.match(await worker.finished, { code: 0, stderr: /another run has it/ })
     t.equal(await place.result(sha), 'failure: by hand')
   })

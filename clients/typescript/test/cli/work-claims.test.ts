@@ -23,32 +23,38 @@ const LONG = `echo "run $COMMIT_STATUS_RUN."
   setsid sleep 300 > /dev/null 2>&1 &
   while [ ! -e "$GO" ]; do sleep 0.2; done`
 
+interface LongOptions {
+  args?: string[]
+  folder?: string
+  timeout?: string
+  /** Whether the worker has a process of its own. */
+  alone?: boolean
+}
+
 /** Starts a worker whose command runs until `go` is called. */
 async function startLong(
   t: Test,
   place: WorkPlace,
-  args: string[] = [],
-  folder = place.folder,
-  timeout = '2s',
+  { args = [], folder = place.folder, timeout = '2s', alone = false }: LongOptions = {},
 ) {
   const file = join(temporaryFolder(t), 'go')
-  const start = () => place.work(args, { folder, env: { GO: file, COMMIT_STATUS_TIMEOUT: timeout } })
-  const worker = start()
+  const options = { folder, env: { GO: file, COMMIT_STATUS_TIMEOUT: timeout } }
+  const worker = alone ? place.workAlone(args, options) : place.work(args, options)
   const run = await nextRun(worker)
+  const start = () => place.work(args, options)
   return { worker, run, start, go: () => writeFileSync(file, ''), pids: findProcesses({ run }) }
 }
 
 /** Waits until a command says its run. */
-async function nextRun({ child, finished }: Running, not = ''): Promise<string> {
-  let text = ''
-  return new Promise((resolve, reject) => {
-    finished.then(({ stderr }) => reject(new Error(`the worker has ended: ${stderr}`)), reject)
-    child.stdout?.on('data', (chunk: string) => {
-      text += chunk
-      const run = [...text.matchAll(/run (\S+)\./g)].map(([, id = '']) => id).find((id) => id !== not)
-      if (run !== undefined) resolve(run)
-    })
+async function nextRun({ finished, output }: Running, not = ''): Promise<string> {
+  const runs = () => Array.from(output.stdout.matchAll(/run (\S+)\./g), ([, id = '']) => id)
+  const next = () => runs().find((id) => id !== not)
+  let hasEnded = false
+  void finished.then(() => {
+    hasEnded = true
   })
+  await eventually(() => next() !== undefined || hasEnded)
+  return next() ?? Promise.reject(new Error(`the worker has ended: ${output.stderr}`))
 }
 
 const gone = (run: string) => eventually(() => findProcesses({ run }).length === 0)
@@ -74,7 +80,7 @@ test('whoever asks for another run ends the one in progress', async (t, place) =
   go()
   t.match(await place.settled(sha), /^success: passed in /)
   await gone(next)
-  worker.child.kill('SIGTERM')
+  worker.kill('SIGTERM')
   t.match(await worker.finished, { code: 0, stderr: /another run has it/ })
   t.strictSame(place.jobs(), [])
 })
@@ -89,7 +95,7 @@ test('a result that somebody else reports ends the run', async (t, place) => {
     place.token,
   )
   await gone(run)
-  worker.child.kill('SIGTERM')
+  worker.kill('SIGTERM')
   t.equal((await worker.finished).code, 0)
   t.equal(await place.result(sha), 'failure: by hand')
 })
@@ -97,8 +103,8 @@ test('a result that somebody else reports ends the run', async (t, place) => {
 test('what a killed worker left is ended and run again', async (t, place) => {
   const sha = place.push('main', LONG)
   const logs = join(temporaryFolder(t), 'logs')
-  const { worker, run, pids, start, go } = await startLong(t, place, ['--logs', logs])
-  worker.child.kill('SIGKILL')
+  const { worker, run, pids, start, go } = await startLong(t, place, { alone: true, args: ['--logs', logs] })
+  worker.kill('SIGKILL')
   await worker.finished
   t.ok(findProcesses({ run }).length >= 2, 'its command is still running')
   const again = start()
@@ -106,35 +112,35 @@ test('what a killed worker left is ended and run again', async (t, place) => {
   await areGone(pids, run)
   go()
   t.match(await place.settled(sha), /^success/)
-  again.child.kill('SIGTERM')
+  again.kill('SIGTERM')
   t.equal((await again.finished).code, 0)
   t.strictSame(place.jobs(), [])
 })
 
 test('what a killed worker left is kept if the next one ends in an outage', async (t, place) => {
   const sha = place.push('main', LONG)
-  const { worker, run, start, go } = await startLong(t, place)
-  worker.child.kill('SIGKILL')
+  const { worker, run, start, go } = await startLong(t, place, { alone: true })
+  worker.kill('SIGKILL')
   await worker.finished
   await place.proxy.close()
   const again = start()
   await again.printed('no answer')
-  again.child.kill('SIGTERM')
+  again.kill('SIGTERM')
   t.equal((await again.finished).code, 0)
   t.strictSame(place.jobs(), [run])
   await place.proxy.open()
   go()
   const last = start()
   t.match(await place.settled(sha), /^success/)
-  last.child.kill('SIGTERM')
+  last.kill('SIGTERM')
   t.equal((await last.finished).code, 0)
   t.strictSame(place.jobs(), [])
 })
 
 test('what a killed worker left on a branch that has moved on is an error', async (t, place) => {
   const sha = place.push('main', LONG)
-  const { worker, run, start, go } = await startLong(t, place)
-  worker.child.kill('SIGKILL')
+  const { worker, run, start, go } = await startLong(t, place, { alone: true })
+  worker.kill('SIGKILL')
   await worker.finished
   const next = place.push('main', LONG)
   go()
@@ -142,14 +148,14 @@ test('what a killed worker left on a branch that has moved on is an error', asyn
   t.equal(await place.settled(sha), 'error: the worker was killed')
   t.match(await place.settled(next), /^success/)
   await gone(run)
-  again.child.kill('SIGTERM')
+  again.kill('SIGTERM')
   t.equal((await again.finished).code, 0)
 })
 
 test('what a killed worker left waits while it is refused what waits', async (t, place) => {
   const sha = place.push('main', LONG)
-  const { worker, go } = await startLong(t, place)
-  worker.child.kill('SIGKILL')
+  const { worker, go } = await startLong(t, place, { alone: true })
+  worker.kill('SIGKILL')
   await worker.finished
   go()
   // It watches another repository, so it has no list of this one yet.
@@ -158,7 +164,7 @@ test('what a killed worker left waits while it is refused what waits', async (t,
   other.proxy.plan('pass', 'pass', 'pass', 'pass', { status: 403 }, { status: 403 })
   const again = other.work([], { folder: place.folder, command: ['true'] })
   t.match(await place.settled(sha), /^success/)
-  again.child.kill('SIGTERM')
+  again.kill('SIGTERM')
   t.equal((await again.finished).code, 0)
   const isRefused = ({ url, status }: { url: string; status: number }) =>
     url.includes(place.name) && status === 403
@@ -168,8 +174,8 @@ test('what a killed worker left waits while it is refused what waits', async (t,
 
 test('what a killed worker left is dropped if somebody else has it', async (t, place) => {
   const sha = place.push('main', LONG)
-  const { worker, run, start } = await startLong(t, place)
-  worker.child.kill('SIGKILL')
+  const { worker, run, start } = await startLong(t, place, { alone: true })
+  worker.kill('SIGKILL')
   await worker.finished
   await server.report(
     place.name,
@@ -180,26 +186,26 @@ test('what a killed worker left is dropped if somebody else has it', async (t, p
   const again = start()
   await gone(run)
   await eventually(() => place.jobs().length === 0)
-  again.child.kill('SIGTERM')
+  again.kill('SIGTERM')
   t.equal((await again.finished).code, 0)
   t.equal(await place.result(sha), 'failure: by hand')
 })
 
 test('a worker that stood still loses its commit to another one', async (t, place) => {
   const sha = place.push('main', LONG)
-  const stalled = await startLong(t, place)
-  stalled.worker.child.kill('SIGSTOP')
+  const stalled = await startLong(t, place, { alone: true })
+  stalled.worker.kill('SIGSTOP')
   const start = performance.now()
-  const other = await startLong(t, place, [], join(temporaryFolder(t), 'other'))
+  const other = await startLong(t, place, { folder: join(temporaryFolder(t), 'other') })
   t.ok(performance.now() - start > CLAIM - 2_500, 'not before the claim has ended')
   other.go()
   const result = await place.settled(sha)
   t.match(result, /^success/)
-  other.worker.child.kill('SIGTERM')
+  other.worker.kill('SIGTERM')
   t.equal((await other.worker.finished).code, 0)
-  stalled.worker.child.kill('SIGCONT')
+  stalled.worker.kill('SIGCONT')
   await gone(stalled.run)
-  stalled.worker.child.kill('SIGTERM')
+  stalled.worker.kill('SIGTERM')
   t.match(await stalled.worker.finished, { code: 0, stderr: /another run has it/ })
   t.equal(await place.result(sha), result)
 })
@@ -216,7 +222,7 @@ test('an outage that outlasts the claim ends nothing', async (t, place) => {
   await place.proxy.open()
   t.match(await place.settled(sha), /^success/)
   await worker.printed('the service answers again')
-  worker.child.kill('SIGTERM')
+  worker.kill('SIGTERM')
   t.match(await worker.finished, {
     code: 0,
     stderr: /no answer from the service.*\n.*the service answers again/s,
@@ -237,16 +243,16 @@ test('after an outage in which another worker took over, nothing is reported', a
   t.equal((await place.work(['--once'], { folder, env, command: ['sh', '-c', 'exit 7'] }).finished).code, 1)
   await place.proxy.open()
   await gone(run)
-  worker.child.kill('SIGTERM')
+  worker.kill('SIGTERM')
   t.equal((await worker.finished).code, 0)
   t.match(await place.result(sha), /^failure: exit code 7/)
 })
 
 test('the first signal lets the command finish, and claims nothing more', async (t, place) => {
   const sha = place.push('main', LONG)
-  const { worker, go } = await startLong(t, place)
+  const { worker, go } = await startLong(t, place, { alone: true })
   const other = place.push('other', 'true')
-  worker.child.kill('SIGTERM')
+  worker.kill('SIGTERM')
   await setTimeout(500)
   go()
   t.match(await worker.finished, { code: 0, stderr: /SIGTERM: waits/ })
@@ -260,8 +266,8 @@ test('with --once, it ends only after the command', async (t, place) => {
     const answered = Promise.withResolvers<void>()
     // After what the start asks, the first question for what waits.
     place.proxy.plan('pass', 'pass', { status: 403, heldUntil: answered.promise })
-    const { worker, run, go } = await startLong(t, place, ['--once'], undefined, '60s')
-    if (ending === 'a signal') worker.child.kill('SIGTERM')
+    const { worker, run, go } = await startLong(t, place, { args: ['--once'], timeout: '60s' })
+    if (ending === 'a signal') worker.kill('SIGTERM')
     else answered.resolve()
     await worker.printed(ending === 'a signal' ? 'waits for' : 'refuses')
     await setTimeout(200)
@@ -276,13 +282,13 @@ test('with --once, it ends only after the command', async (t, place) => {
 
 test('the second signal ends it', async (t, place) => {
   const sha = place.push('main', LONG)
-  const { worker, run } = await startLong(t, place)
-  worker.child.kill('SIGINT')
+  const { worker, run } = await startLong(t, place, { alone: true })
+  worker.kill('SIGINT')
   // npx passes on what a terminal has sent to both.
-  worker.child.kill('SIGINT')
+  worker.kill('SIGINT')
   await setTimeout(1_000)
   t.equal(await place.result(sha), 'pending: running')
-  worker.child.kill('SIGTERM')
+  worker.kill('SIGTERM')
   t.equal((await worker.finished).code, 128 + 15)
   t.equal(await place.result(sha), 'error: cancelled')
   t.strictSame(findProcesses({ run }), [])
@@ -291,13 +297,13 @@ test('the second signal ends it', async (t, place) => {
 
 test('--cancel ends a command whose branch has moved on', async (t, place) => {
   const sha = place.push('main', LONG)
-  const { worker, run, go } = await startLong(t, place, ['--cancel'])
+  const { worker, run, go } = await startLong(t, place, { args: ['--cancel'] })
   const next = place.push('main', LONG)
   t.equal(await place.settled(sha), 'error: cancelled: main has moved on')
   await gone(run)
   go()
   t.match(await place.settled(next), /^success/)
-  worker.child.kill('SIGTERM')
+  worker.kill('SIGTERM')
   t.equal((await worker.finished).code, 0)
 })
 
@@ -310,7 +316,7 @@ test('without --cancel it goes on', async (t, place) => {
   go()
   t.match(await place.settled(sha), /^success/)
   t.match(await place.settled(next), /^success/)
-  worker.child.kill('SIGTERM')
+  worker.kill('SIGTERM')
   await worker.finished
 })
 

@@ -66,12 +66,12 @@ t.test('bad options', async (t) => {
 })
 
 t.test('one worker for each folder', async (t) => {
-  const first = place.work([], { command: ['sh', '-c', 'echo up; sleep 60'] })
+  const first = place.workAlone([], { command: ['sh', '-c', 'echo up; sleep 60'] })
   await first.printed('up')
   const env = { COMMIT_STATUS_URL: server.url, COMMIT_STATUS_TOKEN: place.token }
   const named = ['work', '--repo', 'acme/rocket', '--context', 'ci', '--folder', place.folder]
   t.match(await call([...named, '--', 'true'], env), { code: 2, stderr: /another worker uses the folder/ })
-  first.child.kill('SIGKILL')
+  first.kill('SIGKILL')
   await first.finished
   const second = await place.work(['--once'], { command: ['true'] }).finished
   t.equal(second.code, 0, second.stderr)

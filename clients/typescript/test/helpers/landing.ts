@@ -9,7 +9,7 @@ import type { RepositoryOptions } from '../../../../test/helpers/records.ts'
 import { startServer, type TestServer } from '../../../../test/helpers/server.ts'
 import { until } from '../../../../test/helpers/until.ts'
 import { land } from '../../src/cli/land/land.ts'
-import { type CommandLineOptions, commandLine, type Running } from './command-line.ts'
+import { type CommandLineOptions, commandLine, type RunningProcess } from './command-line.ts'
 import { quickTimes } from './quick-lander.ts'
 
 /** A server with a repository whose `main` requires `ci/test`, and a checkout of it. */
@@ -25,7 +25,7 @@ export interface LandingPlace {
   /** Commits files on top of `parent`, without touching the work tree, and returns the commit. */
   write(parent: string, files: Record<string, string>): string
   /** Starts `commit-status land` in the checkout. */
-  land(args: readonly string[], options?: CommandLineOptions): Running
+  land(args: readonly string[], options?: CommandLineOptions): RunningProcess
   /** Resolves with the commit that CI is to build for a landing. */
   topic(commit: string): Promise<string>
   report(sha: string, state: string, context?: string): Promise<unknown>
@@ -128,7 +128,8 @@ export async function startQuickLanding(t: Test): Promise<QuickLandingPlace> {
   t.teardown(() => process.chdir(home))
   return {
     ...place,
-    land: (args, env = {}) => capture(() => land(args, { ...environment, ...env }, () => quickTimes)),
+    land: (args, env = {}) =>
+      capture(() => land(args, { ...environment, ...env }, process, () => quickTimes)),
     landAlone: (args, options) => place.land(args, { program: quickLander, ...options }),
     main: () => place.ref('refs/heads/main'),
     removeLeftovers() {

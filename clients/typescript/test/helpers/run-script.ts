@@ -1,12 +1,22 @@
 import type { Test } from 'tap'
-import { commandLine, type Running } from './command-line.ts'
+import { minimalEnvironment } from '../../../../test/helpers/process.ts'
+import { execute } from '../../src/cli/execute.ts'
+import { commandLine, type Running, type RunningProcess, startHere } from './command-line.ts'
 import type { Service } from './service.ts'
 
 /** `commit-status run` over the service's proxy, with a shell script as its command. */
-export function runScript(t: Test, service: Service, script: string, ...options: string[]): Running {
-  return commandLine(t, ['run', ...placeOf(service), ...options, '--', 'sh', '-c', script], {
-    env: environmentOf(service),
-  })
+export function runScript(t: Test, service: Service, script: string, ...options: string[]): RunningProcess {
+  return commandLine(t, argumentsOf(service, script, options), { env: environmentOf(service) })
+}
+
+/** The same in this process, for a script that prints nothing. */
+export function runScriptHere(t: Test, service: Service, script: string, ...options: string[]): Running {
+  const env = { ...minimalEnvironment(), ...environmentOf(service) }
+  return startHere(t, (signals) => execute(argumentsOf(service, script, options), env, signals))
+}
+
+function argumentsOf(service: Service, script: string, options: readonly string[]): string[] {
+  return ['run', ...placeOf(service), ...options, '--', 'sh', '-c', script]
 }
 
 /**

@@ -4,9 +4,18 @@ import { setTimeout } from 'node:timers/promises'
 import type { Test } from 'tap'
 import { temporaryFolder } from '../../../../test/helpers/databases.ts'
 import { gitWith } from '../../../../test/helpers/git.ts'
+import { minimalEnvironment } from '../../../../test/helpers/process.ts'
 import type { TestServer } from '../../../../test/helpers/server.ts'
-import { type CommandLineOptions, commandLine, type Running } from './command-line.ts'
+import { work } from '../../src/cli/work/work.ts'
+import {
+  type CommandLineOptions,
+  commandLine,
+  type Running,
+  type RunningProcess,
+  startHere,
+} from './command-line.ts'
 import { type FailingProxy, startFailingProxy } from './failing-proxy.ts'
+import { quickTimes } from './quick-worker.ts'
 
 /** A repository of a server, in which commits wait, and workers for it. */
 export interface WorkPlace {
@@ -22,8 +31,10 @@ export interface WorkPlace {
   push(branch: string, script: string, options?: PushOptions): string
   /** The folder of the workers. */
   folder: string
-  /** Starts a worker of the repository whose command is `sh ci.sh`, for the context `ci`. */
+  /** Starts a worker of the repository whose command is `sh ci.sh`, for the context `ci`, in this process. */
   work(args?: readonly string[], options?: WorkOptions): Running
+  /** Starts one in a process of its own, for what ends or stops it. */
+  workAlone(args?: readonly string[], options?: WorkOptions & CommandLineOptions): RunningProcess
   /** Returns `state: description` of a check; undefined if it was not reported. */
   result(sha: string): Promise<string | undefined>
   /** Waits until a check is not pending, and returns `state: description`. */
@@ -40,7 +51,8 @@ interface PushOptions {
   at?: number
 }
 
-interface WorkOptions extends CommandLineOptions {
+interface WorkOptions {
+  env?: Record<string, string>
   /** By default `sh ci.sh`. */
   command?: readonly string[]
   folder?: string
@@ -57,6 +69,15 @@ export async function openWorkPlace(t: Test, server: TestServer, name: string): 
   const proxy = await startFailingProxy(t, server.url)
   const folder = join(temporaryFolder(t), 'work')
   let pushes = 0
+
+  const argumentsOf = (
+    args: readonly string[],
+    { command = ['sh', 'ci.sh'], folder: own = folder }: WorkOptions,
+  ) => [
+    ...['--repo', name, '--context', 'ci', '--every', '0.3s', '--folder', own, ...args],
+    ...['--', ...command],
+  ]
+  const environment = { COMMIT_STATUS_URL: proxy.url, COMMIT_STATUS_TOKEN: token }
 
   async function result(sha: string): Promise<string | undefined> {
     const { json } = await server.read(name, sha)
@@ -83,14 +104,16 @@ export async function openWorkPlace(t: Test, server: TestServer, name: string): 
       const input = `${head}\ndata ${message.length}\n${message}\ndeleteall\n${changes.join('')}\nget-mark :1\n`
       return gitWith(path, input, 'fast-import', '--quiet', '--force', '--date-format=raw-permissive')
     },
-    work(args = [], { command = ['sh', 'ci.sh'], folder: own = folder, ...options } = {}) {
-      const places = ['--repo', name, '--context', 'ci', '--every', '0.3s', '--folder', own]
-      return commandLine(t, ['work', ...places, ...args, '--', ...command], {
+    work(args = [], options = {}) {
+      const env = { ...minimalEnvironment(), ...environment, ...options.env }
+      return startHere(t, (signals) => work(argumentsOf(args, options), env, signals, quickTimes))
+    },
+    workAlone: (args = [], options = {}) =>
+      commandLine(t, ['work', ...argumentsOf(args, options)], {
         program: quickWorker,
         ...options,
-        env: { COMMIT_STATUS_URL: proxy.url, COMMIT_STATUS_TOKEN: token, ...options.env },
-      })
-    },
+        env: { ...environment, ...options.env },
+      }),
     async settled(sha) {
       let found: string | undefined
       await eventually(async () => {

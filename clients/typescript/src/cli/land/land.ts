@@ -2,6 +2,7 @@ import { constants } from 'node:os'
 import { defaultTimes } from '../../client.ts'
 import { waitDefaults } from '../../wait-for-state.ts'
 import { oneCommit, parse } from '../arguments.ts'
+import type { SignalSource } from '../cancellation.ts'
 import { parseDuration } from '../duration.ts'
 import { exitCodes } from '../exit-codes.ts'
 import { statusRows } from '../get.ts'
@@ -41,7 +42,12 @@ function ticketTimes(timeout: number): TicketTimes {
  * Runs `commit-status land`: merges a commit into a branch of the server once the merge has passed
  * its checks.
  */
-export async function land(args: string[], env: NodeJS.ProcessEnv, timesOf = ticketTimes): Promise<number> {
+export async function land(
+  args: string[],
+  env: NodeJS.ProcessEnv,
+  signals: SignalSource,
+  timesOf = ticketTimes,
+): Promise<number> {
   const { values, positionals } = parse({ args, allowPositionals: true, options: landOptions })
   if (values.onto !== undefined && values.branch !== undefined)
     throw new UsageError('--onto and --branch are the same; give one of them')
@@ -67,7 +73,7 @@ export async function land(args: string[], env: NodeJS.ProcessEnv, timesOf = tic
     interruptedBy ??= name
     cancelled.abort(new LandingEnd('interrupted', `interrupted by ${name}`))
   }
-  for (const name of SIGNALS) process.on(name, cancel)
+  for (const name of SIGNALS) signals.on(name, cancel)
   const git = createGit(env, { url, token, signal, timeout: () => Math.max(left(), CLEANUP) })
   const readTimeout = totalTimeoutOf(env)
   const onOutage = createOutageNotice()
@@ -112,7 +118,7 @@ export async function land(args: string[], env: NodeJS.ProcessEnv, timesOf = tic
       say(`may have left a ticket or a branch on the server: ${message}${command}`)
     })
     // Not before: another signal would end the removal.
-    for (const name of SIGNALS) process.off(name, cancel)
+    for (const name of SIGNALS) signals.off(name, cancel)
   }
   const { outcome, message, decisive, page } = end
   if (values.json) printJson({ outcome, message, commit, branch, decisive, page })

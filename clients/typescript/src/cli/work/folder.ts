@@ -1,6 +1,7 @@
 import { spawnSync } from 'node:child_process'
 import {
   chmodSync,
+  closeSync,
   lstatSync,
   mkdirSync,
   openSync,
@@ -40,6 +41,8 @@ export interface WorkFolder {
   removeCheckout(run: string): string | undefined
   /** Removes a job with its checkout. Returns why that failed. */
   remove(run: string): string | undefined
+  /** Lets other workers use the folder. */
+  close(): void
 }
 
 const RECORD = 'job.json'
@@ -47,15 +50,16 @@ const RECORD = 'job.json'
 const LOCKED = 1
 
 /**
- * Opens the folder of a worker, which is created, and locks it until this process ends.
+ * Opens the folder of a worker, which is created, and locks it until it is closed, or this process ends.
  *
  * @throws UsageError if another worker uses it
  */
 export function openFolder(path: string): WorkFolder {
   const jobs = join(path, 'jobs')
+  let descriptor: number
   try {
     mkdirSync(jobs, { recursive: true, mode: 0o700 })
-    lock(join(path, 'lock'))
+    descriptor = lock(join(path, 'lock'))
   } catch (error) {
     if (error instanceof UsageError) throw error
     throw new UsageError(
@@ -85,14 +89,18 @@ export function openFolder(path: string): WorkFolder {
     },
     removeCheckout: (run) => removeAll(join(jobs, run, 'checkout')),
     remove: (run) => removeAll(join(jobs, run)),
+    close: () => closeSync(descriptor),
   }
 }
 
 /**
- * flock(2) belongs to the open file, which flock(1) inherits: so the lock lasts until this process ends, in
- * whatever way, and no program that is started has it, since Node opens files with O_CLOEXEC.
+ * flock(2) belongs to the open file, which flock(1) inherits: so the lock lasts until the descriptor is
+ * closed, or this process ends, in whatever way, and no program that is started has it, since Node opens files
+ * with O_CLOEXEC.
+ *
+ * @returns the descriptor
  */
-function lock(file: string): void {
+function lock(file: string): number {
   const descriptor = openSync(file, 'a', 0o600)
   const { error, status } = spawnSync('flock', ['-n', '3'], {
     stdio: ['ignore', 'ignore', 'ignore', descriptor],
@@ -101,6 +109,7 @@ function lock(file: string): void {
   if (status === LOCKED)
     throw new UsageError(`another worker uses the folder ${file.slice(0, -'/lock'.length)}; give --folder`)
   if (status !== 0) throw new UsageError(`${file} cannot be locked`)
+  return descriptor
 }
 
 /** Removes a folder, also folders in it that may not be written to, such as those of Go's module cache. */

@@ -1,13 +1,13 @@
 import { constants } from 'node:os'
 import { resolve } from 'node:path'
-import { SAME_SIGNAL } from '../cancellation.ts'
+import { SAME_SIGNAL, type SignalSource } from '../cancellation.ts'
 import { exitCodes } from '../exit-codes.ts'
 import { createOutageNotice } from '../outage.ts'
 import { openService } from '../target.ts'
 import { say } from '../terminal.ts'
 import { UsageError } from '../usage-error.ts'
 import { openCache } from './cache.ts'
-import { openFolder } from './folder.ts'
+import { openFolder, type WorkFolder } from './folder.ts'
 import { anyAborted } from './job.ts'
 import { defaultFolder, readOptions } from './options.ts'
 import { endProcesses } from './processes.ts'
@@ -22,15 +22,35 @@ const defaultTimes = { claim: 300, renewal: 100_000, refusal: 60_000, grace: 5_0
  * Runs `commit-status work`: runs a command on the newest commits of branches that have no result of a
  * check, and reports how it ends.
  */
-export async function work(args: string[], env: NodeJS.ProcessEnv, times = defaultTimes): Promise<number> {
-  const { names, context, match, ...options } = readOptions(args)
+export async function work(
+  args: string[],
+  env: NodeJS.ProcessEnv,
+  source: SignalSource,
+  times = defaultTimes,
+): Promise<number> {
+  const options = readOptions(args)
   if (process.platform !== 'linux') throw new UsageError('work needs Linux, whose /proc lists processes')
-  const { COMMIT_STATUS_TOKEN = '', ...withoutToken } = env
-  const token = COMMIT_STATUS_TOKEN.trim()
+  const token = env.COMMIT_STATUS_TOKEN?.trim() ?? ''
   if (token === '') throw new UsageError('missing token: set COMMIT_STATUS_TOKEN')
-  const { baseUrl, open } = await openService(options, env)
-  const folder = openFolder(resolve(options.folder ?? defaultFolder(baseUrl, context, env)))
-  const signals = watchStops()
+  const target = await openService(options, env)
+  const folder = openFolder(resolve(options.folder ?? defaultFolder(target.baseUrl, options.context, env)))
+  try {
+    return await workIn(folder, { ...options, ...target, env, token, times, signals: watchStops(source) })
+  } finally {
+    folder.close()
+  }
+}
+
+interface Work extends ReturnType<typeof readOptions>, Awaited<ReturnType<typeof openService>> {
+  env: NodeJS.ProcessEnv
+  token: string
+  times: typeof defaultTimes
+  signals: ReturnType<typeof watchStops>
+}
+
+async function workIn(folder: WorkFolder, work: Work): Promise<number> {
+  const { names, context, match, baseUrl, open, env, token, times, signals, ...options } = work
+  const { COMMIT_STATUS_TOKEN: _token, ...withoutToken } = env
   const service = createService(open, times.refusal)
 
   function openPlace(owner: string, repo: string, check: string) {
@@ -87,12 +107,12 @@ export async function work(args: string[], env: NodeJS.ProcessEnv, times = defau
 }
 
 /** The first signal stops the worker once its commands have ended, a later one ends them. */
-function watchStops() {
+function watchStops(source: SignalSource) {
   const [stop, kill] = [new AbortController(), new AbortController()]
   let firstAt: number | undefined
   let last: NodeJS.Signals | undefined
   for (const signal of SIGNALS) {
-    process.on(signal, () => {
+    source.on(signal, () => {
       if (firstAt === undefined) {
         say(`${signal}: waits for what is running; another signal ends it`)
         firstAt = performance.now()

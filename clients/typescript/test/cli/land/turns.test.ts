@@ -105,7 +105,7 @@ t.test('a ticket that is silent is passed over, and named with the command that 
   // One look at least between one and a half heartbeats and three, also on a busy machine.
   const times = { heartbeat: 1_000, grace: 60_000, interval: 250 }
   const commit = write(main(), { 'silent.txt': 's\n' })
-  const landing = capture(() => landWith([commit], place.environment, () => times))
+  const landing = capture(() => landWith([commit], place.environment, process, () => times))
   await topic(commit)
   await report(commit, 'success')
   const { code, stderr } = await landing
@@ -137,7 +137,7 @@ t.test('a ticket that was passed over is removed after the grace time, while che
   for (const name of dead) git(path, 'update-ref', name, main())
   const times = { heartbeat: 500, grace: 5_000, interval: 250 }
   const commit = write(main(), { 'swept.txt': 's\n' })
-  const landing = capture(() => landWith([commit], place.environment, () => times))
+  const landing = capture(() => landWith([commit], place.environment, process, () => times))
   await topic(commit)
   t.ok(
     dead.every((name) => leftovers().includes(name)),
@@ -163,7 +163,7 @@ t.test('an outage is no missed renewal', async (t) => {
     GIT_CONFIG_KEY_0: `url.${proxy.url}/.insteadOf`,
     GIT_CONFIG_VALUE_0: `${server.url}/`,
   }
-  const landing = capture(() => landWith([commit], environment, () => times))
+  const landing = capture(() => landWith([commit], environment, process, () => times))
   await until(() => leftovers().length === 2)
   proxy.always(/git/, { status: 503 })
   await setTimeout(4 * times.heartbeat)
