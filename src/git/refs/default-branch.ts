@@ -3,13 +3,13 @@ import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { BRANCHES } from '../../domain/ref-names.ts'
 import { replaceBy, SyncedDraft, syncPath } from '../../util/durable.ts'
-import { hasCode, nullOnSystemError, Unavailable } from '../../util/expected-errors.ts'
+import { hasCode, Unavailable } from '../../util/expected-errors.ts'
 import { GitFailed, unavailable } from '../errors.ts'
 import { statIfExists } from '../file-state.ts'
 import { headDraftPath } from '../leftovers.ts'
 import type { OpenedRepository } from '../opened-repository.ts'
 import { decodeLatin1, readGit } from '../run-git.ts'
-import { branchOf, headPaths, readHeadRefs } from './head.ts'
+import { branchOf, readHeadId, readHeadRefs } from './head.ts'
 import { readRefs } from './read-refs.ts'
 import { type RefIds, readRefIds } from './ref-ids.ts'
 
@@ -45,8 +45,8 @@ export async function followFirstBranch(
   repository: OpenedRepository,
   mayMove: (from: string) => boolean,
 ): Promise<{ from: string; to: string } | null> {
-  // Usually HEAD names a branch with a file of its own: two small files are read, and no process starts.
-  if (await isLooseRef(repository.path)) return null
+  // Usually HEAD leads to a commit: a few small files are read, and no process starts.
+  if ((await readHeadId(repository.path)) !== null) return null
 
   let move: { from: string; to: string } | null = null
   const wantedBranch = async () => {
@@ -284,13 +284,6 @@ async function configure(repository: OpenedRepository, setting: string, value: s
   await readGit(repository, ['config', setting, value])
   await syncPath(join(path, 'config'))
   await syncPath(path)
-}
-
-/** Returns whether HEAD leads to a ref with a file of its own. */
-async function isLooseRef(path: string): Promise<boolean> {
-  const last = (await headPaths(path)).at(-1) ?? ''
-  if (last === join(path, 'HEAD')) return false
-  return (await statIfExists(last).catch(nullOnSystemError)) !== null
 }
 
 /** Returns the branch that HEAD keeps; empty for none. */
