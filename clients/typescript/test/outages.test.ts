@@ -1,9 +1,14 @@
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { createClient, type WaitOptions } from '../src/index.ts'
 import { poll, type ReadOptions, type Step } from '../src/poll.ts'
 import { startService } from './helpers/service.ts'
 
 const first = await startService(t, { commits: 20 })
+t.jobs = 4
+
+/** Adds a test that runs beside others. */
+const test = (name: string, body: (t: Test) => Promise<void>) => t.test(name, { buffered: true }, body)
+
 /** Milliseconds of an outage, many times those of all attempts of one read. */
 const OUTAGE = 2_400
 const times = { timeout: 600, totalTimeout: 800 }
@@ -33,7 +38,7 @@ async function startWait(
 
 const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds))
 
-t.test('a wait outlasts an outage that is longer than a read, and says so once', async (t) => {
+test('a wait outlasts an outage that is longer than a read, and says so once', async (t) => {
   for (const isAway of [true, false]) {
     const { proxy, said, waiting, pass } = await startWait({}, { isAway })
     if (!isAway) await proxy.answered(2)
@@ -47,7 +52,7 @@ t.test('a wait outlasts an outage that is longer than a read, and says so once',
   }
 })
 
-t.test('the timeout ends it, also in an outage', async (t) => {
+test('the timeout ends it, also in an outage', async (t) => {
   const { proxy, said, waiting } = await startWait({ timeout: OUTAGE })
   const start = performance.now()
   await proxy.close()
@@ -56,7 +61,7 @@ t.test('the timeout ends it, also in an outage', async (t) => {
   t.equal(said.length, 1)
 })
 
-t.test('a server that restarts, hangs, resets connections or is replaced by a page goes on', async (t) => {
+test('a server that restarts, hangs, resets connections or is replaced by a page goes on', async (t) => {
   const { proxy, said, waiting, pass } = await startWait()
   await proxy.answered(1)
   const failures = [
@@ -80,7 +85,7 @@ t.test('a server that restarts, hangs, resets connections or is replaced by a pa
   t.ok(said.length > 0 && said.at(-1) === null)
 })
 
-t.test('a name that is not resolved for a while, and then leads to another address', async (t) => {
+test('a name that is not resolved for a while, and then leads to another address', async (t) => {
   let address: string | undefined
   const asked: string[] = []
   const { proxy, said, waiting, pass } = await startWait(
@@ -110,7 +115,7 @@ t.test('a name that is not resolved for a while, and then leads to another addre
   t.same(new Set(asked), new Set([proxy.url, first.server.url]))
 })
 
-t.test('an answer that will not pass ends it at once', async (t) => {
+test('an answer that will not pass ends it at once', async (t) => {
   for (const status of [400, 401, 403, 404, 405, 422]) {
     const { proxy, said, waiting } = await startWait()
     await proxy.answered(1)
@@ -123,7 +128,7 @@ t.test('an answer that will not pass ends it at once', async (t) => {
   }
 })
 
-t.test('another service at the address ends it, unless the right one has answered before', async (t) => {
+test('another service at the address ends it, unless the right one has answered before', async (t) => {
   const { proxy, token, commit } = await first.again()
   for (const other of [{ status: 200, body: '<h1>Welcome</h1>' }, { status: 302 }, { status: 500 }]) {
     proxy.plan(other)
@@ -135,7 +140,7 @@ t.test('another service at the address ends it, unless the right one has answere
   }
 })
 
-t.test('what was read before a further read failed is read again', async (t) => {
+test('what was read before a further read failed is read again', async (t) => {
   const body = { error: 'away', reason: 'unreachable' } as const
   const failure = { status: 0, body, headers: new Headers() } as const
   const asked: unknown[] = []
@@ -155,7 +160,7 @@ t.test('what was read before a further read failed is read again', async (t) => 
   t.same([end, asked], ['verdict false', [undefined, undefined, '"1"']])
 })
 
-t.test('an outage does not count as waiting for the commit', async (t) => {
+test('an outage does not count as waiting for the commit', async (t) => {
   const { proxy, waiting, pass } = await startWait({ waitForCommit: 2_000 }, { isAway: true })
   await pause(OUTAGE)
   proxy.plan({ status: 404 })

@@ -1,4 +1,4 @@
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { backoff } from '../src/backoff.ts'
 import { createCircuitBreaker } from '../src/circuit-breaker.ts'
 import { createClient } from '../src/index.ts'
@@ -7,8 +7,14 @@ import { startService } from './helpers/service.ts'
 
 const state = 'success'
 
-t.test('503 twice, then stored', async (t) => {
-  const { proxy, token, commit, stored } = await startService(t)
+const service = await startService(t, { commits: 12 })
+t.jobs = 4
+
+/** Adds a test that runs beside others. */
+const test = (name: string, body: (t: Test) => Promise<void>) => t.test(name, { buffered: true }, body)
+
+test('503 twice, then stored', async (t) => {
+  const { proxy, token, commit, stored } = await service.again()
   proxy.plan({ status: 503 }, { status: 503, body: '<h1>Unavailable</h1>' })
   const client = createClient({ baseUrl: proxy.url, token })
   t.equal((await client.reportStatus({ ...commit, body: { state } })).status, 201)
@@ -19,8 +25,8 @@ t.test('503 twice, then stored', async (t) => {
   t.strictSame(await stored(), ['default success'])
 })
 
-t.test('an answer that is lost after the report was stored', async (t) => {
-  const { proxy, token, commit, stored } = await startService(t)
+test('an answer that is lost after the report was stored', async (t) => {
+  const { proxy, token, commit, stored } = await service.again()
   proxy.plan('reset')
   const client = createClient({ baseUrl: proxy.url, token })
   t.equal((await client.reportStatus({ ...commit, body: { state } })).status, 201)
@@ -28,16 +34,16 @@ t.test('an answer that is lost after the report was stored', async (t) => {
   t.strictSame(await stored(), ['default success'])
 })
 
-t.test('502 and 504 of a gateway are tried again, 500 is not', async (t) => {
-  const { proxy, token, commit } = await startService(t)
+test('502 and 504 of a gateway are tried again, 500 is not', async (t) => {
+  const { proxy, token, commit } = await service.again()
   const client = createClient({ baseUrl: proxy.url, token })
   proxy.plan({ status: 502 }, { status: 504 }, { status: 500 })
   t.match(await client.reportStatus({ ...commit, body: { state } }), { status: 0 })
   t.equal(proxy.passages.length, 3)
 })
 
-t.test('Retry-After is obeyed by every call of the client, and a longer one ends the tries', async (t) => {
-  const { proxy, token, commit, stored } = await startService(t)
+test('Retry-After is obeyed by every call of the client, and a longer one ends the tries', async (t) => {
+  const { proxy, token, commit, stored } = await service.again()
   const client = createClient({ baseUrl: proxy.url, token })
   proxy.plan({ status: 429, headers: { 'retry-after': '1' } })
   const first = client.reportStatus({ ...commit, body: { state, context: 'a' } })
@@ -53,7 +59,7 @@ t.test('Retry-After is obeyed by every call of the client, and a longer one ends
   t.strictSame(await stored(), ['a success'])
 })
 
-t.test('a shorter Retry-After does not end a longer one', async (t) => {
+test('a shorter Retry-After does not end a longer one', async (t) => {
   const breaker = createCircuitBreaker({ token: true })
   const answer = (status: number, seconds: string) =>
     breaker.record({ status, body: {}, headers: new Headers({ 'retry-after': seconds }) })
@@ -63,8 +69,8 @@ t.test('a shorter Retry-After does not end a longer one', async (t) => {
   t.ok((breaker.pause()?.milliseconds ?? 0) > 50_000)
 })
 
-t.test('a server that hangs costs one timeout a try, and never more than the total', async (t) => {
-  const { proxy, token, commit, stored } = await startService(t)
+test('a server that hangs costs one timeout a try, and never more than the total', async (t) => {
+  const { proxy, token, commit, stored } = await service.again()
   const client = createClient({ baseUrl: proxy.url, token, timeout: 1_000 })
   proxy.plan('hang')
   t.equal((await client.reportStatus({ ...commit, body: { state } })).status, 201)
@@ -83,8 +89,8 @@ t.test('a server that hangs costs one timeout a try, and never more than the tot
   t.strictSame(await stored(), ['default success'])
 })
 
-t.test('an attempt that the time limit cuts short does not hide the reason before it', async (t) => {
-  const { proxy, token, commit } = await startService(t)
+test('an attempt that the time limit cuts short does not hide the reason before it', async (t) => {
+  const { proxy, token, commit } = await service.again()
   for (const failure of [{ status: 503 }, 'reset'] as const) {
     proxy.plan(failure, ...Array.from({ length: 9 }, () => 'hang' as const))
     const client = createClient({ baseUrl: proxy.url, token, totalTimeout: 2_000 })
@@ -95,16 +101,16 @@ t.test('an attempt that the time limit cuts short does not hide the reason befor
   }
 })
 
-t.test('times without a bound are no bounds', async (t) => {
-  const { proxy, token, commit } = await startService(t)
+test('times without a bound are no bounds', async (t) => {
+  const { proxy, token, commit } = await service.again()
   const unbounded = { timeout: Number.POSITIVE_INFINITY, totalTimeout: Number.POSITIVE_INFINITY }
   const client = createClient({ baseUrl: proxy.url, token, ...unbounded })
   t.equal((await client.listStatuses(commit)).status, 200)
   t.equal(proxy.passages.length, 1)
 })
 
-t.test('a signal ends a try, a pause and a place in the line', async (t) => {
-  const { proxy, token, commit } = await startService(t)
+test('a signal ends a try, a pause and a place in the line', async (t) => {
+  const { proxy, token, commit } = await service.again()
   const client = createClient({ baseUrl: proxy.url, token })
   const reason = new Error('enough')
   const body = { state } as const
@@ -130,8 +136,8 @@ t.test('a signal ends a try, a pause and a place in the line', async (t) => {
   t.equal(proxy.passages.length, 2)
 })
 
-t.test('reports of one context are sent in order; those of others do not wait', async (t) => {
-  const { proxy, token, commit, stored } = await startService(t)
+test('reports of one context are sent in order; those of others do not wait', async (t) => {
+  const { proxy, token, commit, stored } = await service.again()
   const client = createClient({ baseUrl: proxy.url, token, timeout: 4_000 })
   proxy.plan('hang')
   const pending = client.reportStatus({ ...commit, body: { state: 'pending', context: 'slow' } })
@@ -153,7 +159,7 @@ t.test('reports of one context are sent in order; those of others do not wait', 
   t.strictSame(sent, many)
 })
 
-t.test('a report that comes when the first of two was sent waits for the second', async (t) => {
+test('a report that comes when the first of two was sent waits for the second', async (t) => {
   const queue = createKeyedQueue()
   const order: string[] = []
   const send = (name: string, sent?: Promise<void>) =>
@@ -175,8 +181,8 @@ t.test('a report that comes when the first of two was sent waits for the second'
   )
 })
 
-t.test('a report waits no longer for its commit than it may', async (t) => {
-  const { proxy, token, commit } = await startService(t)
+test('a report waits no longer for its commit than it may', async (t) => {
+  const { proxy, token, commit } = await service.again()
   const client = createClient({ baseUrl: proxy.url, token })
   const begun = performance.now()
   const report = { ...commit, sha: 'f'.repeat(40), body: { state } } as const
@@ -185,8 +191,8 @@ t.test('a report waits no longer for its commit than it may', async (t) => {
   t.ok(proxy.passages.length <= 2, `${proxy.passages.length} attempts`)
 })
 
-t.test('a report that waits for its commit is given up for a newer one', async (t) => {
-  const { proxy, token, commit } = await startService(t)
+test('a report that waits for its commit is given up for a newer one', async (t) => {
+  const { proxy, token, commit } = await service.again()
   const client = createClient({ baseUrl: proxy.url, token })
   const report = { ...commit, sha: 'f'.repeat(40), body: { state } } as const
   const waiting = client.reportStatus(report, { waitForCommit: 30_000 })
@@ -196,7 +202,7 @@ t.test('a report that waits for its commit is given up for a newer one', async (
   t.equal(proxy.passages.length, 2, 'and not sent again')
 })
 
-t.test('pauses are spread over a bound that doubles up to 8 s', async (t) => {
+test('pauses are spread over a bound that doubles up to 8 s', async (t) => {
   for (const [index, bound] of [500, 1_000, 2_000, 4_000, 8_000, 8_000, 8_000].entries()) {
     const pauses = Array.from({ length: 500 }, () => backoff(index))
     t.ok(Math.max(...pauses) <= bound && Math.max(...pauses) > bound * 0.9, `try ${index}`)

@@ -1,10 +1,16 @@
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { createClient } from '../src/index.ts'
 import { slowdown } from '../src/poll.ts'
 import { startService } from './helpers/service.ts'
 
-t.test('it ends as soon as no further report can change the outcome', async (t) => {
-  const { server, proxy, token, commit } = await startService(t)
+const service = await startService(t, { commits: 7 })
+t.jobs = 4
+
+/** Adds a test that runs beside others. */
+const test = (name: string, body: (t: Test) => Promise<void>) => t.test(name, { buffered: true }, body)
+
+test('it ends as soon as no further report can change the outcome', async (t) => {
+  const { server, proxy, token, commit } = await service.again()
   const client = createClient({ baseUrl: proxy.url, token })
   const report = (context: string, state: string) =>
     server.report('acme/rocket', commit.sha, { context, state }, token)
@@ -44,8 +50,8 @@ t.test('it ends as soon as no further report can change the outcome', async (t) 
   await t.rejects(client.waitForState(commit, { only: true }), TypeError)
 })
 
-t.test('the timeout tells what is missing', async (t) => {
-  const { server, proxy, token, commit } = await startService(t)
+test('the timeout tells what is missing', async (t) => {
+  const { server, proxy, token, commit } = await service.again()
   const client = createClient({ baseUrl: proxy.url, token })
   const options = { timeout: 60, interval: 20 }
   t.match(await client.waitForState(commit, options), { outcome: 'pending', state: null, statuses: [] })
@@ -63,8 +69,8 @@ t.test('the timeout tells what is missing', async (t) => {
   })
 })
 
-t.test('it outlives a server that is away for a while, and ends when it is refused', async (t) => {
-  const { server, proxy, token, commit } = await startService(t)
+test('it outlives a server that is away for a while, and ends when it is refused', async (t) => {
+  const { server, proxy, token, commit } = await service.again()
   const client = createClient({ baseUrl: proxy.url, token })
   const waiting = client.waitForState(commit, { interval: 20, settle: 0 })
   await proxy.reached(2)
@@ -87,8 +93,8 @@ t.test('it outlives a server that is away for a while, and ends when it is refus
   await t.rejects(another, reason)
 })
 
-t.test('an answer without a list of statuses is none', async (t) => {
-  const { proxy, token, commit } = await startService(t)
+test('an answer without a list of statuses is none', async (t) => {
+  const { proxy, token, commit } = await service.again()
   proxy.plan({ status: 200, body: '{"state":"success","statuses":null}' })
   t.match(await createClient({ baseUrl: proxy.url, token }).waitForState(commit, { require: ['x'] }), {
     outcome: 'unanswered',
@@ -96,28 +102,25 @@ t.test('an answer without a list of statuses is none', async (t) => {
   })
 })
 
-t.test(
-  'it polls every second, every 3 seconds after half a minute, every 5 after five minutes',
-  async (t) => {
-    t.strictSame([0, 29_999, 30_000, 299_999, 300_000, 3_600_000].map(slowdown), [1, 1, 3, 3, 5, 5])
-    const { server, proxy, token, commit } = await startService(t)
-    const client = createClient({ baseUrl: proxy.url, token })
-    const waiting = client.waitForState(commit, { require: ['x'], settle: 0 })
-    await proxy.answered(3)
-    await server.report('acme/rocket', commit.sha, { context: 'x', state: 'success' }, token)
-    t.match(await waiting, { outcome: 'success' })
-    const times = proxy.passages.map(({ at }) => at)
-    const pauses = times.slice(1).map((at, index) => at - (times[index] ?? 0))
-    for (const pause of pauses) t.ok(pause > 740, `${Math.round(pause)} ms`)
-    t.strictSame(
-      proxy.passages.map(({ url, status }) => `${url.split('/').at(-1)} ${status}`),
-      ['statuses 200', 'statuses 304', 'statuses 304', 'statuses 200'],
-    )
-  },
-)
+test('it polls every second, every 3 seconds after half a minute, every 5 after five minutes', async (t) => {
+  t.strictSame([0, 29_999, 30_000, 299_999, 300_000, 3_600_000].map(slowdown), [1, 1, 3, 3, 5, 5])
+  const { server, proxy, token, commit } = await service.again()
+  const client = createClient({ baseUrl: proxy.url, token })
+  const waiting = client.waitForState(commit, { require: ['x'], settle: 0 })
+  await proxy.answered(3)
+  await server.report('acme/rocket', commit.sha, { context: 'x', state: 'success' }, token)
+  t.match(await waiting, { outcome: 'success' })
+  const times = proxy.passages.map(({ at }) => at)
+  const pauses = times.slice(1).map((at, index) => at - (times[index] ?? 0))
+  for (const pause of pauses) t.ok(pause > 740, `${Math.round(pause)} ms`)
+  t.strictSame(
+    proxy.passages.map(({ url, status }) => `${url.split('/').at(-1)} ${status}`),
+    ['statuses 200', 'statuses 304', 'statuses 304', 'statuses 200'],
+  )
+})
 
-t.test('a service that is busy says when to ask again', async (t) => {
-  const { server, proxy, token, commit } = await startService(t)
+test('a service that is busy says when to ask again', async (t) => {
+  const { server, proxy, token, commit } = await service.again()
   proxy.plan('pass', { status: 503, headers: { 'retry-after': '1' } })
   const waiting = createClient({ baseUrl: proxy.url, token }).waitForState(commit, {
     require: ['x'],
