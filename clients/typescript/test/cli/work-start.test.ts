@@ -47,6 +47,7 @@ t.test('bad options', async (t) => {
     [['--logs', '/tmp/x', '--log-url', 'ftp://a.test/{log}'], /--log-url must be a URL/],
     [['--context', ''], /missing --context/],
     [['--folder', '/dev/null/x'], /--folder: .* cannot be used/],
+    [['--folder', '/proc/1/x'], /--folder: \/proc\/1\/x cannot be used: ENOENT/],
     [['word'], /unexpected word "word"/],
     [['--onec'], /unknown option --onec; did you mean --once/],
   ]

@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process'
 import {
   chmodSync,
   closeSync,
+  existsSync,
   lstatSync,
   mkdirSync,
   openSync,
@@ -11,7 +12,7 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { plain } from '../terminal.ts'
 import { UsageError } from '../usage-error.ts'
 import type { ProcessIdentity } from './processes.ts'
@@ -58,7 +59,7 @@ export function openFolder(path: string): WorkFolder {
   const jobs = join(path, 'jobs')
   let descriptor: number
   try {
-    mkdirSync(jobs, { recursive: true, mode: 0o700 })
+    createFolder(jobs)
     descriptor = lock(join(path, 'lock'))
   } catch (error) {
     if (error instanceof UsageError) throw error
@@ -90,6 +91,21 @@ export function openFolder(path: string): WorkFolder {
     removeCheckout: (run) => removeAll(join(jobs, run, 'checkout')),
     remove: (run) => removeAll(join(jobs, run)),
     close: () => closeSync(descriptor),
+  }
+}
+
+/**
+ * Creates a folder and those above it. `mkdirSync` with `recursive` never returns below a folder that
+ * exists and says that nothing in it does, such as `/proc/1`.
+ */
+function createFolder(path: string): void {
+  if (existsSync(path)) return
+  createFolder(dirname(path))
+  try {
+    mkdirSync(path, { mode: 0o700 })
+  } catch (error) {
+    // Another worker may have created it meanwhile.
+    if (!existsSync(path)) throw error
   }
 }
 
