@@ -126,8 +126,10 @@ async function decideRefs(
   const advice = adviceOf(ruledOut, rulesNow, repositoryUrl)
   if (atomic && refusals.size > 0)
     return { refusals: new Map([...refuseAll(updates, ATOMIC).refusals, ...refusals]), advice }
-  for (const bypassed of bypasses.values())
+  for (const [reason, bypassed] of bypasses) {
     for (const update of bypassed) if (refusals.has(update.ref)) bypassed.delete(update)
+    if (bypassed.size === 0) bypasses.delete(reason)
+  }
   if (bypasses.size > 0) await store.rules.recordBypasses(pusher, bypasses)
   const bypassed = [...bypasses].flatMap(([reason, some]) =>
     [...some].map(({ ref }) => ({ ref: decodeLatin1(ref), reason })),
