@@ -171,6 +171,12 @@ const rejected: [what: string, find: string, replacement: string, names: RegExp]
     '- name: limit\n          required: true\n',
     /limit is required, so it cannot have a default/,
   ],
+  [
+    'a default of where a page begins',
+    '- name: limit\n',
+    '- name: after\n',
+    /after begins a page, so it cannot have a default/,
+  ],
   ['a parameter called body', 'name: newest', 'name: body', /cannot be called body/],
   ['a name in the path and the query', 'name: newest', 'name: repo', /two parameters are called repo/],
   ['a status that is not a number', "'204'", 'default', /default/],

@@ -23,13 +23,18 @@ function checkQueryType(schemas: Schemas, schema: JsonObject, where: string): vo
   }
 }
 
+/** The last key of the page before. */
+const POSITION = 'after'
+
 /**
  * Checks the default, which the server fills in before it validates: an invalid one would fail
- * every request without it.
+ * every request without it, and with a default position the first page would never be read.
  */
 function checkDefault(schemas: Schemas, { name, required, schema }: Parameter, where: string): void {
   const { default: value, ...rules } = inlined(schemas, schema)
   if (value === undefined) return
+  if (name === POSITION)
+    throw new SpecError(`${where}: parameter ${name} begins a page, so it cannot have a default`)
   if (required) throw new SpecError(`${where}: parameter ${name} is required, so it cannot have a default`)
   const items = rules.items && inlined(schemas, object(rules.items, name))
   const ajv = new Ajv2020({ strict: false, validateFormats: false })
