@@ -24,6 +24,8 @@ const csrf = Tokens()
 const MAX_USER_AGENT = 255
 /** Seconds in which the next page shows what a request has done. */
 const MESSAGE_LIFETIME = 60
+/** Bytes of a message as a cookie encodes it: browsers drop a cookie above 4,096, with its name and attributes. */
+const MESSAGE_BYTES = 3_800
 /** Characters of a path to which sign-in returns. */
 const MAX_RETURN_PATH = 2_000
 
@@ -124,7 +126,7 @@ export function createSessionAuth({ audit, sessions, users }: SessionStore) {
 
     /** Redirects to a page, which says in a sentence what this request has done. */
     redirect(request: FastifyRequest, reply: FastifyReply, path: string, text?: string): FastifyReply {
-      if (text !== undefined) message.set(request, reply, text, MESSAGE_LIFETIME)
+      if (text !== undefined) message.set(request, reply, shorten(text), MESSAGE_LIFETIME)
       return reply.redirect(path, 303)
     },
 
@@ -258,4 +260,15 @@ function createSecret(): string {
 
 function hash(secret: string): string {
   return createHash('sha256').update(secret).digest('hex')
+}
+
+/** Cuts a message so that browsers accept its cookie. */
+function shorten(text: string): string {
+  let [kept, bytes] = ['', 0]
+  for (const character of text) {
+    bytes += encodeURIComponent(character).length
+    if (bytes > MESSAGE_BYTES) return `${kept}…`
+    kept += character
+  }
+  return text
 }
