@@ -9,15 +9,17 @@ import { ServiceError } from '../../src/errors.ts'
 import { createGitQueue } from '../../src/git/history/cached-reads.ts'
 import { CommitLog } from '../../src/git/history/log.ts'
 import { RefLists } from '../../src/git/history/ref-lists.ts'
+import type { Refs } from '../../src/git/refs/read-refs.ts'
 import { decorateClient } from '../../src/replies/client.ts'
 import { openStore, type Store } from '../../src/store/store.ts'
 import { Ranking } from '../../src/web/pages/repositories/ranking.ts'
+import { RedBranches } from '../../src/web/pages/repository/red-branches.ts'
 import { OpenPages } from '../../src/web/routing/open-pages.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import { openTestStore, postgres, sqlite, type TestDatabase } from '../helpers/databases.ts'
 import { git, importCommits, replaceGit } from '../helpers/git.ts'
 import { createAccount, openPageClient } from '../helpers/page-client.ts'
-import { addReport } from '../helpers/records.ts'
+import { addReport, addRepository } from '../helpers/records.ts'
 import { startServer } from '../helpers/server.ts'
 import { recordStatements } from '../helpers/statements.ts'
 import { until } from '../helpers/until.ts'
@@ -574,6 +576,27 @@ t.test('what was pushed and reported cannot disguise itself or make the page lar
   t.equal((await anonymous.get('/alice/hostile?ref=branch-299')).status, 200)
 })
 
+t.test('which branches failed is known for 10 s, however often refs change', async (t) => {
+  const { store } = await openTestStore(t, sqlite)
+  const { id } = await addRepository(store, 'alice/rocket', { commits: 0 })
+  const sha = 'a'.repeat(40)
+  await addReport({ store, repositoryId: id, sha }, 'ci', 'failure')
+  const refsOf = (name: string): Refs => {
+    const branch = { kind: 'branch', name, sha, date: null } as const
+    return { branches: [branch], tags: [], defaultBranch: name, head: sha, more: false }
+  }
+  const redBranches = new RedBranches(store)
+  const [before, after] = [refsOf('main'), refsOf('trunk')]
+  const first = await redBranches.find(id, before)
+  await setTimeout(50)
+  const again = await redBranches.find(id, before)
+  t.equal(again.until, first.until)
+  const second = await redBranches.find(id, after)
+  t.same([...first.names, ...second.names], ['main', 'trunk'])
+  t.ok(first.until <= performance.now() + 9_950, 'a later reading makes the former no younger')
+  t.ok(second.until > first.until + 49)
+})
+
 t.test('a badge shows the state to everyone, and nothing of what is private', async (t) => {
   const { create, client, anonymous, server } = await setUp(t)
   const { commits, set, report } = await create('rocket', 2)
@@ -590,6 +613,19 @@ t.test('a badge shows the state to everyone, and nothing of what is private', as
   const { status, headers, body } = await badge()
   t.equal(status, 200)
   t.equal(message(body), 'checks: failure')
+  const shown = async () => {
+    const [, path = ''] = /<img src="([^"]*badge[^"]*)"/.exec((await client.get('/alice/rocket')).body) ?? []
+    return path.replaceAll('&amp;', '&')
+  }
+  const address = await shown()
+  t.match(address, /^\/alice\/rocket\/badge\.svg\?ref=main&v=/)
+  t.equal(message((await anonymous.get(address)).body), 'checks: failure')
+  await report(commits[1], { 'ci/mac': 'success', [evil]: 'success' })
+  const mended = await shown()
+  t.not(mended, address, 'a cached badge of the page itself does not contradict it')
+  t.equal(message((await anonymous.get(mended)).body), 'checks: success')
+  await report(commits[1], { 'ci/mac': 'failure', [evil]: 'error' })
+  t.equal(await shown(), address)
   t.match(body, 'role="img" aria-label="checks: failure"')
   t.equal(headers.get('content-type'), 'image/svg+xml; charset=utf-8')
   t.equal(headers.get('cache-control'), 'public, max-age=60')

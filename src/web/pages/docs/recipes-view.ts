@@ -19,7 +19,7 @@ export function recipesView(view: RecipesView): Html {
   const purposes = Map.groupBy(recipes, ({ purpose }) => purpose)
   return html`<h1>Recipes</h1>
 <p>Choose your CI system. The file comes with the address of this server. <a href="/assets/recipes/${RECIPES_INDEX}">Notes on all of them</a>
-say how contexts are named, and how commits of a repository elsewhere get here.</p>
+(Markdown) say how contexts are named, and how commits of a repository elsewhere get here.</p>
 <form class="card" method="get" action="/docs/recipes">
   ${recipe ? html`<input type="hidden" name="file" value="${recipe.file}">` : ''}
   ${field(

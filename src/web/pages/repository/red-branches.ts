@@ -5,6 +5,13 @@ import { chunksOf } from '../../../util/lists.ts'
 import type { PageStore } from '../../routing/page-store.ts'
 import { stateOfSummary } from '../../statuses/commit-row.ts'
 
+/** Branches whose newest commits failed. */
+export interface RedNames {
+  names: ReadonlySet<string>
+  /** When they are read again, by `performance.now()`. */
+  until: number
+}
+
 /** Milliseconds for which it is remembered which branches failed, and of how many repositories. */
 const [MAX_AGE, REMEMBERED] = [10_000, 500]
 /** The newest branches, which are looked at, and those of one turn of the event loop. */
@@ -16,31 +23,26 @@ const [BRANCHES, AT_ONCE] = [1_000, 50]
  */
 export class RedBranches {
   readonly #summaries: PageStore['summaries']
-  readonly #known = new LRUCache<number, { refs: Refs; names: Promise<ReadonlySet<string>> }>({
+  readonly #known = new LRUCache<number, { refs: Refs; names: Promise<ReadonlySet<string>>; until: number }>({
     max: REMEMBERED,
-    ttl: MAX_AGE,
   })
 
   constructor({ summaries }: Pick<PageStore, 'summaries'>) {
     this.#summaries = summaries
   }
 
-  async find(repositoryId: number, refs: Refs): Promise<ReadonlySet<string>> {
-    const entry = this.#known.get(repositoryId)
-    if (entry?.refs === refs) return entry.names
-    const names = this.#read(repositoryId, refs)
-    this.#known.set(repositoryId, { refs, names })
+  async find(repositoryId: number, refs: Refs): Promise<RedNames> {
+    let entry = this.#known.get(repositoryId)
+    if (entry?.refs !== refs || performance.now() >= entry.until) {
+      entry = { refs, names: this.#read(repositoryId, refs), until: performance.now() + MAX_AGE }
+      this.#known.set(repositoryId, entry)
+    }
     try {
-      return await names
+      return { names: await entry.names, until: entry.until }
     } catch (error) {
-      this.#known.delete(repositoryId)
+      if (this.#known.get(repositoryId) === entry) this.#known.delete(repositoryId)
       throw error
     }
-  }
-
-  /** Returns the milliseconds until the branches of a repository are read again. */
-  remaining(repositoryId: number): number {
-    return this.#known.getRemainingTTL(repositoryId)
   }
 
   async #read(repositoryId: number, { branches }: Refs): Promise<ReadonlySet<string>> {

@@ -89,8 +89,8 @@ export async function repositoryPage(pages: Pages, options: PageContext): Promis
     const history = from ? await commitLog.history(repository, from, client) : EMPTY
     const lastPassed = ref?.kind === 'branch' && !after ? await findLastPassed(repository, ref, client) : null
     const isCut = refs.branches.length > BRANCHES
-    const red = isCut ? await redBranches.find(repository.id, refs) : NO_NAMES
-    const branches = shownBranches(refs, ref, red)
+    const red = isCut ? await redBranches.find(repository.id, refs) : null
+    const branches = shownBranches(refs, ref, red?.names ?? NO_NAMES)
     const shas = [...branches, ...(ref ? [ref] : []), ...history.commits].map(({ sha }) => sha)
 
     const summaries = await pageQueue.render(request, () => summarize(repository, shas))
@@ -98,7 +98,7 @@ export async function repositoryPage(pages: Pages, options: PageContext): Promis
     const tip = ref && !after ? history.commits[0] : undefined
     const broken = ref && tip ? await findBroken(request, repository, ref, summaryOf(tip.sha)) : undefined
     const isComplete = lastPassed !== undefined && broken !== null && broken?.suspects !== UNKNOWN
-    const maxAge = isCut ? redBranches.remaining(repository.id) : undefined
+    const maxAge = red ? red.until - performance.now() : undefined
     const keep = (etag: string) => remember?.(etag, openPages.filesOf(repository, refs, tip?.sha), maxAge)
 
     return pageQueue.render(request, async () => {
@@ -115,7 +115,7 @@ export async function repositoryPage(pages: Pages, options: PageContext): Promis
         ref,
         tip: tip && { commit: tip, summary: summaryOf(tip.sha) },
         broken: broken ?? undefined,
-        ...orderBranches(branches, refs, isCut ? red : null, summaryOf),
+        ...orderBranches(branches, refs, red?.names ?? null, summaryOf),
         commits: history.commits.map((commit) => ({ commit, summary: summaryOf(commit.sha) })),
         older: history.after,
         isFirstPage: after === null,

@@ -7,7 +7,7 @@ import type { ReadableRepository } from '../../../store/access/readable-reposito
 import { repositoryHead } from '../../layout/repository-head.ts'
 import { type Broken, brokenWords } from '../../statuses/broken.ts'
 import { answerLine, failedInRow, toneOf } from '../../statuses/commit-answer.ts'
-import { iconOf, type SummarizedCommit, subjectOf } from '../../statuses/commit-row.ts'
+import { iconOf, type SummarizedCommit, stateOfSummary, subjectOf } from '../../statuses/commit-row.ts'
 import { ruleMarks } from '../../statuses/rule-marks.ts'
 import type { BranchVerdict } from '../../statuses/verdicts.ts'
 import { ciLines } from '../../text/ci-lines.ts'
@@ -190,13 +190,16 @@ function cloneView({ owner, name }: ReadableRepository, origin: string): Html {
     <div class="copy"><code id="clone">git clone ${origin}/${owner}/${name}.git</code>${copyButton('clone', 'the clone command')}</div>`
 }
 
-function badgeView({ repository, refs, ref, origin }: RepositoryView): Html | string {
+function badgeView({ repository, refs, ref, tip, origin }: RepositoryView): Html | string {
   if (repository.visibility === 'private') return ''
   const url = `${origin}${pathOf(repository)}`
   const query = refQuery(refs, ref)
+  // A cached badge of the page itself must not contradict it.
+  const version =
+    tip && `${query === '' ? '?' : '&'}v=${shortId(tip.commit.sha)}-${stateOfSummary(tip.summary)}`
   const markdown = `[![Commit status](${url}/badge.svg${query})](${url}${query})`
   return html`<h2>Badge</h2>
-    <p><img src="${pathOf(repository)}/badge.svg${query}" alt="Badge with the state of ${visibleText(ref?.name ?? '') || 'HEAD'}" height="20"></p>
+    <p><img src="${pathOf(repository)}/badge.svg${query}${version ?? ''}" alt="Badge with the state of ${visibleText(ref?.name ?? '') || 'HEAD'}" height="20"></p>
     <div class="copy"><code id="badge">${markdown}</code>${copyButton('badge', 'the Markdown of the badge')}</div>`
 }
 
