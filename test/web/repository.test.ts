@@ -3,6 +3,7 @@ import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import fastify from 'fastify'
+import { type RawBuilder, sql } from 'kysely'
 import t, { type Test } from 'tap'
 import type { StatusState } from '../../src/domain/states.ts'
 import { ServiceError } from '../../src/errors.ts'
@@ -184,8 +185,8 @@ for (const database of [sqlite, postgres]) {
       ['client', path] as const,
       ['anonymous', path] as const,
     ])
-    const settle = async () => {
-      for (const [by, path] of [...all, ...all]) await poll(by, path)
+    const settle = async (pages: readonly (readonly [keyof typeof who, string])[] = all) => {
+      for (const [by, path] of [...pages, ...pages]) await poll(by, path)
     }
     await settle()
     // For this long after a change, the next one of a file could have the same time.
@@ -282,10 +283,10 @@ for (const database of [sqlite, postgres]) {
       ],
     ]
     for (const [what, change, seenBy, paths] of changes) {
-      await settle()
+      const pages = seenBy.flatMap((by) => paths.map((path) => [by, path] as const))
+      await settle(pages)
       await change()
-      for (const by of seenBy)
-        for (const path of paths) t.not((await poll(by, path)).status, 304, `${what}: ${by} ${path}`)
+      for (const [by, path] of pages) t.not((await poll(by, path)).status, 304, `${what}: ${by} ${path}`)
     }
 
     await settle()
@@ -308,14 +309,10 @@ for (const database of [sqlite, postgres]) {
     const { server, create, client, anonymous } = await setUp(t, database)
     const { path, commits } = await create('zz-broken', 1)
     const others = Array.from({ length: 230 }, (_, index) => `r${String(index).padStart(3, '0')}`)
-    for (const name of others)
-      await asAdministrator(server.store).repositories.create({
-        owner: 'alice',
-        name,
-        visibility: 'public',
-        objectFormat: 'sha1',
-        path,
-      })
+    const kind = { visibility: 'public', objectFormat: 'sha1' } as const
+    await asAdministrator(server.store).repositories.createAll(
+      others.map((name) => ({ owner: 'alice', name, ...kind, path })),
+    )
     await server.report(
       'alice/zz-broken',
       commits[0] ?? '',
@@ -347,20 +344,22 @@ for (const database of [sqlite, postgres]) {
   t.test(`a broken one is found among 10,100, whatever its name, ${database.name}`, async (t) => {
     const { server, create } = await setUp(t, database)
     const { path, commits } = await create('aa-broken', 1)
-    const others = Array.from({ length: 10_100 }, (_, index) => ({
-      owner: 'alice',
-      name: `r${index}`,
-      visibility: 'public' as const,
-      objectFormat: 'sha1' as const,
-      path: `${path}/none`,
-    }))
-    await asAdministrator(server.store).repositories.createAll(others)
+    const { id } = await server.store.repositories.get('alice', 'aa-broken')
+    const { kysely } = server.store.engine
+    const repositories = kysely.selectFrom('repositories').selectAll().where('id', '=', id)
+    const { id: _, ...columns } = await repositories.executeTakeFirstOrThrow()
+    const name = sql`'r' || i`
+    const values: Record<string, RawBuilder<unknown>> = { name, name_key: name, path: sql`${`${path}/none`}` }
+    const names = Object.keys(columns)
+    await sql`insert into repositories (${sql.join(names.map((column) => sql.ref(column)))})
+      with recursive numbers (i) as (select 1 union all select i + 1 from numbers where i < 10100)
+      select ${sql.join(names.map((column) => values[column] ?? sql.ref(column)))}
+        from numbers, repositories where id = ${id}`.execute(kysely)
     const token = await server.createToken('alice')
     await server.report('alice/aa-broken', commits[0] ?? '', { context: 'ci', state: 'failure' }, token)
     const ranking = new Ranking(new CommitLog(createGitQueue(), { count: 1 }), server.store)
     ranking.look()
     await until(() => ranking.first.length > 0)
-    const { id } = await server.store.repositories.get('alice', 'aa-broken')
     t.same(ranking.first, [id])
   })
 
