@@ -182,6 +182,8 @@ for (const database of databases)
   })
 
 t.test('HEAD names a branch after each moment at which the server is killed', async (t) => {
+  const start = () => startInstance(t, server.options, { PATH: process.env.PATH ?? '' })
+  let instance = await start()
   for (const follows of [true, false]) {
     const name = follows ? 'killed' : 'killed-plain'
     const { path, origin, mirror, head, branches } = await setUp(t, name)
@@ -190,23 +192,22 @@ t.test('HEAD names a branch after each moment at which the server is killed', as
       (await server.store.pushes.listOpenRefs()).some(({ ref }) => ref.startsWith('refs/heads/'))
     for (const [index, [from, to]] of (follows ? renames : renames.slice(0, 1)).entries()) {
       await git(origin, ['branch', '-m', from, to])
-      const { url, child } = await startInstance(t, server.options, { PATH: process.env.PATH ?? '' })
-      const pushed = mirror(url)
+      const pushed = mirror(instance.url)
       await until(isOpen)
       if (index > 0)
         await until(
           async () => (await branches()).includes(to) || (index > 1 && !(await branches()).includes(from)),
         )
-      child.kill('SIGKILL')
-      await once(child, 'exit')
+      instance.child.kill('SIGKILL')
+      await once(instance.child, 'exit')
       await pushed
-      const next = await startInstance(t, server.options, { PATH: process.env.PATH ?? '' })
+      // It settles the push, and is the one that the next rename kills.
+      instance = await start()
       await until(async () => !(await isOpen()))
       t.ok((await branches()).includes(head()), 'HEAD has moved when the push is settled')
-      t.equal((await mirror(next.url)).code, follows || head() === to ? 0 : 1)
+      t.equal((await mirror(instance.url)).code, follows || head() === to ? 0 : 1)
       t.equal(head(), follows ? to : 'main')
       t.equal(await git(path, ['rev-parse', 'HEAD']), await git(origin, ['rev-parse', 'HEAD']))
-      next.child.kill('SIGKILL')
     }
   }
 })
