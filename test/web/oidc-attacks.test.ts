@@ -350,8 +350,8 @@ async function startLogged(t: Test, oidc = provider.options) {
 }
 
 /** Returns the metadata that the provider publishes. */
-async function readMetadata(): Promise<Record<string, unknown>> {
-  const found = await fetch(`${provider.issuer}/.well-known/openid-configuration`)
+async function readMetadata(of = provider): Promise<Record<string, unknown>> {
+  const found = await fetch(`${of.issuer}/.well-known/openid-configuration`)
   // The tests that change them would fail if they were anything else.
   return (await found.json()) as Record<string, unknown>
 }
@@ -677,7 +677,20 @@ t.test('metadata that are garbage: 502', async (t) => {
     provider.intercept = null
     t.equal(status, Object.keys(wrong).length > 0 ? 502 : 303, JSON.stringify(wrong))
   }
+})
 
+/**
+ * What waits most of its time waits beside the others, each with a provider of its own. All tests below
+ * are such ones.
+ */
+t.jobs = 4
+const testBeside = (
+  name: string,
+  work: (t: Test, of: Awaited<ReturnType<typeof startWithProvider>>) => Promise<void>,
+) => t.test(name, { buffered: true }, async (t) => work(t, await startWithProvider(t)))
+
+testBeside('metadata are read again after a pause when they lead nowhere', async (t, { provider }) => {
+  const metadata = await readMetadata(provider)
   const port = await freePort()
   const fresh = await startBeside(t, provider.options)
   const client = openPageClient(fresh.url)
@@ -696,12 +709,12 @@ t.test('metadata that are garbage: 502', async (t) => {
   t.equal(asked() - before, 2)
 })
 
-t.test('the requests of a sign-in have one deadline', async (t) => {
-  const client = open()
+testBeside('the requests of a sign-in have one deadline', async (t, { provider, server }) => {
+  const client = openPageClient(server.url)
   const path = await callbackOf(client, provider, 'alice')
   const fresh = openPageClient((await startBeside(t, provider.options)).url)
   for (const cookie of attemptsOf(client)) fresh.cookies.set(...cookie)
-  const metadata = await readMetadata()
+  const metadata = await readMetadata(provider)
   provider.intercept = (request, response) => {
     if (request.url !== '/token') setTimeout(() => answer(response, metadata), 4_000)
     return true
@@ -714,88 +727,94 @@ t.test('the requests of a sign-in have one deadline', async (t) => {
   provider.server.closeAllConnections()
 })
 
-t.test('a provider that is away or slow: sign-in says so, and nothing else waits', async (t) => {
-  const port = await freePort()
-  const away = { ...provider.options, issuer: `http://127.0.0.1:${port}/` }
-  const { lines, logged } = await startLogged(t, away)
-  const { commits } = await logged.createRepository('acme/repo')
-  const token = await logged.createToken('acme')
-  const client = openPageClient(logged.url)
-  t.match((await client.get('/login')).body, 'Sign in with')
-  const refused = await client.get('/login/oidc')
-  t.match([refused.status, refused.headers.get('retry-after')], [503, '2'])
-  t.match(lines.join(''), /OpenID Connect provider: .*ECONNREFUSED/)
-  t.equal((await client.get('/login/signed-out')).headers.get('location'), '/')
+testBeside(
+  'a provider that is away or slow: sign-in says so, and nothing else waits',
+  async (t, { provider, server }) => {
+    const port = await freePort()
+    const away = { ...provider.options, issuer: `http://127.0.0.1:${port}/` }
+    const { lines, logged } = await startLogged(t, away)
+    const { commits } = await logged.createRepository('acme/repo')
+    const token = await logged.createToken('acme')
+    const client = openPageClient(logged.url)
+    t.match((await client.get('/login')).body, 'Sign in with')
+    const refused = await client.get('/login/oidc')
+    t.match([refused.status, refused.headers.get('retry-after')], [503, '2'])
+    t.match(lines.join(''), /OpenID Connect provider: .*ECONNREFUSED/)
+    t.equal((await client.get('/login/signed-out')).headers.get('location'), '/')
 
-  const { options } = provider
-  const trustedProxies = [parseCidr('127.0.0.1')]
-  const beside = await startBeside(t, options, { trustedProxies })
-  await createAccount(beside, 'bob')
-  const waiting = openPageClient(beside.url)
-  const callback = await callbackOf(waiting, provider, 'alice')
-  const colleague = openPageClient(beside.url)
-  const theirs = await callbackOf(colleague, provider, 'grace')
-  /**
-   * With the two above as many as wait for passwords at a time, each from an address of its own.
-   */
-  const strangers = await Promise.all(
-    Array.from({ length: 62 }, async (_, index) => {
-      const stranger = openPageClient(beside.url)
-      const started = await stranger.get('/login/oidc')
-      const state = new URL(started.headers.get('location') ?? '').searchParams.get('state')
-      const path = `/login/callback?code=forged&state=${state}&iss=${encodeURIComponent(provider.issuer)}`
-      return () => stranger.get(path, { headers: { 'x-forwarded-for': `192.0.2.${index}` } })
-    }),
-  )
-  const slow: ((request: IncomingMessage, response: ServerResponse) => boolean)[] = [
-    () => true,
-    (_request, response) => {
+    const trustedProxies = [parseCidr('127.0.0.1')]
+    const beside = await startBeside(t, provider.options, { trustedProxies })
+    await createAccount(beside, 'bob')
+    const early = openPageClient(beside.url)
+    const callback = await callbackOf(early, provider, 'alice')
+    const colleague = openPageClient(beside.url)
+    const theirs = await callbackOf(colleague, provider, 'grace')
+    /**
+     * With the two above as many as wait for passwords at a time, each from an address of its own.
+     */
+    const strangers = await Promise.all(
+      Array.from({ length: 62 }, async (_, index) => {
+        const stranger = openPageClient(beside.url)
+        const started = await stranger.get('/login/oidc')
+        const state = new URL(started.headers.get('location') ?? '').searchParams.get('state')
+        const path = `/login/callback?code=forged&state=${state}&iss=${encodeURIComponent(provider.issuer)}`
+        return () => stranger.get(path, { headers: { 'x-forwarded-for': `192.0.2.${index}` } })
+      }),
+    )
+    const began = performance.now()
+    await openPageClient(server.url).get('/login/oidc')
+    provider.intercept = () => true
+    const held = early.get(callback)
+    const alongside = colleague.get(theirs)
+    const attacks = strangers.map((attack) => attack())
+    const discovering = openPageClient(server.url).get('/login/oidc')
+    let isHeld = true
+    void held.finally(() => {
+      isHeld = false
+    })
+    for (let index = 0; index < 5; index++)
+      t.equal((await logged.report('acme/repo', commits[0] ?? '', { state: 'success' }, token)).status, 201)
+    t.equal((await openPageClient(beside.url).signIn('bob')).status, 303, 'a password is compared meanwhile')
+    t.ok(isHeld, 'the sign-ins with the provider are still waiting')
+    for (const attack of attacks) t.equal((await attack).status, 503)
+    t.equal((await discovering).status, 303, 'the metadata are known')
+    t.equal((await held).status, 503)
+    t.equal((await alongside).status, 503, 'sign-ins of one address wait side by side')
+    const elapsed = performance.now() - began
+    t.ok(elapsed > 9_000 && elapsed < 25_000, `${Math.round(elapsed)} ms`)
+    provider.server.closeAllConnections()
+  },
+)
+
+testBeside(
+  'an answer of the provider that does not end: sign-in does, and works again later',
+  async (t, { provider }) => {
+    provider.intercept = (_request, response) => {
       response.writeHead(200, { 'content-type': 'application/json' }).write('{')
       return true
-    },
-  ]
-  const began = performance.now()
-  provider.intercept = slow[0] ?? null
-  const held = waiting.get(callback)
-  const alongside = colleague.get(theirs)
-  const attacks = strangers.map((attack) => attack())
-  const discovering = open().get('/login/oidc')
-  let isHeld = true
-  void held.finally(() => {
-    isHeld = false
-  })
-  for (let index = 0; index < 5; index++)
-    t.equal((await logged.report('acme/repo', commits[0] ?? '', { state: 'success' }, token)).status, 201)
-  t.equal((await openPageClient(beside.url).signIn('bob')).status, 303, 'a password is compared meanwhile')
-  t.ok(isHeld, 'the sign-ins with the provider are still waiting')
-  for (const attack of attacks) t.equal((await attack).status, 503)
-  t.equal((await discovering).status, 303, 'the metadata are known')
-  t.equal((await held).status, 503)
-  t.equal((await alongside).status, 503, 'sign-ins of one address wait side by side')
-  const elapsed = performance.now() - began
-  t.ok(elapsed > 9_000 && elapsed < 25_000, `${Math.round(elapsed)} ms`)
-  provider.intercept = slow[1] ?? null
-  const fresh = openPageClient((await startBeside(t, options)).url)
-  const again = performance.now()
-  let asked = 0
-  const both = await Promise.all([fresh.get('/login/oidc'), fresh.get('/login/oidc')])
-  provider.intercept = (_request, response) => {
-    asked++
-    response.writeHead(503).end()
-    return true
-  }
-  await Promise.all(Array.from({ length: 20 }, () => fresh.get('/login/oidc')))
-  for (let index = 0; index < 5; index++) t.equal((await fresh.get('/login/oidc')).status, 503)
-  const most = 3 + (performance.now() - again) / 5_000
-  t.ok(asked <= most, `strangers caused ${asked} requests, one in 5 s`)
-  provider.intercept = null
-  t.same(
-    both.map(({ status }) => status),
-    [503, 503],
-  )
-  t.ok(performance.now() - again < 40_000, 'an endless answer ends too')
-  provider.server.closeAllConnections()
+    }
+    const fresh = openPageClient((await startBeside(t, provider.options)).url)
+    const again = performance.now()
+    let asked = 0
+    const both = await Promise.all([fresh.get('/login/oidc'), fresh.get('/login/oidc')])
+    provider.intercept = (_request, response) => {
+      asked++
+      response.writeHead(503).end()
+      return true
+    }
+    await Promise.all(Array.from({ length: 20 }, () => fresh.get('/login/oidc')))
+    for (let index = 0; index < 5; index++) t.equal((await fresh.get('/login/oidc')).status, 503)
+    const most = 3 + (performance.now() - again) / 5_000
+    t.ok(asked <= most, `strangers caused ${asked} requests, one in 5 s`)
+    provider.intercept = null
+    t.same(
+      both.map(({ status }) => status),
+      [503, 503],
+    )
+    t.ok(performance.now() - again < 40_000, 'an endless answer ends too')
+    provider.server.closeAllConnections()
 
-  await pause(5_000)
-  t.equal((await signInWith(fresh, provider, 'alice')).status, 303, 'sign-in works again without a restart')
-})
+    await pause(5_000)
+    t.equal((await signInWith(fresh, provider, 'alice')).status, 303, 'sign-in works again without a restart')
+  },
+)
