@@ -1,4 +1,5 @@
 import { Unavailable } from '../util/expected-errors.ts'
+import { SlotTime } from './slot-time.ts'
 
 /** How much a `FairQueue` admits. Counts are of callers, the time is in milliseconds. */
 export interface FairQueueLimits {
@@ -79,8 +80,9 @@ class Slots {
  * Shares a fixed number of slots between clients, so that no client can keep the others out.
  *
  * Callers of one client are admitted in order of arrival, except that others pass a long one for
- * which there is no slot. Clients that wait take turns, and one that already holds `slotsPerClient`
- * is skipped. When the queue is full, a new caller replaces the
+ * which there is no slot. Of the clients that wait, the one that has held slots for the fewest
+ * seconds lately is next (`SlotTime`), and those that are equal take turns; one that already holds
+ * `slotsPerClient` is skipped. When the queue is full, a new caller replaces the
  * last caller of the client with the most waiting callers, unless its own client has as many. So no
  * client can fill the queue and block the others.
  *
@@ -102,7 +104,8 @@ export class FairQueue {
   readonly #slots: Slots
   /** Of the slots, those of long callers. */
   readonly #long: Slots
-  /** By client; the first one is next. Never holds an empty queue. */
+  readonly #time = new SlotTime()
+  /** By client; the first of equals is next. Never holds an empty queue. */
   readonly #queues = new Map<string, Set<Waiter>>()
   #waiting = 0
 
@@ -175,11 +178,13 @@ export class FairQueue {
 
   #take(client: string, isLong: boolean): void {
     this.#slots.take(client)
+    this.#time.take(client)
     if (isLong) this.#long.take(client)
   }
 
   #release(client: string, isLong: boolean): void {
     this.#slots.release(client)
+    this.#time.release(client)
     if (isLong) this.#long.release(client)
     this.#admitNext()
   }
@@ -234,17 +239,25 @@ export class FairQueue {
   }
 
   #admitNext(): void {
+    let next: { client: string; waiter: Waiter } | undefined
+    let least = Number.POSITIVE_INFINITY
     for (const [client, queue] of this.#queues) {
-      const next = [...queue].find(({ isLong }) => this.#hasSlotFor(client, isLong))
-      if (next === undefined) continue
-      this.#take(client, next.isLong)
-      next.admit()
-      // Move the client behind the others: it has had its turn.
-      if (queue.size > 0) {
-        this.#queues.delete(client)
-        this.#queues.set(client, queue)
-      }
-      return
+      const seconds = this.#time.secondsOf(client)
+      if (seconds >= least) continue
+      const waiter = [...queue].find(({ isLong }) => this.#hasSlotFor(client, isLong))
+      if (waiter === undefined) continue
+      next = { client, waiter }
+      least = seconds
+      if (seconds === 0) break
     }
+    if (next === undefined) return
+    const { client, waiter } = next
+    this.#take(client, waiter.isLong)
+    waiter.admit()
+    // Move the client behind the others: it has had its turn.
+    const queue = this.#queues.get(client)
+    if (queue === undefined) return
+    this.#queues.delete(client)
+    this.#queues.set(client, queue)
   }
 }

@@ -38,6 +38,27 @@ t.test('clients take turns, and callers of one client are admitted in order of a
   t.same([queue.taken, queue.waiting], [0, 0])
 })
 
+t.test('who has held slots for the fewest seconds lately is next', async (t) => {
+  const queue = new FairQueue({ ...limits, slots: 16, slotsPerClient: 2, waiting: 99 })
+  const addresses = Array.from({ length: 16 }, (_, index) => `127.0.1.${index}`)
+  const held = await Promise.all(addresses.map((address) => queue.enter(address)))
+  const admitted: string[] = []
+  const wait = async (client: string) => {
+    const release = await queue.enter(client)
+    admitted.push(client)
+    return release
+  }
+  const waiting = addresses.map(wait)
+  await setTimeout(1_100)
+  waiting.push(wait('new'), wait('newer'), wait('new'))
+  for (const release of held.slice(0, 4)) release()
+  await setTimeout()
+  t.same(admitted, ['new', 'newer', 'new', '127.0.1.0'], 'it does not wait for the first round of the others')
+  for (const release of held) release()
+  for (const entered of waiting) (await entered)()
+  t.equal(queue.taken, 0)
+})
+
 t.test('one client never holds more than its share, even if slots are free', async (t) => {
   const queue = new FairQueue(limits)
   const { admitted, enter, leave } = record(queue)
