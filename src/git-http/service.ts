@@ -126,10 +126,8 @@ export function startService(
         'pipe',
         ...(push ? ([push.isGated ? 'pipe' : 'ignore', push.descriptor ?? 'ignore'] as const) : []),
       ],
-      // Makes git the leader of a process group, so that a signal reaches all its children.
-      detached: true,
     },
-    push ? timeout : undefined,
+    push ? { kind: 'push', cpuTime: timeout } : { kind: 'fetch' },
   )
   const { pid, stdin, stdout, stdio } = child
   const tail = new AnswerTail()

@@ -88,7 +88,7 @@ async function runAuto(repository: OpenedRepository, signal: AbortSignal, timeou
       env: gitEnvironment(SETTINGS),
       stdio: ['ignore', 'ignore', 'pipe'],
     },
-    timeout,
+    { kind: 'push', cpuTime: timeout },
   )
   let forget = () => {}
   const stop = () => {

@@ -1,6 +1,7 @@
 import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
 import { constants, getPriority, setPriority } from 'node:os'
-import { hasCode } from '../util/expected-errors.ts'
+import { hasCode, isSystemError } from '../util/expected-errors.ts'
 import { gitEnvironment } from './environment.ts'
 import { GitFailed, GitTimeout } from './errors.ts'
 import type { OpenedRepository } from './opened-repository.ts'
@@ -20,8 +21,21 @@ const TIMEOUT = 10_000
 const MAX_OUTPUT = 16 * 1024 * 1024
 /** KiB of memory of each process of a bounded command. git keeps all folders of a small push in it. */
 const MEMORY = 1536 * 1024
-/** Scheduling priority of a bounded command, as nice(1) counts: a third of the time of another. */
-const PRIORITY = 5
+/**
+ * Scheduling priority of what others make git compute, as nice(1) counts: a fetch gets a third of the
+ * time that the server and a proxy get, and a push a third of that.
+ */
+const PRIORITIES = { fetch: 5, push: 10 }
+
+/** What others decide how much git computes for, and how they are kept from taking the processors. */
+export interface GitLoad {
+  kind: keyof typeof PRIORITIES
+  /**
+   * Milliseconds of processor time of each process, also of those that a killed server leaves. Its
+   * memory is limited too.
+   */
+  cpuTime?: number
+}
 
 /**
  * Returns what git prints, for commands that print little. It is decoded as Latin-1, because names
@@ -109,9 +123,8 @@ export interface GitEnd {
 /**
  * Starts git for a repository, by default in its usual environment.
  *
- * @param cpuTime if others decide how much it computes, milliseconds of processor time of each
- * process: also of those that a killed server leaves. Its memory is limited too, it gives way to
- * other processes, and it leads a process group
+ * @param load if others decide how much it computes: then it gives way to other processes, and leads
+ * a process group, so that a signal reaches all its children
  * @returns the process; and a promise for its end, when its last child has closed standard error
  * too
  */
@@ -119,20 +132,19 @@ export function startGit(
   repository: OpenedRepository,
   args: readonly string[],
   options: SpawnOptions,
-  cpuTime?: number,
+  load?: GitLoad,
 ): { child: ChildProcess; ended: Promise<GitEnd> } {
   const { promise: ended, resolve } = Promise.withResolvers<GitEnd>()
   const own = [...placeOf(repository, args[0]), ...args]
-  const isBounded = cpuTime !== undefined
-  const [command, all] = isBounded ? ['/bin/sh', ['-c', boundedGit(cpuTime), 'git', ...own]] : ['git', own]
+  const [command, all] =
+    load?.cpuTime === undefined ? ['git', own] : ['/bin/sh', ['-c', boundedGit(load.cpuTime), 'git', ...own]]
   const child: ChildProcess = spawn(command, all, {
     cwd: '/',
     env: gitEnvironment(),
-    detached: isBounded,
+    detached: load !== undefined,
     ...options,
   })
-  if (isBounded && child.pid !== undefined)
-    setPriority(child.pid, Math.min(constants.priority.PRIORITY_LOW, getPriority() + PRIORITY))
+  if (load && child.pid !== undefined) giveWay(child.pid, PRIORITIES[load.kind])
   let text = ''
   // If the process cannot be started there is no `exit`; without free file descriptors no `close`
   // and no streams either.
@@ -152,13 +164,25 @@ export function startGit(
 }
 
 /**
+ * Lowers the priority of a process that leads a session. Linux may schedule the processes of a session
+ * as one, by the priority of their group (sched(7)).
+ */
+function giveWay(pid: number, priority: number): void {
+  setPriority(pid, Math.min(constants.priority.PRIORITY_LOW, getPriority() + priority))
+  try {
+    writeFileSync(`/proc/${pid}/autogroup`, String(priority))
+  } catch (error) {
+    // There is no such file, or another user than root has changed one just before.
+    if (!isSystemError(error)) throw error
+  }
+}
+
+/**
  * Returns a script that bounds its process before that becomes git, because Node has no option for
- * it. The service may have smaller limits, which it cannot raise. Linux may schedule the processes
- * of a session as one, by the priority of their group (sched(7)).
+ * it. The service may have smaller limits, which it cannot raise.
  */
 function boundedGit(cpuTime: number): string {
-  const limits = `ulimit -t ${Math.ceil(cpuTime / 1000)}; ulimit -d ${MEMORY}`
-  return `{ ${limits}; echo ${PRIORITY} >/proc/self/autogroup; } 2>/dev/null; exec git "$@"`
+  return `{ ulimit -t ${Math.ceil(cpuTime / 1000)}; ulimit -d ${MEMORY}; } 2>/dev/null; exec git "$@"`
 }
 
 /** Milliseconds in which git removes its lock files after SIGTERM, before it is killed. */

@@ -82,21 +82,28 @@ t.test('fetches cannot use the places for pushes', async (t) => {
   for (const { answer } of held) t.equal((await answer).status, 200)
 })
 
-t.test('a push leaves the processors to others first, and ends also without its server', async (t) => {
-  const { hold } = await startGitServer(t, { timeout: 7_000 })
+t.test('git leaves the processors to others first, on a push also without its server', async (t) => {
+  const { hold, refs } = await startGitServer(t, { timeout: 7_000 })
   const groupOf = (process: number | 'self') => readFileSync(`/proc/${process}/autogroup`, 'utf8')
   const own = groupOf('self')
+  const checkPriority = async (pid: number, nice: number) => {
+    t.equal(getPriority(pid), Math.min(19, getPriority() + nice))
+    t.equal(groupOf('self'), own)
+    // Empty where Linux does not schedule sessions as groups; it lets other users than root change one
+    // in a while only.
+    if (own !== '' && process.getuid?.() === 0) await until(() => groupOf(pid).endsWith(` nice ${nice}\n`))
+  }
   const held = await hold()
-  const [pid = 0] = servicesOf()
-  t.equal(getPriority(pid), Math.min(19, getPriority() + 5))
-  t.equal(groupOf('self'), own)
-  const limits = readFileSync(`/proc/${pid}/limits`, 'utf8')
+  const [push = 0] = servicesOf()
+  await checkPriority(push, 10)
+  const limits = readFileSync(`/proc/${push}/limits`, 'utf8')
   t.match(limits, /^Max cpu time +7 +7 +seconds/m)
   t.match(limits, /^Max data size +1610612736 /m)
-  // Empty where Linux does not schedule sessions as groups; it lets other users than root change one
-  // in a while only.
-  if (own !== '' && process.getuid?.() === 0) await until(() => groupOf(pid).endsWith(' nice 5\n'))
+  const { answer } = refs('127.0.0.3')
+  await until(() => servicesOf().length === 2)
+  await checkPriority(servicesOf().find((pid) => pid !== push) ?? 0, 5)
   t.equal((await finish(held)).status, 200)
+  t.equal((await answer).status, 200)
 })
 
 t.test('one place serves fetches and pushes in turn', async (t) => {
