@@ -62,7 +62,8 @@ export function filling(
   ]
 }
 
-interface Statement {
+/** A statement with its values. */
+export interface Statement {
   sql: string
   values: readonly unknown[]
   /** The query and the parameters of a call that may share its statement with others. */

@@ -2,9 +2,10 @@ import { join } from 'node:path'
 import Sqlite from 'better-sqlite3'
 import { Client } from 'pg'
 import t, { type Test } from 'tap'
+import { writeBackup } from '../../src/maintenance/backup/write.ts'
 import { readingBatch, writingBatch } from '../../src/store/postgres/call-statements.ts'
 import { migrate } from '../../src/store/schema/migrate.ts'
-import { openEngine, type StoreOptions } from '../../src/store/store.ts'
+import { openEngine, type Store, type StoreOptions } from '../../src/store/store.ts'
 import { postgres, sqlite } from '../helpers/databases.ts'
 import {
   CONTEXTS,
@@ -12,6 +13,7 @@ import {
   postgresFilling,
   recording,
   requests,
+  type Statement,
   shaOf,
 } from '../helpers/request-statements.ts'
 
@@ -23,6 +25,24 @@ async function open(t: Test, options: StoreOptions) {
   t.teardown(() => engine.close())
   await migrate(engine)
   return engine
+}
+
+/**
+ * Returns the statements of a backup that go on in a table after its first rows, the last one of each
+ * table.
+ */
+async function goingOnInBackup(
+  t: Test,
+  store: Store,
+  statements: Statement[],
+): Promise<Map<string, Statement>> {
+  statements.length = 0
+  await writeBackup(store.engine, join(t.testdir(), 'backup'), () => {})
+  const found = statements.flatMap((statement): [string, Statement][] => {
+    const [, table] = /from "(\w+)"\s+where \(.+\) > \(/.exec(statement.sql) ?? []
+    return table === undefined ? [] : [[table, statement]]
+  })
+  return new Map(found)
 }
 
 t.test(`SQLite: requests neither scan nor sort a table of ${STATUSES} statuses`, async (t) => {
@@ -81,6 +101,15 @@ t.test(`SQLite: requests neither scan nor sort a table of ${STATUSES} statuses`,
   const others = /"schema_migrations"|into "push_intents"/
   const missing = prepared.filter((sql) => !isAsked(sql) && !others.test(sql))
   t.strictSame(missing, [], 'every prepared query of the store is in `requests`')
+
+  const backup = await goingOnInBackup(t, store, statements)
+  t.ok(backup.has('statuses') && backup.has('audit_events') && backup.has('branch_moves'))
+  for (const [table, { sql, values }] of backup) {
+    const rows = database.prepare<unknown[], { detail: string }>(`explain query plan ${sql}`).all(...values)
+    const plan = rows.map(({ detail }) => detail).join('\n')
+    t.match(plan, /^SEARCH \w+ USING .*>/, `backup of ${table}: begins where the rows before it end`)
+    t.notMatch(plan, /TEMP B-TREE/, `backup of ${table}: does not sort`)
+  }
 })
 
 interface PlanNode {
@@ -128,7 +157,20 @@ t.test(`PostgreSQL: requests read few rows of a table of ${STATUSES} statuses`, 
       checkPlan(t, name, rows[0]['QUERY PLAN'][0].Plan)
     }
   }
+
+  const backup = await goingOnInBackup(t, store, statements)
+  t.ok(backup.has('statuses') && backup.has('audit_events') && backup.has('branch_moves'))
+  for (const [table, { sql, values }] of backup) {
+    // A table of few pages is scanned.
+    if (!LARGE_TABLES.includes(table)) continue
+    const { rows } = await client.query(`explain (analyze, format json) ${sql}`, [...values])
+    for (const node of flatten(rows[0]['QUERY PLAN'][0].Plan))
+      t.match(node['Node Type'], /^(Limit|Index Scan)$/, `backup of ${table}: ${node['Node Type']}`)
+  }
 })
+
+/** Their rows grow with use. */
+const LARGE_TABLES = ['statuses', 'audit_events', 'branch_moves']
 
 /**
  * Rows that one step of a plan may read, of many times more: those of 30 commits, or of the moves of a
