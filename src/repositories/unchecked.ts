@@ -18,8 +18,8 @@ export async function findUnchecked(
 ): Promise<UncheckedUpdate[]> {
   const updates = await pushes.listUnchecked(repository.id)
   if (updates.length === 0) return []
-  const [matches, refsOf] = [refMatcher(refPattern), await guessChangedRefs(repository)]
+  const [matches, changedRefs] = [refMatcher(refPattern), await guessChangedRefs(repository)]
   return updates
-    .filter(({ ref }) => refsOf(ref).some(matches))
+    .filter(({ ref }) => changedRefs(ref).some(matches))
     .map(({ ref, user }) => ({ ref: decodeLatin1(ref), user }))
 }

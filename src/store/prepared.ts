@@ -94,6 +94,6 @@ function compileWith<Params extends object>(
   build: (params: Params) => Compilable,
   replace: (name: keyof Params) => unknown,
 ): CompiledQuery {
-  const replacements = new Proxy({} as Params, { get: (_target, name) => replace(name as keyof Params) })
-  return build(replacements).compile()
+  const replaced = new Proxy({} as Params, { get: (_target, name) => replace(name as keyof Params) })
+  return build(replaced).compile()
 }

@@ -91,8 +91,8 @@ async function decideRefs(
 ): Promise<Decision> {
   const { repositoryId } = pusher
   const userId = pusher.by.user.id
-  const refsOf = await findChangedRefs(opened, { signal })
-  const ruledBefore = ruledRefs(rulesBefore, updates, refsOf)
+  const changedRefs = await findChangedRefs(opened, { signal })
+  const ruledBefore = ruledRefs(rulesBefore, updates, changedRefs)
   // Not all of them are compared, which takes long.
   const tooMany = findTooMany(ruledBefore, userId)
   if (tooMany) return refuseAll(updates, tooMany)
@@ -101,7 +101,7 @@ async function decideRefs(
   await authorizeAgain()
   // A rule may have been added meanwhile.
   const rulesNow = await store.rules.load(repositoryId)
-  const ruled = await compareUpdates(opened, ruledRefs(rulesNow, updates, refsOf), comparisons, signal)
+  const ruled = await compareUpdates(opened, ruledRefs(rulesNow, updates, changedRefs), comparisons, signal)
   const undecided = ruled.filter(({ refusal }) => refusal === null)
   const client = { address: `user ${userId}`, signal }
   const unmet = await findUnmetChecks({ store, turns }, repositoryId, undecided, client)
@@ -141,12 +141,12 @@ async function decideRefs(
 function ruledRefs(
   rules: readonly RefRule[],
   updates: readonly RefUpdate[],
-  refsOf: (ref: string) => string[],
+  changedRefs: (ref: string) => string[],
 ): RuledRef[] {
   const rulesOf = refRuleMatcher(rules)
   const ruled: RuledRef[] = []
   for (const update of updates)
-    for (const ref of refsOf(update.ref)) {
+    for (const ref of changedRefs(update.ref)) {
       const rules = rulesOf(ref)
       if (rules.length > 0) ruled.push({ update, ref, rules, isTag: ref.startsWith(TAGS) })
     }

@@ -60,9 +60,9 @@ export async function uncheckedRules(
 ): Promise<string[]> {
   const rules = updates.length === 0 ? [] : await rulesOfStore.load(repository.id)
   if (rules.length === 0) return []
-  const [rulesOf, refsOf] = [refRuleMatcher(rules), await guessChangedRefs(repository)]
+  const [rulesOf, changedRefs] = [refRuleMatcher(rules), await guessChangedRefs(repository)]
   const patterns = updates
-    .flatMap(({ ref }) => refsOf(ref))
+    .flatMap(({ ref }) => changedRefs(ref))
     .flatMap(rulesOf)
     .map(({ refPattern }) => refPattern)
   return [...new Set(patterns)]

@@ -9,7 +9,7 @@ import { statIfExists } from '../file-state.ts'
 import { headDraftPath } from '../leftovers.ts'
 import type { OpenedRepository } from '../opened-repository.ts'
 import { decodeLatin1, readGit } from '../run-git.ts'
-import { branchOf, readHeadId, readHeadRefs } from './head.ts'
+import { branchOfRef, readHeadId, readHeadRefs } from './head.ts'
 import { readRefs } from './read-refs.ts'
 import { type RefIds, readRefIds } from './ref-ids.ts'
 
@@ -96,7 +96,7 @@ export async function setDefaultBranch(
 ): Promise<void> {
   await withHead(repository, branch, (replace) =>
     waitForLock(repository.path, async () => {
-      const from = branchOf((await readHeadRefs(repository))[0])
+      const from = branchOfRef((await readHeadRefs(repository))[0])
       const chosen = keep ? await chosenBranch(repository) : ''
       if (keep) await configure(repository, CHOSEN, branch)
       try {

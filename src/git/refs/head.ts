@@ -71,11 +71,11 @@ async function addFolders(folder: string, folders: string[]): Promise<void> {
 
 /** Returns the name of the branch that `HEAD` names, by its file alone; null if it names none. */
 export async function readDefaultBranch(path: string): Promise<string | null> {
-  return branchOf(await readTarget(path, 'HEAD'))
+  return branchOfRef(await readTarget(path, 'HEAD'))
 }
 
 /** Returns the name of a branch, without `refs/heads/`; null for any other ref, or none. */
-export function branchOf(ref: string | undefined): string | null {
+export function branchOfRef(ref: string | undefined): string | null {
   return ref?.startsWith(BRANCHES) && ref !== IN_REFTABLE ? decodeLatin1(ref.slice(BRANCHES.length)) : null
 }
 

@@ -4,7 +4,7 @@ import { GitFailed, RepositoryUnavailable } from '../errors.ts'
 import type { OpenedRepository } from '../opened-repository.ts'
 import { type ListLimits, readDate } from '../record-parser.ts'
 import { decodeLatin1, readGit } from '../run-git.ts'
-import { branchOf, readHeadRefs } from './head.ts'
+import { branchOfRef, readHeadRefs } from './head.ts'
 import { listRefs } from './list-refs.ts'
 
 /** A branch, or a tag of a commit. */
@@ -131,7 +131,7 @@ async function readHeadOf(
   signal: AbortSignal | undefined,
 ): Promise<Pick<Refs, 'defaultBranch' | 'head'>> {
   const ref = (await readHeadRefs(repository, { timeout, signal })).at(-1)
-  const defaultBranch = branchOf(ref)
+  const defaultBranch = branchOfRef(ref)
   const branch = refs.find(({ kind, name }) => kind === 'branch' && name === defaultBranch)
   if (branch) return { defaultBranch, head: branch.sha }
   const sha = await readLine(

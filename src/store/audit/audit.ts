@@ -11,8 +11,8 @@ export interface NamedRepository {
 }
 
 /**
- * The object of events about backups. By it, as the key of a repository, which has a slash, they
- * are found.
+ * The object of events about backups, which are also found by it: it is stored as the key of their
+ * repository, and no repository has it, since keys of repositories contain a slash.
  */
 export const BACKUP = 'backup'
 

@@ -1,7 +1,7 @@
 import { Batches } from '../../schedule/batches.ts'
+import { IsolatedKeys } from '../../schedule/isolated-keys.ts'
 import { ownTurn } from '../../schedule/own-turn.ts'
 import { type OrderedCall, RowOrder } from '../../schedule/row-order.ts'
-import { Suspects } from '../../schedule/suspects.ts'
 import { StoreUnavailable } from '../engine.ts'
 import type { Prepared } from '../prepared.ts'
 import { MANY_ROWS } from '../steps.ts'
@@ -18,7 +18,7 @@ import { isLockTimeout, isRolledBack, retry, translateError } from './driver-err
  *    │       in a statement   MAX_ROWS rows    each       LOCK_TIMEOUT         until its time is up
  *    │                                          ▲             ▲
  *    └── its key was slow or failed ────────────┴─────────────┘
- *        within the last SUSPICION              reads         writes
+ *        within the last ISOLATION              reads         writes
  *
  * A statement of reads has a maximum number of rows: calls that it cuts off share the next one. Where
  * several calls cannot share a statement, a call is made at once.
@@ -44,7 +44,7 @@ const MAX_SHARED = 2
  */
 export const LOCK_TIMEOUT = 250
 /** Milliseconds for which calls are made alone after one of the same key failed or was slow. */
-const SUSPICION = 1_000
+const ISOLATION = 1_000
 
 /** What calls are made with. */
 export interface CallOptions {
@@ -79,7 +79,7 @@ export class StatementCalls<Params, Row> {
   /** In order of arrival. */
   readonly #unanswered = new Set<Call<Params, Row>>()
   /** Keys whose calls are not shared. */
-  readonly #suspects = new Suspects(SUSPICION)
+  readonly #isolated = new IsolatedKeys(ISOLATION)
   #expiry: NodeJS.Timeout | undefined
 
   constructor(query: Prepared<Params, Row>, use: Use, options: CallOptions) {
@@ -104,7 +104,7 @@ export class StatementCalls<Params, Row> {
   /**
    * Makes a call. Returns its rows.
    *
-   * @param key calls with the same key are suspected of failing together
+   * @param key calls with the same key are isolated together
    * @throws StoreUnavailable, ForeignKeyViolation, other errors of the database
    */
   call(params: Params, key: string | undefined): Promise<Row[]> {
@@ -119,7 +119,7 @@ export class StatementCalls<Params, Row> {
     this.#order.add(call)
     this.#expireInTime()
     if (!this.#statements.mayBeShared) void this.#make(call)
-    else if (!this.#suspects.has(key)) this.#shared.add(call)
+    else if (!this.#isolated.has(key)) this.#shared.add(call)
     else if (this.#statements.areWrites) this.#patient.add(call)
     else this.#alone.add(call)
     return promise
@@ -149,7 +149,7 @@ export class StatementCalls<Params, Row> {
       if (!rows) this.#shared.add(call)
       else if (rows.length <= MAX_ROWS) this.#answer(call, rows)
       else {
-        this.#suspects.add(call.key)
+        this.#isolated.add(call.key)
         this.#alone.add(call)
       }
     }
@@ -163,7 +163,7 @@ export class StatementCalls<Params, Row> {
       const send = () => this.#send([call], (session) => this.#statements.oneBriefly(session, call.params))
       this.#answer(call, await retry(send))
     } catch (error) {
-      if (isRolledBack(error)) this.#suspects.add(call.key)
+      if (isRolledBack(error)) this.#isolated.add(call.key)
       if (isLockTimeout(error)) this.#patient.add(call)
       else this.#fail(call, error)
     }
@@ -174,7 +174,7 @@ export class StatementCalls<Params, Row> {
     if (!call || !this.#isWanted(call)) return
     const since = performance.now()
     await this.#make(call)
-    if (performance.now() - since > LOCK_TIMEOUT) this.#suspects.add(call.key)
+    if (performance.now() - since > LOCK_TIMEOUT) this.#isolated.add(call.key)
   }
 
   /** Makes a call by the statement of a single one, however long that takes. */
@@ -182,11 +182,11 @@ export class StatementCalls<Params, Row> {
     try {
       const send = () => this.#send([call], (session) => this.#statements.one(session, call.params))
       const rows = await retry(send)
-      if (rows.length > MAX_ROWS) this.#suspects.add(call.key)
+      if (rows.length > MAX_ROWS) this.#isolated.add(call.key)
       if (rows.length >= MANY_ROWS) await ownTurn()
       this.#answer(call, rows)
     } catch (error) {
-      if (isRolledBack(error)) this.#suspects.add(call.key)
+      if (isRolledBack(error)) this.#isolated.add(call.key)
       this.#fail(call, error)
     }
   }

@@ -100,7 +100,10 @@ export const latestColumns = namesWith({ onReplace: 'latest' })
 export const computedColumns = namesWith({ onReplace: 'computed' })
 /** What the database decides. All other columns equal the report. */
 export const decidedColumns = [...namesWith({ onReplace: 'kept' }), ...latestColumns]
-/** The same of a report of a run, whose report the row holds, and when it was last claimed. */
+/**
+ * What a report of a run returns: also whose report the row holds now, which may be that of another run,
+ * and when it was last claimed.
+ */
 export const decidedOfRun = [...decidedColumns, 'run', 'state', 'claimed_at'] as const
 
 export function isGiven(name: StoredColumn): name is GivenColumn {

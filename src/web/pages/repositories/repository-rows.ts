@@ -20,18 +20,18 @@ import type { Problem, RepositoryRow } from './repositories-view.ts'
 const TIME_LIMIT = 3_000
 
 /** The branch of a repository's HEAD and its commit, or why there is none. */
-export type Head = Read & { repository: Candidate } & (
+export type Head = Versioned & { repository: Candidate } & (
     | { branch: string | null; commit: Commit }
     | { problem: Problem }
   )
 
-interface Read {
+interface Versioned {
   /** The number of what was read of the repository: the same one until its files change. */
   version?: number
 }
 
 /** What a row shows, without who broke it. */
-export type SummarizedRow = Read & { repository: Candidate } & (
+export type SummarizedRow = Versioned & { repository: Candidate } & (
     | (SummarizedCommit & { branch: string | null; verdict: BranchVerdict | undefined })
     | { problem: Problem }
   )

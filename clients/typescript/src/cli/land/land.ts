@@ -15,7 +15,7 @@ import { checkCheckout } from './checkout.ts'
 import { landCommit } from './landing.ts'
 import { LandingEnd } from './landing-end.ts'
 import { createRemote, removalOf } from './remote.ts'
-import { createTickets, refsOf, type TicketTimes, ticketFolder, topicFolder } from './tickets.ts'
+import { createTickets, refsOfCommit, type TicketTimes, ticketFolder, topicFolder } from './tickets.ts'
 
 const SIGNALS: readonly NodeJS.Signals[] = ['SIGINT', 'SIGTERM', 'SIGHUP']
 /** Milliseconds of a command that removes what the landing leaves on the server. */
@@ -139,7 +139,7 @@ export async function land(
       outageAfter,
       onOutage,
     })
-    const own = refsOf(await cleaner.list(...folders), commit, branch)
+    const own = refsOfCommit(await cleaner.list(...folders), commit, branch)
     const isRunning = outcome === 'pending' || outcome === 'missing'
     const kept = own.filter((ref) => isRunning && ref.startsWith('refs/heads/'))
     const gone = own.filter((ref) => !kept.includes(ref))

@@ -11,7 +11,7 @@ import { failureOfBranch } from './failure-of-branch.ts'
 import { LandingEnd } from './landing-end.ts'
 import { isAncestor, mergeOf } from './merge.ts'
 import type { Refs } from './remote.ts'
-import { digitsOf, refsOf, type TicketOptions, type Tickets, topicFolder } from './tickets.ts'
+import { digitsOf, refsOfCommit, type TicketOptions, type Tickets, topicFolder } from './tickets.ts'
 
 /** Maximum number of lines of a hook that are shown. */
 const MOST_LINES = 50
@@ -78,7 +78,7 @@ export async function landCommit(landing: Landing): Promise<LandingEnd> {
     const hasPassed = await passChecks(landing, merge, tip, refs)
     refs = await look()
     if (hasPassed && refs.get(target) === tip) {
-      const own = refsOf(refs, commit, branch)
+      const own = refsOfCommit(refs, commit, branch)
       const options = ['--atomic', `--force-with-lease=${target}:${tip}`]
       const reason = await remote.push(options, [`${merge}:${target}`, ...own.map((ref) => `:${ref}`)])
       const name = merge === commit ? '' : ` as ${merge}`

@@ -84,7 +84,7 @@ export const topicFolder = (branch: string) => `refs/heads/land/${branch}/`
 export const digitsOf = (commit: string) => commit.slice(0, 12)
 
 /** Returns those refs that are the topic and the oldest tickets of a commit. */
-export function refsOf(refs: Refs, commit: string, branch: string): string[] {
+export function refsOfCommit(refs: Refs, commit: string, branch: string): string[] {
   const isTicket = (ref: string) =>
     ref.startsWith(ticketFolder(branch)) && ref.endsWith(`-${digitsOf(commit)}`)
   const topic = topicFolder(branch) + digitsOf(commit)
@@ -186,7 +186,7 @@ export function createTickets(options: TicketOptions): Tickets {
     async turn(refs, time) {
       let current = refs
       if (name === '') {
-        const own = refsOf(refs, commit, branch).find((ref) => ref.startsWith(folder))
+        const own = refsOfCommit(refs, commit, branch).find((ref) => ref.startsWith(folder))
         name = own ?? `${folder}${time.toISOString().replace(/[-:.]/g, '')}-${digitsOf(commit)}`
         const refused = await renew()
         if (refused) throw new LandingEnd('unanswered', `the server refused the ticket ${name}: ${refused}`)

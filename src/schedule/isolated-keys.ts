@@ -2,7 +2,7 @@
  * Keys whose calls were slow or failed. For a while they are kept apart from others, which would
  * wait for them or fail with them: a circuit breaker that lets its calls through, but alone.
  */
-export class Suspects {
+export class IsolatedKeys {
   readonly #duration: number
   /** Until when each key is one. The first one ends first. */
   readonly #ends = new Map<string, number>()
@@ -12,7 +12,7 @@ export class Suspects {
     this.#duration = duration
   }
 
-  /** Calls without a key have nothing in common, so that none is suspected for another one. */
+  /** Calls without a key have nothing in common, so that none is isolated for another one. */
   add(key: string | undefined): void {
     if (key === undefined) return
     const now = performance.now()
