@@ -125,6 +125,16 @@ t.test('HEAD follows a branch if none was chosen', async (t) => {
   t.equal(sample.git('symbolic-ref', 'HEAD'), 'refs/heads/other')
 })
 
+t.test('no process starts where HEAD leads to a commit, also if its branch is packed', async (t) => {
+  const sample = await createSample(t)
+  const head = sample.git('symbolic-ref', 'HEAD')
+  sample.git('update-ref', head, sample.commit())
+  sample.git('pack-refs', '--all')
+  const opened = await openRepository(sample)
+  replaceGit(t, 'exit 128')
+  t.equal(await followFirstBranch(opened, () => true), null)
+})
+
 t.test('HEAD leads to no file outside of the repository', async (t) => {
   const { path } = await createSample(t)
   writeFileSync(join(path, 'HEAD'), 'ref: refs/heads/../../../outside\n')
