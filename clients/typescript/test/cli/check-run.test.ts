@@ -6,7 +6,7 @@ import { git } from '../../../../test/helpers/git.ts'
 import { shells } from '../../../shell/test/shells.ts'
 import { namedRun } from '../../src/cli/check-run.ts'
 import { call, commandLine } from '../helpers/command-line.ts'
-import { environmentOf, placeOf } from '../helpers/run-script.ts'
+import { environmentOf, expectQuiet, placeOf } from '../helpers/run-script.ts'
 import { type Service, startService } from '../helpers/service.ts'
 
 const first = await startService(t, { commits: 40 })
@@ -245,6 +245,7 @@ for (const { name, program } of clients) {
       const { promise: heldUntil, resolve: release } = Promise.withResolvers<void>()
       service.proxy.plan({ heldUntil }, 'pass', { status: 503 })
       const began = ['--run', 'a', '--began', secondsAgo(60)]
+      const start_ = performance.now()
       const running = runWith(
         service,
         {},
@@ -258,7 +259,9 @@ for (const { name, program } of clients) {
       )
       await service.proxy.reached(3)
       release()
-      t.match(await running, { code: 6, stderr: '' })
+      const { code, stderr } = await running
+      t.equal(code, 6)
+      expectQuiet(t, stderr, start_)
       t.strictSame(await service.stored(), ['default failure'])
       t.strictSame(bodies(service).at(-1).state, 'failure')
       if (!program)
@@ -282,16 +285,18 @@ for (const { name, program } of clients) {
         await new Promise((resolve) => setTimeout(resolve, milliseconds))
         running.child.kill('SIGTERM')
       }
-      const last = performance.now()
+      const sending = performance.now() - start_
       const { code, stderr } = await running.finished
-      return { code, stderr, total: performance.now() - start_, sinceLast: performance.now() - last }
+      const end = performance.now()
+      return { code, stderr, sending, end, total: end - start_ }
     }
     const [once, twice, same] = await Promise.all([timeOf(), timeOf(1_500), timeOf(50)])
     t.match(once, { code: 9, stderr: /cancelled by SIGTERM.* was not stored: a signal ended the attempts/ })
-    t.ok(once.total >= 4_500 && once.total < 10_000, `once: ${once.total} ms`)
+    t.ok(once.total >= 4_500 && once.total < 25_000, `once: ${once.total} ms`)
     t.match(twice, { code: 9, stderr: /a signal ended the attempts/ })
-    t.ok(twice.sinceLast < 1_500, `twice: ${twice.sinceLast} ms`)
-    t.ok(same.total >= 4_500, `passed on twice: ${same.total} ms`)
+    t.ok(twice.end < once.end, `twice: ${twice.total} ms`)
+    // On a busy machine the second one may come so late that it is another one.
+    t.ok(same.total >= 4_500 || same.sending > 250, `passed on twice: ${same.total} ms`)
   })
 
   t.test(`${name}: a run that began later wins, and nothing else changes`, { buffered: true }, async (t) => {

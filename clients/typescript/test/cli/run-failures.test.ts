@@ -1,18 +1,18 @@
-import t, { type Test } from 'tap'
+import t from 'tap'
 import { call, commandLine } from '../helpers/command-line.ts'
-import { environmentOf, placeOf, runScript, runScriptHere, sentStates } from '../helpers/run-script.ts'
+import {
+  environmentOf,
+  expectQuiet,
+  placeOf,
+  runScript,
+  runScriptHere,
+  SLOW,
+  sentStates,
+} from '../helpers/run-script.ts'
 import { startService } from '../helpers/service.ts'
 
 const first = await startService(t, { commits: 10 })
 t.jobs = 8
-
-const SLOW = 'commit-status: no answer from the service yet; still trying\n'
-
-/** Expects that nothing was said, unless a busy machine took so long that people wonder. */
-function expectQuiet(t: Test, stderr: string, began: number): void {
-  const isSlow = performance.now() - began > 3_000
-  t.equal(stderr, isSlow && stderr === SLOW ? SLOW : '')
-}
 
 t.test('connection refused until the command ends', { buffered: true }, async (t) => {
   const service = await first.again()
