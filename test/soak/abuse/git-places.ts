@@ -1,3 +1,4 @@
+import { availableParallelism, loadavg } from 'node:os'
 import { join } from 'node:path'
 import { constants, deflateRawSync, gzipSync } from 'node:zlib'
 import type { Test } from 'tap'
@@ -17,15 +18,17 @@ const TURNS = 40
 const CLONES = 30
 /** Clones beside pushes that keep git busy. */
 const LATE_CLONES = 15
-/** Milliseconds, on two processors which the attackers use too. A push may wait for its turn. */
-const LIMIT = 5_000
-const PUSH_LIMIT = 15_000
-const CROWD_LIMIT = 20_000
+/**
+ * How many times its limits a machine is allowed that has more to do than it has processors when the
+ * soak begins. So a table that promises 15000 ms says of itself that its machine was not quiet.
+ */
+const ALLOWED = (loadavg()[0] ?? 0) > availableParallelism() ? 3 : 1
+/** Milliseconds, on two processors which the attackers, and a proxy, use too. */
+const LIMIT = 5_000 * ALLOWED
+const CROWD_LIMIT = 20_000 * ALLOWED
 /** Of a push that waits for its turn beside those that keep git busy: it is not lost. */
 const WAIT_LIMIT = 600_000
-const READ_LIMIT = 100
-/** The proxy uses the processors too. */
-const READ_LIMIT_BEHIND_PROXY = 250
+const READ_LIMIT = 100 * ALLOWED
 /** MiB of the server. */
 const MEMORY = 500
 /** How many addresses of each kind of attack there are, and users that push. */
@@ -52,7 +55,7 @@ const NOTHING = Buffer.alloc(0)
  */
 export async function attackGitPlaces(fixture: Fixture): Promise<Figures[]> {
   const { url, child } = await fixture.start({ SPOOL_MAX_BYTES: `${SPOOL}` })
-  return await attack({ ...fixture, url, pid: child.pid ?? 0 }, READ_LIMIT)
+  return await attack({ ...fixture, url, pid: child.pid ?? 0 })
 }
 
 /** The same behind nginx with the guide's configuration, which the attackers do not get around. */
@@ -82,13 +85,10 @@ async function attackThrough(
   const { url, child } = await fixture.start(environment)
   const port = await freePort()
   await startProxy(port, url)
-  return await attack(
-    { ...fixture, url: `http://127.0.0.1:${port}`, pid: child.pid ?? 0 },
-    READ_LIMIT_BEHIND_PROXY,
-  )
+  return await attack({ ...fixture, url: `http://127.0.0.1:${port}`, pid: child.pid ?? 0 })
 }
 
-async function attack(fixture: Fixture, readLimit: number): Promise<Figures[]> {
+async function attack(fixture: Fixture): Promise<Figures[]> {
   const { url, pid, folder, tokens, large } = fixture
   const readUrl = url + statusesOf(new URL(fixture.read).pathname.split('/').at(-2) ?? '')
   const checkout = join(folder, 'alice-demo')
@@ -136,9 +136,9 @@ async function attack(fixture: Fixture, readLimit: number): Promise<Figures[]> {
       const memory = memoryOf(pid, 'VmHWM')
       rows.push(
         clones.promise(`git places: a clone ${beside}`, 1, LIMIT),
-        pushes.promise(`git places: a push ${beside}`, 1, PUSH_LIMIT),
+        pushes.promise(`git places: a push ${beside}`, 1, LIMIT),
         { name: `git places: API reads while ${count} take places`, ...early },
-        reads.promise(`git places: API reads ${beside}`, 0.99, readLimit),
+        reads.promise(`git places: API reads ${beside}`, 0.99, READ_LIMIT),
         late.promise(`git places: a clone ${beside} and deltas`, 1, LIMIT),
         waiting.promise(`git places: a push ${beside} and deltas`, 1, WAIT_LIMIT),
         {
