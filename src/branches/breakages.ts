@@ -73,8 +73,7 @@ const MAX_CHECKS = 20
 /**
  * Milliseconds for which it is remembered what is behind the first commits, and how often. A report on such
  * an old commit is shown within twice this time: the page that it changes may be made of what is remembered,
- * and is itself remembered for as long while nothing else changes. `listHistories` of 300 commits for every
- * page would cost more than the page.
+ * and is itself remembered for as long while nothing else changes.
  */
 const [MAX_AGE, REMEMBERED] = [60_000, 2_000]
 const CACHE_BYTES = shareOfMemory(8)
