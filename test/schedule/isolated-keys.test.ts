@@ -14,7 +14,7 @@ t.test('a key that was added is isolated, others and calls without a key are not
   t.same(isolated(), ['a', 'b'])
 })
 
-t.test('the suspicion ends', async (t) => {
+t.test('a key is isolated for a while only', async (t) => {
   const keys = new IsolatedKeys(20)
   keys.add('a')
   await setTimeout(30)

@@ -10,6 +10,7 @@ import { headDraftPath } from '../leftovers.ts'
 import type { OpenedRepository } from '../opened-repository.ts'
 import { decodeLatin1, readGit } from '../run-git.ts'
 import { branchOfRef, readHeadId, readHeadRefs } from './head.ts'
+import { readLoose } from './loose-refs.ts'
 import { readRefs } from './read-refs.ts'
 import { type RefIds, readRefIds } from './ref-ids.ts'
 
@@ -53,6 +54,9 @@ export async function followFirstBranch(
     move = null
     const { defaultBranch, head, branches } = await readRefs(repository, LIMITS)
     if (head !== null || defaultBranch === null) return undefined
+    // git lists no branch whose file is damaged.
+    const [ref = ''] = (await readHeadRefs(repository)).slice(-1)
+    if ((await readLoose(repository.path, ref)) !== undefined) return undefined
     const names = branches.map(({ name }) => name)
     const first = ['main', 'master'].find((name) => names.includes(name)) ?? names[0]
     if (first === undefined || !mayMove(defaultBranch)) return undefined

@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
@@ -133,6 +133,20 @@ t.test('no process starts where HEAD leads to a commit, also if its branch is pa
   const opened = await openRepository(sample)
   replaceGit(t, 'exit 128')
   t.equal(await followFirstBranch(opened, () => true), null)
+})
+
+t.test('HEAD stays at a branch whose file is damaged', async (t) => {
+  const sample = await createSample(t)
+  const head = sample.git('symbolic-ref', 'HEAD')
+  sample.git('update-ref', 'refs/heads/other', sample.commit())
+  const opened = await openRepository(sample)
+  for (const text of ['', 'garbage\n', `${'1'.repeat(40)}\n`]) {
+    writeFileSync(join(sample.path, head), text)
+    t.equal(await followFirstBranch(opened, () => true), null, JSON.stringify(text))
+  }
+  rmSync(join(sample.path, head))
+  mkdirSync(join(sample.path, head))
+  t.same(await followFirstBranch(opened, () => true), { from: 'main', to: 'other' }, 'a folder is no branch')
 })
 
 t.test('HEAD leads to no file outside of the repository', async (t) => {

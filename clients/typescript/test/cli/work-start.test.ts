@@ -36,6 +36,7 @@ t.test('a server without the list of what waits', async (t) => {
 })
 
 t.test('bad options', async (t) => {
+  const wrong = t.testdir({ jobs: 'no folder' })
   const cases: [args: string[], message: RegExp][] = [
     [['--jobs', '0'], /--jobs must be a number/],
     [['--keep', 'x'], /--keep must be a number/],
@@ -48,6 +49,7 @@ t.test('bad options', async (t) => {
     [['--context', ''], /missing --context/],
     [['--folder', '/dev/null/x'], /--folder: .* cannot be used/],
     [['--folder', '/proc/1/x'], /--folder: \/proc\/1\/x cannot be used: ENOENT/],
+    [['--folder', wrong], /--folder: .* cannot be used: EEXIST/],
     [['word'], /unexpected word "word"/],
     [['--onec'], /unknown option --onec; did you mean --once/],
   ]

@@ -2,7 +2,6 @@ import { spawnSync } from 'node:child_process'
 import {
   chmodSync,
   closeSync,
-  existsSync,
   lstatSync,
   mkdirSync,
   openSync,
@@ -10,6 +9,7 @@ import {
   readFileSync,
   renameSync,
   rmSync,
+  statSync,
   writeFileSync,
 } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -99,13 +99,14 @@ export function openFolder(path: string): WorkFolder {
  * exists and says that nothing in it does, such as `/proc/1`.
  */
 function createFolder(path: string): void {
-  if (existsSync(path)) return
+  const exists = () => statSync(path, { throwIfNoEntry: false })?.isDirectory()
+  if (exists()) return
   createFolder(dirname(path))
   try {
     mkdirSync(path, { mode: 0o700 })
   } catch (error) {
     // Another worker may have created it meanwhile.
-    if (!existsSync(path)) throw error
+    if (!exists()) throw error
   }
 }
 
