@@ -79,3 +79,10 @@ t.test('one worker for each folder', async (t) => {
   const second = await place.work(['--once'], { command: ['true'] }).finished
   t.equal(second.code, 0, second.stderr)
 })
+
+t.test('a folder for logs that cannot be created is an error of the commit', async (t) => {
+  const sha = place.push('main', 'echo started')
+  const worker = place.work(['--once', '--logs', '/proc/1/x'])
+  t.match(await worker.finished, { code: 1, stdout: '' })
+  t.match(await place.result(sha), /^error: ENOENT/)
+})

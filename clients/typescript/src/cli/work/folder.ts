@@ -59,7 +59,7 @@ export function openFolder(path: string): WorkFolder {
   const jobs = join(path, 'jobs')
   let descriptor: number
   try {
-    createFolder(jobs)
+    createFolder(jobs, 0o700)
     descriptor = lock(join(path, 'lock'))
   } catch (error) {
     if (error instanceof UsageError) throw error
@@ -98,12 +98,12 @@ export function openFolder(path: string): WorkFolder {
  * Creates a folder and those above it. `mkdirSync` with `recursive` never returns below a folder that
  * exists and says that nothing in it does, such as `/proc/1`.
  */
-function createFolder(path: string): void {
+export function createFolder(path: string, mode?: number): void {
   const exists = () => statSync(path, { throwIfNoEntry: false })?.isDirectory()
   if (exists()) return
-  createFolder(dirname(path))
+  createFolder(dirname(path), mode)
   try {
-    mkdirSync(path, { mode: 0o700 })
+    mkdirSync(path, mode)
   } catch (error) {
     // Another worker may have created it meanwhile.
     if (!exists()) throw error

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { mkdirSync, realpathSync, statSync } from 'node:fs'
+import { realpathSync, statSync } from 'node:fs'
 import { dirname, join, sep } from 'node:path'
 import { operations } from '../../generated/operations.ts'
 import { sleep } from '../../sleep.ts'
@@ -171,7 +171,6 @@ export function startJob(settings: JobSettings, task: JobTask): Job {
       hasLabels,
     } = settings
     const log = logs && join(logs.folder, logName)
-    if (log) mkdirSync(dirname(log), { recursive: true })
     const output = openOutput(hasLabels ? `${name} | ` : '', log)
     say(`${name}: started`)
     const started = { at: performance.now(), time: Date.now() }

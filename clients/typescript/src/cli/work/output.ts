@@ -1,9 +1,10 @@
-import { closeSync, mkdirSync, openSync, readdirSync, rmSync, statSync, writeSync } from 'node:fs'
+import { closeSync, openSync, readdirSync, rmSync, statSync, writeSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { Readable, Writable } from 'node:stream'
 import { StringDecoder } from 'node:string_decoder'
 import { sleep } from '../../sleep.ts'
 import { say } from '../terminal.ts'
+import { createFolder } from './folder.ts'
 
 export interface LogSettings {
   folder: string
@@ -38,7 +39,7 @@ export function openOutput(label: string, file: string | undefined): Output {
   let size = 0
   let log: number | undefined
   if (file !== undefined) {
-    mkdirSync(dirname(file), { recursive: true })
+    createFolder(dirname(file))
     // A run that is begun again goes on with its log.
     log = openSync(file, 'a')
   }
