@@ -1,9 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import { type FailingSince, failingSince } from '../domain/failing-since.ts'
-import { BRANCHES } from '../domain/ref-names.ts'
 import { COMBINED, combinedCounts, type StatusState } from '../domain/states.ts'
-import { FirstParents } from '../git/history/first-parents.ts'
-import { FormerTips } from '../git/history/former-tips.ts'
 import type { CommitLog } from '../git/history/log.ts'
 import type { Commit } from '../git/history/log-reader.ts'
 import type { RepositoryFiles } from '../git/opened-repository.ts'
@@ -11,7 +8,8 @@ import type { FairQueue, QueueClient } from '../schedule/fair-queue.ts'
 import type { LinkedCell } from '../store/statuses/check-matrix.ts'
 import type { StatusSummary } from '../store/statuses/status-summaries.ts'
 import type { Store } from '../store/store.ts'
-import { entriesUpTo, shareOfMemory } from '../util/memory.ts'
+import { entriesUpTo } from '../util/memory.ts'
+import { BranchCommits, type Position, UNREPORTED } from './branch-commits.ts'
 
 /*
  * Who broke a check of a branch, from the commits that the branch was at (see `FormerTips`):
@@ -64,10 +62,8 @@ export interface Suspects {
   more: boolean
 }
 
-/** Commits of a branch that are looked at; most checks fail since one of the first. */
-const [COMMITS, FIRST] = [300, 30]
-/** Commits that are looked at for reports while the newest one has none. */
-const UNREPORTED = 10
+/** Commits of a branch that are looked at first: most checks fail since one of these. */
+const FIRST = 30
 /** Checks that are looked at. */
 const MAX_CHECKS = 20
 /**
@@ -76,7 +72,6 @@ const MAX_CHECKS = 20
  * and is itself remembered for as long while nothing else changes.
  */
 const [MAX_AGE, REMEMBERED] = [60_000, 2_000]
-const CACHE_BYTES = shareOfMemory(8)
 
 /** What is behind the first commits of a branch. */
 type Older = ReadonlyMap<string, FailingSince & { cell: LinkedCell | undefined }>
@@ -87,15 +82,13 @@ type BreakageStore = Pick<Store, 'listTips' | 'matrix' | 'remote'> & {
 
 /** Finds out since when checks of branches fail, and who may have broken them. */
 export class Breakages {
-  readonly #formerTips: FormerTips
+  readonly #commits: BranchCommits
   readonly #commitLog: Pick<CommitLog, 'between'>
   readonly #store: BreakageStore
   readonly #older = new LRUCache<string, Older>({ ...entriesUpTo(REMEMBERED), ttl: MAX_AGE })
 
   constructor(queue: FairQueue, commitLog: Pick<CommitLog, 'between'>, store: BreakageStore) {
-    const limits = { maxBytes: CACHE_BYTES }
-    const disk = store.remote ? 'shared' : 'own'
-    this.#formerTips = new FormerTips(queue, new FirstParents(queue, limits, disk), limits)
+    this.#commits = new BranchCommits(queue, store)
     this.#commitLog = commitLog
     this.#store = store
   }
@@ -109,27 +102,42 @@ export class Breakages {
   ): Promise<boolean[]> {
     const unreported = tips.filter((tip) => !isReported(tip)).map(({ repositoryId }) => repositoryId)
     const reported = await this.#store.summaries.reportedIn(unreported)
-    return tips.map(({ repositoryId, counts }) => {
-      const { failure, pending, total } = combinedCounts(counts)
-      return total === 0 ? reported.has(repositoryId) : failure > 0 || pending > 0
-    })
+    return tips.map((tip) => (isReported(tip) ? isOpen(tip) : reported.has(tip.repositoryId)))
+  }
+
+  /**
+   * Lists the commits that `findLongest` needs. Those of a branch whose newest commit has no reports are
+   * only listed if something failed or runs on the newest one with reports: its latest moves lead to that.
+   * Throws as `runInSlot`.
+   *
+   * @param summary of the newest commit
+   * @returns as `commitsOf`
+   */
+  async commitsToSearch(
+    repository: RepositoryFiles & { id: number },
+    position: Position,
+    summary: StatusSummary,
+    client: QueueClient,
+  ): Promise<string[]> {
+    if (!isReported(summary)) {
+      const latest = await this.#commits.list(repository, position, 'latest', client)
+      const reported = await this.#newestReported(repository.id, latest, summary)
+      if (reported === undefined || !isOpen(reported)) return [position.sha]
+    }
+    return this.commitsOf(repository, position, client)
   }
 
   /**
    * Lists the commits that a branch was at. Throws as `runInSlot`.
    *
-   * @param branch null for the first parents of a commit
    * @returns full ids, the newest first
    */
-  async commitsOf(
+  commitsOf(
     repository: RepositoryFiles & { id: number },
-    { branch, sha }: { branch: string | null; sha: string },
+    position: Position,
     client: QueueClient,
   ): Promise<string[]> {
-    const ref = branch === null ? null : Buffer.from(`${BRANCHES}${branch}`).toString('latin1')
-    const tips = ref === null ? [sha] : await this.#store.listTips(repository.id, ref, sha)
-    const list = await this.#formerTips.list(repository, tips, { after: undefined, count: COMMITS }, client)
-    return list?.ids ?? [sha]
+    return this.#commits.list(repository, position, 'newest', client)
   }
 
   /**
@@ -190,6 +198,7 @@ export class Breakages {
    * newest commit or run there; undefined if there is none. If nothing has been reported there yet,
    * those of the newest commit with reports count. Otherwise as `find`.
    *
+   * @param commits see `commitsToSearch`
    * @param summary of the newest commit
    */
   async findLongest(
@@ -266,6 +275,12 @@ export class Breakages {
 
 function isReported({ counts }: Pick<StatusSummary, 'counts'>): boolean {
   return combinedCounts(counts).total > 0
+}
+
+/** Returns whether something failed or runs. */
+function isOpen({ counts }: Pick<StatusSummary, 'counts'>): boolean {
+  const { failure, pending } = combinedCounts(counts)
+  return failure > 0 || pending > 0
 }
 
 function isPending({ state }: { state: StatusState }): boolean {

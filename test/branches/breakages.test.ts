@@ -92,7 +92,18 @@ t.test('whoever broke a branch is named, whatever a team did', async (t) => {
     const { breakage } = found
     const suspects = (await breakages.suspects(repository, breakage, client)).commits
     const named = new Set(suspects.map(({ author }) => author))
-    const { first, since, suspected, breaker, failed } = whatTheyKnow(history)
+    const { first, since, suspected, breaker, failed, reported } = whatTheyKnow(history)
+    const longest = async () => {
+      const [summary] = await store.summaries.list([{ repositoryId, sha }])
+      if (!summary) throw new Error('one summary for each commit')
+      const searched = await breakages.commitsToSearch(repository, { branch, sha }, summary, client)
+      return { searched, breakage: await breakages.findLongest(repositoryId, searched, summary) }
+    }
+    t.same((await longest()).breakage, breakage, `${told}: also by the newest commit with reports`)
+    await addReport({ store, repositoryId, sha: ids[reported] ?? '' }, 'ci', 'success')
+    const whole = await longest()
+    t.equal(whole.breakage, undefined, `${told}: it has passed since`)
+    if (ids[reported] !== sha) t.same(whole.searched, [sha], `${told}: its older commits are not listed`)
     t.equal(breakage.since, ids[since], `${told}: since when`)
     t.equal(breakage.length, failed, `${told}: on how many commits`)
     t.equal(breakage.lastPassed, first === null ? null : ids[first], `${told}: the last that passed`)
@@ -112,10 +123,11 @@ t.test('whoever broke a branch is named, whatever a team did', async (t) => {
 
 /** What people remember of each landing, without looking at the history. */
 function whatTheyKnow({ landings }: TeamHistory) {
-  let [passed, since, failed]: [number | null, number, number] = [null, landings.length - 1, 0]
+  const newest = landings.findLastIndex(({ report }) => report !== undefined)
+  let [passed, since, failed]: [number | null, number, number] = [null, newest, 0]
   for (const [index, { report }] of landings.entries()) {
     if (report === 'success') [passed, failed] = [index, 0]
-    const counts = report === 'failure' || (report === 'error' && index === landings.length - 1)
+    const counts = report === 'failure' || (report === 'error' && index === newest)
     if (!counts) continue
     if (failed === 0) since = index
     failed++
@@ -127,5 +139,6 @@ function whatTheyKnow({ landings }: TeamHistory) {
     suspected: [...new Set(between.flatMap(({ authors }) => authors))].sort(),
     breaker: landings[since]?.breaker,
     failed,
+    reported: landings[newest]?.at ?? 0,
   }
 }

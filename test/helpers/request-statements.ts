@@ -156,6 +156,7 @@ export const requests: Record<string, (store: Store) => Promise<unknown>> = {
     store.matrix.listHistories(500, [SHA, NEW_SHA], ['context 3', 'context 4']),
   'the state of a context': (store) => store.summaries.findState(500, SHA, 'context 3'),
   'what a branch was at': (store) => store.listTips(500, 'refs/heads/main', SHA),
+  'what a branch was at lately': (store) => store.listTips(500, 'refs/heads/main', SHA, 'latest'),
   'all that a branch was at': (store) => store.listTips(500, 'refs/heads/main', SHA, 'all'),
   'the rules of a branch': (store) => store.rules.requiredPatterns(500, 'release-3'),
   'all statuses of a commit with their reporters': (store) =>

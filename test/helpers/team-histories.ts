@@ -105,6 +105,16 @@ export function workTogether(random: Random, pulls: boolean): TeamHistory {
   // The page is asked when CI has run on the newest commit.
   const [newest, last] = [commits[tip() ?? 0], landings.at(-1)]
   if (newest && last) newest.report = last.report = random.below(5) === 0 ? 'error' : 'failure'
+  // Or it has not on some commits that were pushed since.
+  const reported = landings.length
+  for (let step = random.below(6); step > 0; step--) {
+    if (random.below(2) === 0) push(false, false)
+    else merge(false)
+  }
+  for (const landing of landings.slice(reported)) {
+    const { [landing.at]: commit } = commits
+    if (commit) commit.report = landing.report = undefined
+  }
   return { commits, landings, moves }
 }
 

@@ -36,7 +36,8 @@ async function setUp(t: Parameters<typeof openTestStore>[0], database: TestDatab
       const update = updateOf(old, next, ref)
       await settle(await open(update), update)
     },
-    tips: (tip: string, ref = MAIN, which?: 'all') => store.listTips(repository.id, ref, tip, which),
+    tips: (tip: string, ref = MAIN, which?: 'latest' | 'all') =>
+      store.listTips(repository.id, ref, tip, which),
     rows: () =>
       store.engine.kysely.selectFrom('branch_moves').selectAll().orderBy('ref').orderBy('push_id').execute(),
   }
@@ -135,6 +136,7 @@ for (const database of databases) {
     const kept = [idOf(5_000), ...ids.slice(1).reverse()]
     t.same(await tips(idOf(5_000), MAIN, 'all'), kept)
     t.same(await tips(idOf(5_000)), kept.slice(0, 301), 'a question needs the newest ones')
+    t.same(await tips(idOf(5_000), MAIN, 'latest'), kept.slice(0, 21), 'or the latest ones')
     t.equal((await rows()).length, MAX_MOVES + 1)
   })
 

@@ -11,6 +11,8 @@ import type { Queries, Tables } from '../tables.ts'
 
 /** Moves of a branch that are kept: the newest ones. */
 export const MAX_MOVES = 1_000
+/** Moves that are read: of a branch that was likely reported on lately, for most questions, and all. */
+const READ = { latest: 20, newest: 300, all: MAX_MOVES }
 /**
  * Bytes of the longest name whose moves are recorded: PostgreSQL's indexes hold at most 2,704 of a
  * row.
@@ -60,7 +62,7 @@ export function createBranchMoves(engine: Reading) {
             ]),
         )
     })
-  const [newest, all] = [pushesOf(MAX_MOVES * 0.3), pushesOf(MAX_MOVES)]
+  const queries = { latest: pushesOf(READ.latest), newest: pushesOf(READ.newest), all: pushesOf(READ.all) }
 
   /**
    * Returns the commits that a branch was at, as far as they are recorded, the newest first: what
@@ -69,18 +71,17 @@ export function createBranchMoves(engine: Reading) {
    *
    * @param ref its full name, decoded as Latin-1
    * @param tip the commit that it is at
-   * @param which without those of old moves, or with them
+   * @param which how many moves are read
    */
   return async (
     repositoryId: number,
     ref: string,
     tip: string,
-    which: 'newest' | 'all' = 'newest',
+    which: keyof typeof READ = 'newest',
   ): Promise<string[]> => {
     const named = `%"ref":${JSON.stringify(ref).replaceAll(/[!%_]/g, '!$&')},%`
     const cache = { key: OPEN_PUSHES, variant: `${which} ${repositoryId} ${ref}` }
-    const query = which === 'all' ? all : newest
-    const rows = await engine.read(query, { repositoryId, ref, named }, cache)
+    const rows = await engine.read(queries[which], { repositoryId, ref, named }, cache)
     return tipsOf(rows, ref, tip)
   }
 }

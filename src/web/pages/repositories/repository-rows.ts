@@ -124,8 +124,8 @@ export function createRowReader({ store, headLog, breakages, pageQueue }: PageCo
       return value === 'slow' ? undefined : value
     }
     const commits = await Promise.all(
-      failed.map(({ repository, branch, commit: { sha } }) =>
-        waitFor(breakages.commitsOf(repository, { branch, sha }, client)),
+      failed.map(({ repository, branch, commit: { sha }, summary }) =>
+        waitFor(breakages.commitsToSearch(repository, { branch, sha }, summary, client)),
       ),
     )
     // Where each statement is a round trip, these become one.

@@ -142,7 +142,7 @@ export async function repositoryPage(pages: Pages, options: PageContext): Promis
     const client = gitClient(request)
     const position = { branch: branchOf(ref), sha: ref.sha }
     const commits = await breakages
-      .commitsOf(repository, position, client)
+      .commitsToSearch(repository, position, summary, client)
       .catch(insteadOf(ExpectedError, null))
     if (commits === null) return null
     const breakage = await pageQueue.render(request, () =>
