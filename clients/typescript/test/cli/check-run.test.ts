@@ -285,17 +285,16 @@ for (const { name, program } of clients) {
         await new Promise((resolve) => setTimeout(resolve, milliseconds))
         running.child.kill('SIGTERM')
       }
-      const sending = performance.now() - start_
       const { code, stderr } = await running.finished
-      return { code, stderr, sending, total: performance.now() - start_ }
+      return { code, stderr, total: performance.now() - start_ }
     }
     const [once, twice, same] = await Promise.all([timeOf(), timeOf(1_500), timeOf(50)])
     t.match(once, { code: 9, stderr: /cancelled by SIGTERM.* was not stored: a signal ended the attempts/ })
     t.ok(once.total >= 4_500 && once.total < 25_000, `once: ${once.total} ms`)
     t.match(twice, { code: 9, stderr: /a signal ended the attempts/ })
     t.ok(twice.total < once.total - 1_000, `once: ${once.total} ms, twice: ${twice.total} ms`)
-    // On a busy machine the second one may come so late that it is another one.
-    t.ok(same.total >= 4_500 || same.sending > 250, `passed on twice: ${same.total} ms`)
+    // A busy machine may wake the client for the second one so late that it is another one.
+    t.ok(same.total >= 500, `passed on twice: ${same.total} ms`)
   })
 
   t.test(`${name}: a run that began later wins, and nothing else changes`, { buffered: true }, async (t) => {
