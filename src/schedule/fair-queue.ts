@@ -35,6 +35,8 @@ export class QueueFull extends Unavailable {
   override readonly name = 'QueueFull'
 }
 
+/** In one of so many admissions clients take turns, however many seconds they have held slots. */
+const TURN = 4
 const TOO_MANY = 'too many callers are waiting for a slot'
 
 interface Waiter {
@@ -81,10 +83,11 @@ class Slots {
  *
  * Callers of one client are admitted in order of arrival, except that others pass a long one for
  * which there is no slot. Of the clients that wait, the one that has held slots for the fewest
- * seconds lately is next (`SlotTime`), and those that are equal take turns; one that already holds
- * `slotsPerClient` is skipped. When the queue is full, a new caller replaces the
- * last caller of the client with the most waiting callers, unless its own client has as many. So no
- * client can fill the queue and block the others.
+ * seconds lately is next (`SlotTime`), and those that are equal take turns. In one of four admissions
+ * seconds do not count, so that a client that holds a slot all the time has its turns too. One that
+ * already holds `slotsPerClient` is skipped. When the queue is full, a new caller replaces the last
+ * caller of the client with the most waiting callers, unless its own client has as many. So no client
+ * can fill the queue and block the others.
  *
  * ```
  *         slots are left and own share is not used up
@@ -108,6 +111,8 @@ export class FairQueue {
   /** By client; the first of equals is next. Never holds an empty queue. */
   readonly #queues = new Map<string, Set<Waiter>>()
   #waiting = 0
+  /** Waiters that were admitted. */
+  #admissions = 0
 
   constructor(limits: FairQueueLimits) {
     const { waiting = 1_000, waitingPerClient = 250, timeout = 10_000, oncePerTurn = false } = limits
@@ -241,8 +246,9 @@ export class FairQueue {
   #admitNext(): void {
     let next: { client: string; waiter: Waiter } | undefined
     let least = Number.POSITIVE_INFINITY
+    const isTurn = (this.#admissions + 1) % TURN === 0
     for (const [client, queue] of this.#queues) {
-      const seconds = this.#time.secondsOf(client)
+      const seconds = isTurn ? 0 : this.#time.secondsOf(client)
       if (seconds >= least) continue
       const waiter = [...queue].find(({ isLong }) => this.#hasSlotFor(client, isLong))
       if (waiter === undefined) continue
@@ -251,6 +257,7 @@ export class FairQueue {
       if (seconds === 0) break
     }
     if (next === undefined) return
+    this.#admissions++
     const { client, waiter } = next
     this.#take(client, waiter.isLong)
     waiter.admit()

@@ -1,7 +1,12 @@
 /** Milliseconds that decide whose turn is next: clients that differ by less take turns. */
 const UNIT = 1_000
-/** Milliseconds that count at most: nobody falls behind newcomers for longer. */
+/** Milliseconds that count at most: who holds nothing falls behind newcomers for no longer. */
 const MOST = 10_000
+/**
+ * Milliseconds that are forgotten at once: turns of computations and pages take less. A request to git
+ * counts, since an address could have one after the other.
+ */
+const LEAST = 100
 
 interface Use {
   held: number
@@ -15,7 +20,7 @@ interface Use {
  *
  * ```
  *   holds n slots:  n seconds more in each second, up to 10
- *   holds none:     1 second less in each second, also while it waits; below 1: forgotten
+ *   holds none:     1 second less in each second, also while it waits; below 0.1: forgotten
  * ```
  *
  * A client that holds nothing is remembered for no longer than it has held slots. So on average no
@@ -54,7 +59,7 @@ export class SlotTime {
 
   #forget(now: number): void {
     for (const [client, use] of this.#uses)
-      if (use.held === 0 && timeOf(use, now) < UNIT) this.#uses.delete(client)
+      if (use.held === 0 && timeOf(use, now) < LEAST) this.#uses.delete(client)
   }
 }
 

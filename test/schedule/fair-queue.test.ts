@@ -59,6 +59,22 @@ t.test('who has held slots for the fewest seconds lately is next', async (t) => 
   t.equal(queue.taken, 0)
 })
 
+t.test('who holds a slot all the time is admitted too, however many others come', async (t) => {
+  const queue = new FairQueue({ ...limits, slotsPerClient: 2, waiting: 99 })
+  const { admitted, enter, leave } = record(queue)
+  const entered = [enter('company'), enter('0')]
+  await setTimeout(1_100)
+  entered.push(enter('company'))
+  for (let other = 1; other < 9; other++) {
+    entered.push(enter(`${other}`))
+    await leave(other)
+  }
+  t.same(admitted, ['company', '0', '1', '2', '3', 'company', '4', '5', '6', '7'])
+  for (const slot of [0, 9, 10]) await leave(slot)
+  await Promise.all(entered)
+  t.equal(queue.taken, 0)
+})
+
 t.test('one client never holds more than its share, even if slots are free', async (t) => {
   const queue = new FairQueue(limits)
   const { admitted, enter, leave } = record(queue)

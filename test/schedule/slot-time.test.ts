@@ -33,3 +33,16 @@ t.test('however long slots were held, ten seconds count', (t) => {
   t.equal(time.secondsOf('a'), 0)
   t.end()
 })
+
+t.test('many short times count like a long one', (t) => {
+  let now = 0
+  const time = new SlotTime(() => now)
+  for (let count = 0; count < 10; count++) {
+    time.take('a')
+    now += 900
+    time.release('a')
+    now += 100
+  }
+  t.equal(time.secondsOf('a'), 8)
+  t.end()
+})
