@@ -127,12 +127,15 @@ t.test('fields of a status have the forms of the contract', async (t) => {
   const token = await server.createToken('acme')
   const { json } = await server.report('acme/rocket', sha, { state: 'pending' }, token)
   const claim = { state: 'pending', context: 'claimed', run: '1', elapsed: 0, claim: 60 }
+  const sentAt = Date.now()
   const { json: claimed } = await server.report('acme/rocket', sha, claim, token)
   const { claimed_until, ...others } = claimed
   t.same(Object.keys(claimed).sort(), Object.keys(schemas.Status.properties).sort())
   t.same(Object.keys(json).sort(), Object.keys(others).sort(), 'claimed_until: only of a claim')
   t.match(claimed_until, /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$/, 'claimed_until: UTC with whole seconds')
   t.match(json.id, /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/, 'id: a UUIDv7')
+  const createdAt = Number.parseInt((claimed.id ?? '').replace('-', '').slice(0, 12), 16)
+  t.ok(createdAt >= sentAt && createdAt <= Date.now(), 'id: of the millisecond in which it was created')
   t.equal(json.sha, sha, 'sha: the full commit id')
   for (const field of ['created_at', 'updated_at'] as const) {
     t.match(json[field], /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$/, `${field}: UTC with whole seconds`)

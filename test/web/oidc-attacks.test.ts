@@ -331,6 +331,18 @@ t.test('a provider that failed is left alone for a while, whatever strangers do'
   clock += 1
   provider.intercept = null
   t.equal((await signInWith(openPageClient(failing.url), provider, 'alice')).status, 303)
+
+  const readings = () => provider.requests.filter((path) => path.endsWith('/openid-configuration')).length
+  const before = readings()
+  for (let index = 0; index < 3; index++) {
+    const stranger = openPageClient(failing.url)
+    const path = await callbackOf(stranger, provider, 'alice')
+    t.equal((await stranger.get(path.replace(/iss=[^&]+/, 'iss=another'))).status, 502)
+  }
+  t.equal(readings(), before, 'not each error reads the metadata again')
+  clock += 5_000
+  t.equal((await openPageClient(failing.url).get('/login/oidc')).status, 303)
+  t.equal(readings(), before + 1)
 })
 
 t.test('refusals are bounded by the budget too', async (t) => {

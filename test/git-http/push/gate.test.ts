@@ -470,15 +470,19 @@ t.test('what is no commit is refused as such', async (t) => {
 t.test('a push that expects another tip is no failure of the server', async (t) => {
   const { push, report, checkout, head, repository } = await setUp('expected')
   await report('success')
-  await push('HEAD:main')
-  const [id, tree] = [head(), await git(checkout, ['rev-parse', 'HEAD^{tree}'])]
+  await git(checkout, ['tag', '--annotate', '--message', 'a tag', 'annotated'])
+  await push('HEAD:main', 'annotated')
+  const [id, tree, tag = ''] = [
+    head(),
+    ...(await git(checkout, ['rev-parse', 'HEAD^{tree}', 'annotated'])).split('\n'),
+  ]
   for (const bypass of [[], [owner]]) {
     await asAdministrator(store).rules.set(repository, {
       refPattern: 'main',
       required: ['ci/test'],
       bypass,
     })
-    for (const old of ['1'.repeat(40), tree]) {
+    for (const old of ['1'.repeat(40), tree, tag]) {
       const url = `${server.url}/owner/expected.git`
       const { request, answer } = beginRpc(url, 'git-receive-pack', authorization)
       request.end(pushBody([`${old} ${id} refs/heads/main`], 'report-status'))
