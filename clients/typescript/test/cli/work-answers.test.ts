@@ -60,6 +60,19 @@ async function test(name: string, body: (t: Test, place: WorkPlace) => Promise<v
   })
 }
 
+test('a request on the first of two pages is seen', async (t, place) => {
+  const shas = Array.from({ length: 35 }, (_, index) =>
+    place.push(`old/${index + 10}`, 'true', { at: 1_700_000_000 }),
+  )
+  const [first = ''] = shas
+  const worker = place.work()
+  await worker.printed(`of old/44`)
+  await place.request(first)
+  t.match(await place.settled(first), /^success/)
+  worker.kill('SIGTERM')
+  t.equal((await worker.finished).code, 0)
+})
+
 test('a claim whose answer is lost is sent again, and the command runs once', async (t, place) => {
   const sha = place.push('main', SCRIPT)
   const jobs = openJobs(t, place)
