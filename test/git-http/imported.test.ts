@@ -213,6 +213,15 @@ t.test('packed refs and nested refs can be changed and deleted', async (t) => {
   t.equal(await git(folder, ['for-each-ref', '--format=%(refname)', 'refs/tags']), '')
 })
 
+t.test("HEAD is its owner's, also where settings let it follow pushes", async (t) => {
+  const { folder, push } = await setUp(t)
+  await git(folder, ['config', 'commitstatus.followPushes', 'true'])
+  const { code, stderr } = await push(':main', 'HEAD:refs/heads/trunk')
+  t.equal(code, 1)
+  t.match(stderr, /remote: main is the default branch/)
+  t.equal(await git(folder, ['symbolic-ref', 'HEAD']), 'refs/heads/main')
+})
+
 t.test('a shallow clone can be served and pushed to', async (t) => {
   const { server, token, folder } = await setUp(t)
   await commit(folder)

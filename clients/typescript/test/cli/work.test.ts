@@ -107,6 +107,17 @@ t.test('a command that cannot be started, or that a signal kills', async (t) => 
   t.equal(await result(other), 'error: could not be started: ENOENT')
 })
 
+t.test('--once tells whether a command has failed, the first or the last one', async (t) => {
+  for (const [one, two] of [
+    ['exit 1', 'true'],
+    ['true', 'exit 1'],
+  ] as const) {
+    push('ends/1', one)
+    push('ends/2', two)
+    t.equal((await work(['--once']).finished).code, 1)
+  }
+})
+
 t.test('many branches, on several pages', async (t) => {
   const shas = Array.from({ length: 40 }, (_, index) => push(`many/${index}`, 'true'))
   t.equal((await work(['--once', '--jobs', '4']).finished).code, 0)
