@@ -53,21 +53,19 @@ export async function compareGrowth({
       const server = await startProcess(args, env)
       return { ...server, cpu: () => server.cpu() + databaseCpu() }
     }
-    let server = await start()
-    opened.push(() => server.stop())
-    return {
+    const side: Filled = {
       name: `${count.toLocaleString('en')} statuses`,
       fixture,
       statuses: count,
       databaseCpu,
-      get server() {
-        return server
-      },
+      server: await start(),
       async restart() {
-        await server.stop()
-        server = await start()
+        await side.server.stop()
+        side.server = await start()
       },
     }
+    opened.push(() => side.server.stop())
+    return side
   }
   try {
     const [many, few] = [await open(statuses), await open(FEW)]

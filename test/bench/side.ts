@@ -15,7 +15,7 @@ import { createDatabase, serverSettings, startArgs } from './servers.ts'
 /** One of several servers that are measured in turn. */
 export interface ServerSide {
   name: string
-  readonly server: ServerProcess
+  server: ServerProcess
   /** Replaces the process of `server` by a new one with the same data. */
   restart(): Promise<void>
 }
@@ -117,22 +117,18 @@ export async function withSides<Result>(
       const server = await startProcess([...inspect, ...startArgs(folder)], env, folder)
       return { ...server, cpu: () => server.cpu() + databaseCpu() }
     }
-    let server = await start()
-    opened.push(() => server.stop())
-    const data = await fill(name, folder, env, server)
-    return {
+    const side = { server: await start() }
+    opened.push(() => side.server.stop())
+    return Object.assign(side, {
       name,
       folder,
       inspector,
-      ...data,
-      get server() {
-        return server
-      },
+      ...(await fill(name, folder, env, side.server)),
       async restart() {
-        await server.stop()
-        server = await start()
+        await side.server.stop()
+        side.server = await start()
       },
-    }
+    })
   }
   try {
     const sides = [await open('here', resolve(import.meta.dirname, '../..'))]
