@@ -117,6 +117,23 @@ t.test('each recipe is served as it is, and filled in for a server and a reposit
   const { body: notes } = await server.call('GET', '/assets/recipes/README.md')
   for (const [, path = ''] of notes.matchAll(/\]\(([\w-][^)#:]*)/g))
     t.equal((await server.call('GET', `/assets/recipes/${path}`)).status, 200, path)
+  const notesPage = await server.call('GET', '/docs/recipes/notes?repository=alice/x.y')
+  const wordsOf = (text: string) => text.match(/\w+/g)
+  const filledIn = notes
+    .slice(notes.indexOf('\n## '))
+    .replaceAll('https://status.example.org', server.url)
+    .replaceAll('acme/rocket', 'alice/x.y')
+  const content = notesPage.body.slice(notesPage.body.indexOf('<h2'), notesPage.body.indexOf('</main>'))
+  t.same(
+    wordsOf(unescaped(content.replace(/<[^>]*>/g, ' '))),
+    wordsOf(filledIn.replace(/\]\([^)]*\)|^```\w+$/gm, ' ')),
+    'the notes are a page, with all of their words',
+  )
+  t.notMatch(content.replace(/<pre.*?<\/pre>/gs, ''), /`|\]\(|^#|^\||^- |\*\*/m, 'and without marks')
+  const ids = [...content.matchAll(/ id="([^"]*)"/g)].map(([, id]) => id)
+  for (const [, target = ''] of content.matchAll(/href="([^"]*)"/g))
+    if (target.startsWith('#')) t.ok(ids.includes(target.slice(1)), target)
+    else t.equal((await server.call('GET', unescaped(target))).status, 200, target)
   const former = await server.call('GET', '/assets/recipes.md')
   t.same([former.status, former.headers.get('location')], [301, '/assets/recipes/README.md'])
 

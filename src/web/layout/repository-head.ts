@@ -61,7 +61,8 @@ export function repositoryHead(
 export function settingsHead(repository: ReadableRepository, page: (typeof SETTINGS)[number][0]): Html {
   const link = ([end, text]: (typeof SETTINGS)[number]) =>
     html`<a href="${settingsPath(repository, end)}"${end === page ? html` aria-current="page"` : ''}>${text}</a>`
-  return html`<a class="skip" href="#settings">Skip to settings</a>${repositoryHead(repository, { tab: 'settings' })}
+  const skipTo = page === '/events' ? 'events' : 'settings'
+  return html`<a class="skip" href="#${skipTo}">Skip to ${skipTo}</a>${repositoryHead(repository, { tab: 'settings' })}
 <h1 id="settings">Settings</h1>
 <nav class="parts" aria-label="Settings">${SETTINGS.map(link)}</nav>`
 }

@@ -5,6 +5,7 @@ import { sendPage } from '../../layout/layout.ts'
 import type { Pages } from '../../routing/pages.ts'
 import { firstOf, type Query } from '../../routing/query.ts'
 import { docsHead, docsStyle, docsView } from './docs-view.ts'
+import { notesView } from './notes-view.ts'
 import { recipes } from './recipes.ts'
 import { recipesView } from './recipes-view.ts'
 import { referenceView } from './reference.ts'
@@ -34,6 +35,11 @@ export async function docsPage(pages: Pages): Promise<void> {
       { title },
       recipesView({ origin: request.client.origin(), repository, error, recipe }),
     )
+  })
+  pages.get<{ Querystring: Query<'repository'> }>('/docs/recipes/notes', async (request, reply) => {
+    const repository = firstOf(request.query.repository)
+    const content = notesView(request.client.origin(), isRepositoryName(repository) ? repository : '')
+    return sendPage(reply, { title: 'Notes on recipes' }, content)
   })
 }
 

@@ -38,12 +38,13 @@ function readTable(): { files: string[]; purpose: string }[] {
 }
 
 /**
- * Returns the text of a recipe for a server and, where one is chosen, a repository.
+ * Returns a recipe, or the notes on them, for a server and, where one is chosen, a repository.
  *
+ * @param text of the file
  * @param origin the public origin: `https://status.example.org`
  * @param repository OWNER/NAME; empty if none is chosen
  */
-export function fillIn({ text }: Recipe, origin: string, repository: string): string {
+export function fillIn(text: string, origin: string, repository: string): string {
   const filled = text.replaceAll(EXAMPLE_ORIGIN, () => origin)
   return repository === '' ? filled : filled.replaceAll(EXAMPLE_REPOSITORY, () => repository)
 }
