@@ -212,7 +212,7 @@ export const migrations: Record<string, (dialect: DialectSql) => string[]> = {
     `alter table statuses add column run_began_at ${integer}`,
     `alter table statuses add column run_report ${text}`,
   ],
-  // Those of the version before this one remain: its servers may run beside this one.
+  // Those of version 0.4.0 remain: see `FIRST_BESIDE`.
   '017-functions': ({ functions }) =>
     functions.length === 0
       ? []
