@@ -47,6 +47,7 @@ function escapeSeparators(): void {
 
 for (const file of paths) {
   t.test(file, async (test) => {
+    if (Date.now() > Number(process.env.TEST_UNTIL)) return test.plan(0, 'no time left')
     // The limit is that of a file, and its time begins now.
     t.setTimeout(Number(process.env.TAP_TIMEOUT) * 1000)
     test.teardown(measureTest(file, process.env.TEST_TIMES ?? '/dev/null'))

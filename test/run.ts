@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { globSync, rmSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
+import { parseArgs } from 'node:util'
 import { createFastFolder } from './helpers/fast-folder.ts'
 import { prepareDatabases } from './helpers/prepare-databases.ts'
 import { minimalEnvironment } from './helpers/process.ts'
@@ -12,7 +13,8 @@ import { dearestFiles, readTimes, rememberTimes } from './times.ts'
 /**
  * Runs all tests, or the files given as arguments, with tap. A failed run ends with its failures,
  * and what the compiler finds; any with the files that took longest. The last line is `N passed, N failed, N skipped`, counted from tap's
- * output. A run without a passed test fails.
+ * output. A run without a passed test fails. With `--start-within SECONDS`, files that have not been
+ * started by then are left out, and named at the end.
  */
 const root = resolve(import.meta.dirname, '..')
 /**
@@ -24,7 +26,11 @@ const TIME_LIMIT = 600
 const GRACE_PERIOD = 3_000
 /** Milliseconds between two looks for what is still running. */
 const INTERVAL = 50
-const [, , ...named] = process.argv
+const { values, positionals: named } = parseArgs({
+  options: { 'start-within': { type: 'string', default: 'Infinity' } },
+  allowPositionals: true,
+})
+const until = performance.timeOrigin + Number(values['start-within']) * 1_000
 const all = ['test/**/*.test.ts', 'clients/*/test/**/*.test.ts']
 const files = named.length > 0 ? named : globSync(all, { cwd: root, exclude: ['**/node_modules'] }).sort()
 // The temporary files of this process, such as PostgreSQL's, and of all tests.
@@ -35,11 +41,16 @@ process.env.TMPDIR = folder
 process.env.NODE_COMPILE_CACHE = join(folder, 'compile-cache')
 const timesFile = join(folder, 'times')
 writeFileSync(timesFile, '')
-await fillCompileCache()
-const databases = await prepareDatabases()
+const [databases] = await Promise.all([prepareDatabases(), fillCompileCache()])
 const tap = spawn(process.execPath, [join(import.meta.dirname, 'run-files.ts'), ...files], {
   cwd: root,
-  env: { ...process.env, ...databases.environment, TAP_TIMEOUT: String(TIME_LIMIT), TEST_TIMES: timesFile },
+  env: {
+    ...process.env,
+    ...databases.environment,
+    TAP_TIMEOUT: String(TIME_LIMIT),
+    TEST_TIMES: timesFile,
+    TEST_UNTIL: String(until),
+  },
   stdio: ['ignore', 'pipe', 'pipe'],
   // The tests have a process group of their own.
   detached: true,
@@ -65,16 +76,18 @@ tap.on('close', async (code) => {
   const count = (name: string) =>
     Number(new RegExp(`^# \\{.*\\b${name}: (\\d+).*\\}$`, 'm').exec(output)?.[1] ?? 0)
   const [passed, failed, skipped] = [count('pass'), count('fail'), count('skip') + count('todo')]
-  const isGood = code === 0 && failed === 0 && skipped === 0 && passed > 0
+  const times = readTimes(timesFile)
+  const left = Date.now() < until ? [] : files.filter((file) => !times.some((known) => known.file === file))
+  const isGood = code === 0 && failed === 0 && skipped === left.length && passed > 0
   process.stderr.write(errors)
   if (!isGood && !stopped) {
     process.stdout.write(`\n${failuresOf(output, TIME_LIMIT).join('\n\n')}\n\n`)
     const types = await compilerErrors()
     if (types !== '') process.stdout.write(`Warning: types do not compile:\n${types}\n`)
   }
-  const times = readTimes(timesFile)
   rememberTimes(times)
   process.stdout.write(`\n${dearestFiles(times).join('\n')}\n\n`)
+  if (left.length > 0) process.stdout.write(`Not run, for lack of time:\n${left.join('\n')}\n\n`)
   process.stdout.write(`${passed} passed, ${failed} failed, ${skipped} skipped\n`)
   process.exitCode = isGood ? 0 : 1
   await stopped

@@ -31,15 +31,12 @@ export function changesSince(commit: string): Change[] {
   ]
 }
 
-/** Returns some of the test files that only share words with a change, the nearest first. */
-type Choice = (tests: readonly string[]) => readonly string[]
-
 /** Returns the test files that belong to changes, the nearest first. */
-export function affectedTests(changes: readonly Change[], choose?: Choice): string[] {
+export function affectedTests(changes: readonly Change[]): string[] {
   const index = new TestIndex(changes.map(({ file }) => file))
   const ranks = new Map<string, number>()
   for (const change of changes)
-    for (const [rank, test] of index.testsOf(change, choose).entries())
+    for (const [rank, test] of index.testsOf(change).entries())
       ranks.set(test, Math.min(rank, ranks.get(test) ?? rank))
   return [...ranks].sort(([, a], [, b]) => a - b).map(([test]) => test)
 }
@@ -84,7 +81,7 @@ export class TestIndex {
   }
 
   /** Returns the tests that belong to a change, the nearest first. */
-  testsOf({ file, lines }: Change, choose: Choice = (tests) => tests): string[] {
+  testsOf({ file, lines }: Change): string[] {
     const importers = this.#usersOf(file).filter((user) => !isOfTests(user))
     const changed = new Set(wordsOf(lines))
     const similarity = (test: string) =>
@@ -99,7 +96,7 @@ export class TestIndex {
     const using = this.#testsThatUse(file)
     const others = nearest.filter((test) => !using.has(test))
     const room = Math.max(0, NEAREST - using.size)
-    return [...nearest.filter((test) => using.has(test)), ...choose(others.slice(0, room))]
+    return [...nearest.filter((test) => using.has(test)), ...others.slice(0, room)]
   }
 
   /** Returns the test files that import or name a file; those of a helper also by way of others. */

@@ -1,4 +1,4 @@
-import { execFile } from 'node:child_process'
+import { execFile, spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { promisify } from 'node:util'
@@ -20,4 +20,17 @@ t.test('the time of a test is its own and that of its processes, apart from wait
   t.ok(starts && starts.cpu >= 0.19 && starts.wall >= starts.cpu / 2, JSON.stringify(starts))
   const [title, dearest] = dearestFiles(times)
   t.match([title, dearest], [/CPU/, / s {2}starts\.test\.ts$/])
+})
+
+t.test('a file for which no time is left is skipped', async (t) => {
+  const list = join(t.testdir({ times: '' }), 'times')
+  const program = join(import.meta.dirname, '../run-together.ts')
+  // Its assertions fail.
+  const file = 'test/checks/fixtures/separators.ts'
+  const run = spawnSync(process.execPath, [program, file], {
+    encoding: 'utf8',
+    env: { ...process.env, TAP_TIMEOUT: '60', TEST_TIMES: list, TEST_UNTIL: String(Date.now() - 1) },
+  })
+  t.match(run.stdout, `ok 1 - ${file} # SKIP no time left`)
+  t.same([run.status, readTimes(list)], [0, []])
 })
