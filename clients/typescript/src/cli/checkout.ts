@@ -29,7 +29,8 @@ export function isCheckout(cwd: string): boolean {
  * ignores; undefined if git fails.
  */
 export function changedFiles(cwd: string): string | undefined {
-  return git(cwd, '-c', 'core.fsmonitor=false', '--no-optional-locks', 'status', '--porcelain')
+  const options = ['--porcelain', '--untracked-files=normal']
+  return git(cwd, '-c', 'core.fsmonitor=false', '--no-optional-locks', 'status', ...options)
 }
 
 /**
@@ -105,10 +106,14 @@ export function isAncestor(old: string, tip: string): boolean {
 
 /**
  * Returns what git prints; undefined if it fails. Checkouts in containers often belong to another
- * user. Nothing that their configuration names is run here. Replacement refs, which can be pushed,
- * would change who is whose ancestor.
+ * user. Of what their configuration names, git runs only filters of files, which get no token.
+ * Replacement refs, which can be pushed, would change who is whose ancestor.
+ *
+ * The variables of git count, as for any git that the same job or hook starts: those of a hook say
+ * where the repository is, and where the objects of a push are until it is accepted.
  */
 function git(cwd: string, ...args: string[]): string | undefined {
+  const { COMMIT_STATUS_TOKEN: _token, ...withoutToken } = process.env
   try {
     const output = execFileSync('git', ['--no-replace-objects', '-c', 'safe.directory=*', ...args], {
       cwd,
@@ -116,7 +121,7 @@ function git(cwd: string, ...args: string[]): string | undefined {
       stdio: ['ignore', 'pipe', 'ignore'],
       timeout: 5_000,
       // What a partial clone has left out is not fetched.
-      env: { ...process.env, GIT_NO_LAZY_FETCH: '1' },
+      env: { ...withoutToken, GIT_NO_LAZY_FETCH: '1' },
     })
     return output.trim()
   } catch {

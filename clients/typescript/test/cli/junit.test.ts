@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
@@ -127,9 +127,21 @@ t.test('run --clean refuses a checkout that is not the commit, before the comman
     stderr: /the checkout is at \w+, not at HEAD~1/,
   })
   writeFileSync(join(cwd, 'untracked'), '')
+  git(cwd, 'config', 'status.showUntrackedFiles', 'no')
   t.match(await run(), {
     code: 2,
     stdout: '',
     stderr: /--clean: commit or remove what differs from \w+: \?\? untracked/,
   })
+
+  // git runs a filter to compare a file with another time than it knows.
+  git(cwd, 'add', 'untracked')
+  git(cwd, '-c', 'user.name=Ann', '-c', 'user.email=ann@example.org', 'commit', '--quiet', '--message', 'Add')
+  const environment = join(folder, 'environment')
+  writeFileSync(join(cwd, '.git/info/attributes'), '* filter=spy\n')
+  git(cwd, 'config', 'filter.spy.clean', `env > ${environment}; cat`)
+  utimesSync(join(cwd, 'untracked'), 1, 1)
+  t.match(await run(), { code: 0, stdout: 'ran\n' })
+  t.match(readFileSync(environment, 'utf8'), `COMMIT_STATUS_URL=${server.url}`)
+  t.notMatch(readFileSync(environment, 'utf8'), token, 'filters get no token')
 })
