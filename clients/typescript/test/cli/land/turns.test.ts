@@ -180,7 +180,34 @@ t.test('an outage is no missed renewal', async (t) => {
   await report(await topic(commit), 'success')
   const { code, stderr } = await landing
   t.equal(code, 0)
-  t.notMatch(stderr, /passed over/)
+  t.notMatch(stderr, `passed over ${ticket}`)
+})
+
+t.test('an outage is no missed renewal of a ticket that was passed over', async (t) => {
+  t.teardown(removeLeftovers)
+  const proxy = await startFailingProxy(t, server.url)
+  const ticket = `refs/landing/main/20200101T000000000Z-${'d'.repeat(12)}`
+  git(path, 'update-ref', ticket, git(path, 'rev-parse', 'main:a.txt'))
+  const heartbeat = 1_500
+  // One heartbeat more than the three after which it is passed over.
+  const times = { heartbeat, grace: 4 * heartbeat, interval: 200 }
+  const commit = write(main(), { 'outage-after-turn.txt': 'o\n' })
+  const printed = { stdout: '', stderr: '' }
+  const landing = capture(() => landWith([commit], through(proxy.url), process, () => times), printed)
+  await until(() => printed.stderr.includes(`passed over ${ticket}`))
+  proxy.always(/git/, { status: 503 })
+  await setTimeout(heartbeat)
+  proxy.always(/git/, 'pass')
+  const before = proxy.passages.length
+  const pushesOf = (ref: string) =>
+    proxy.passages.slice(before).flatMap(({ body }, index) => (body.includes(ref) ? [index] : []))
+  const own = leftovers().find((name) => name.startsWith('refs/landing/') && name !== ticket) ?? 'none'
+  await until(() => pushesOf(own).length > 1)
+  const [, secondRenewal = 0] = pushesOf(own)
+  const [removal = Number.POSITIVE_INFINITY] = pushesOf(ticket)
+  t.ok(removal > secondRenewal, 'it is not removed before it could have missed another renewal')
+  await report(await topic(commit), 'success')
+  t.match(await landing, { code: 0 })
 })
 
 t.test('a ticket that is renewed at the moment of its removal stays', async (t) => {
