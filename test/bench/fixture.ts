@@ -1,4 +1,4 @@
-import { mkdtempSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { issueToken } from '../../src/auth/issue-token.ts'
@@ -53,7 +53,15 @@ const TOKENS = 11
  */
 export async function createFixture(size: number, databaseUrl?: string): Promise<Fixture> {
   const dataDir = mkdtempSync(join(tmpdir(), 'bench-'))
-  const options = { dataDir, ...(databaseUrl && { databaseUrl }) }
+  try {
+    return await createIn({ dataDir, ...(databaseUrl && { databaseUrl }) }, size)
+  } catch (error) {
+    rmSync(dataDir, { recursive: true, force: true })
+    throw error
+  }
+}
+
+async function createIn(options: StoreOptions, size: number): Promise<Fixture> {
   const store = await openStore(options)
   const tokens = await createTokens(store)
   const repositories: Record<string, number> = {}

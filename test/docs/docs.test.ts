@@ -1,6 +1,6 @@
 import { execFileSync, spawnSync } from 'node:child_process'
 import { hash } from 'node:crypto'
-import { existsSync } from 'node:fs'
+import { existsSync, readdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import tap, { type Test } from 'tap'
 import { parse } from 'yaml'
@@ -37,9 +37,12 @@ import { QUIET } from '../../src/replies/error-log.ts'
 import { BUSY_TIMEOUT } from '../../src/store/sqlite/driver-errors.ts'
 import { TOLERANCE } from '../../src/store/statuses/runs.ts'
 import { referenceView } from '../../src/web/pages/docs/reference.ts'
+import { createFixture } from '../bench/fixture.ts'
 import { BENCH_HELP, benchOptions } from '../bench/options.ts'
 import { isObject, type Json, type JsonObject, list, object, text } from '../contract/json.ts'
 import { asAdministrator } from '../helpers/changes.ts'
+import { temporaryFolder } from '../helpers/databases.ts'
+import { freePort } from '../helpers/free-port.ts'
 import { git, gitWith } from '../helpers/git.ts'
 import { startInstance } from '../helpers/instance.ts'
 import { createAccount, openPageClient } from '../helpers/page-client.ts'
@@ -247,6 +250,19 @@ test('npm run bench explains itself', async (t) => {
   t.equal(help.stdout(), BENCH_HELP)
   t.equal(await unknown.ended, 2)
   t.equal(unknown.stderr(), "Unknown option '--sizes'; see npm run bench -- --help\n")
+})
+
+test('npm run bench leaves no folder when its database cannot be filled', async (t) => {
+  const folder = temporaryFolder(t)
+  const before = process.env.TMPDIR
+  process.env.TMPDIR = folder
+  t.teardown(() => {
+    if (before === undefined) delete process.env.TMPDIR
+    else process.env.TMPDIR = before
+  })
+  const nobody = `postgres://127.0.0.1:${await freePort()}/none`
+  await t.rejects(createFixture(10, nobody), /ECONNREFUSED/)
+  t.same(readdirSync(folder), [])
 })
 
 test('numbers in prose are those of the program', async (t) => {
