@@ -86,6 +86,22 @@ export const FIXED_SETTINGS: Readonly<Record<string, string>> = {
   'pack.windowMemory': '64m',
 }
 
+const FIXED_COUNT = Object.keys(FIXED_SETTINGS).length
+const FIXED_VARIABLES: Readonly<Record<string, string>> = {
+  // Not a folder, so git finds no files below it.
+  HOME: '/dev/null',
+  LC_ALL: 'C',
+  GIT_CONFIG_NOSYSTEM: '1',
+  GIT_CONFIG_GLOBAL: '/dev/null',
+  ...variablesOf(Object.entries(FIXED_SETTINGS)),
+  GIT_NO_REPLACE_OBJECTS: '1',
+  GIT_NO_LAZY_FETCH: '1',
+  GIT_ALLOW_PROTOCOL: '',
+  GIT_TERMINAL_PROMPT: '0',
+  // Lists are written in blocks. Otherwise git writes each line of many alone.
+  GIT_FLUSH: '0',
+}
+
 /** Largest block of memory of a git process. git reads an object as a whole, except large files. */
 const LARGEST_BLOCK = '256m'
 
@@ -98,32 +114,29 @@ const LARGEST_BLOCK = '256m'
  *   environment, which it needs for a repository of another account.
  * - git fetches no missing objects of a partial clone. `GIT_NO_LAZY_FETCH` came with git 2.45 (and
  *   2.39.4 and its sister releases); the empty list of allowed transports stops older versions.
+ *
+ * @param config replaces fixed settings with the same keys: of several values git uses the last one
  */
 export function gitEnvironment(
   config: Readonly<Record<string, string>> = {},
   largestBlock = LARGEST_BLOCK,
 ): Record<string, string> {
-  const settings = Object.entries({ ...FIXED_SETTINGS, ...config })
+  const settings = Object.entries(config)
   return {
+    ...FIXED_VARIABLES,
+    ...variablesOf(settings, FIXED_COUNT),
+    GIT_CONFIG_COUNT: String(FIXED_COUNT + settings.length),
     PATH: process.env.PATH ?? '/usr/local/bin:/usr/bin:/bin',
-    // Not a folder, so git finds no files below it.
-    HOME: '/dev/null',
-    LC_ALL: 'C',
-    GIT_CONFIG_NOSYSTEM: '1',
-    GIT_CONFIG_GLOBAL: '/dev/null',
-    GIT_CONFIG_COUNT: String(settings.length),
-    ...Object.fromEntries(
-      settings.flatMap(([key, value], index) => [
-        [`GIT_CONFIG_KEY_${index}`, key],
-        [`GIT_CONFIG_VALUE_${index}`, value],
-      ]),
-    ),
-    GIT_NO_REPLACE_OBJECTS: '1',
-    GIT_NO_LAZY_FETCH: '1',
     GIT_ALLOC_LIMIT: largestBlock,
-    GIT_ALLOW_PROTOCOL: '',
-    GIT_TERMINAL_PROMPT: '0',
-    // Lists are written in blocks. Otherwise git writes each line of many alone.
-    GIT_FLUSH: '0',
   }
+}
+
+/** Returns the variables that give git settings. @param start number of those before */
+function variablesOf(settings: readonly [key: string, value: string][], start = 0): Record<string, string> {
+  const variables: Record<string, string> = {}
+  for (const [index, [key, value]] of settings.entries()) {
+    variables[`GIT_CONFIG_KEY_${start + index}`] = key
+    variables[`GIT_CONFIG_VALUE_${start + index}`] = value
+  }
+  return variables
 }
