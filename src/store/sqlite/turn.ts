@@ -1,13 +1,12 @@
 import Sqlite from 'better-sqlite3'
 import { Batches } from '../../schedule/batches.ts'
 import { ownTurn } from '../../schedule/own-turn.ts'
-import type { CacheOptions } from '../engine.ts'
+import { type CacheOptions, WrittenTooLate } from '../engine.ts'
 import type { Prepared } from '../prepared.ts'
 import { MANY_ROWS } from '../steps.ts'
 import type { Connection } from './connection.ts'
-import { retryWhileBusy } from './driver-errors.ts'
+import { retryWhileBusy, translateError } from './driver-errors.ts'
 import { RowCache } from './row-cache.ts'
-import { commitTogether, type PendingWrite } from './transaction.ts'
 
 /*
  * The cache of rows and the group commit follow one schedule, once per turn of Node's event loop:
@@ -56,7 +55,17 @@ interface FileChecks {
   afterCommit(): void
 }
 
-type GroupedWrite = PendingWrite & { invalidates: readonly string[] }
+/** A statement of a group commit, and what its caller waits for. */
+interface GroupedWrite {
+  sql: string
+  values: readonly unknown[]
+  /** The keys of the only cached rows that it can change; none: it may change any. */
+  invalidates: readonly string[]
+  /** Returns whether it must not be made any more. */
+  isLate(): boolean
+  resolve(rows: unknown[]): void
+  reject(error: unknown): void
+}
 
 /** Reads through a cache and commits in groups, on one connection that nothing else writes on. */
 export class Turn {
@@ -191,5 +200,38 @@ export class Turn {
     } catch (error) {
       for (const { reject } of group) reject(error)
     }
+  }
+}
+
+/**
+ * Runs all statements in one transaction. One that fails does not affect the others.
+ *
+ * @returns functions that tell the callers what their statements returned or threw
+ * @throws the error of SQLite if it rolled back the whole transaction (disk full, out of memory),
+ * or cannot commit
+ */
+function commitTogether(connection: Connection, writes: readonly GroupedWrite[]): (() => void)[] {
+  const { raw } = connection
+  // From here until the commit nothing else writes.
+  connection.prepare('begin immediate').run()
+  try {
+    const acknowledgments = writes.map(({ sql, values, isLate, resolve, reject }) => {
+      if (isLate())
+        return () => reject(new WrittenTooLate('SQLite: another process kept the database locked'))
+      try {
+        const statement = connection.prepare(sql)
+        if (!statement.reader) statement.run(...values)
+        const rows = statement.reader ? statement.all(...values) : []
+        return () => resolve(rows)
+      } catch (error) {
+        if (!raw.inTransaction) throw error
+        return () => reject(translateError(error))
+      }
+    })
+    connection.prepare('commit').run()
+    return acknowledgments
+  } catch (error) {
+    if (raw.inTransaction) raw.exec('rollback')
+    throw error
   }
 }
