@@ -44,6 +44,12 @@ const LEFTOVERS_ENDING = 60_000
 /** Milliseconds between two searches for what killed pushes and commands have left. */
 const LEFTOVERS_INTERVAL = 3_600_000
 
+/**
+ * Connections that may wait until they are accepted, one in each turn of the event loop, where
+ * `net.core.somaxconn` is no less. The system drops others; their clients try again after 1, 3 and 7
+ * seconds.
+ */
+const BACKLOG = 4_096
 /** Milliseconds between two searches for what is left of deleted repositories. */
 const DELETED_INTERVAL = 60_000
 
@@ -131,9 +137,11 @@ async function serve(): Promise<void> {
     })
   }
 
-  await app.listen({ host, port, listenTextResolver: () => 'listening' }).catch((error: unknown) => {
-    throw startError(hasCode(error, 'EADDRINUSE', 'EACCES') ? 'PORT' : 'HOST', error)
-  })
+  await app
+    .listen({ host, port, backlog: BACKLOG, listenTextResolver: () => 'listening' })
+    .catch((error: unknown) => {
+      throw startError(hasCode(error, 'EADDRINUSE', 'EACCES') ? 'PORT' : 'HOST', error)
+    })
   const address = app.server.address()
   const listening = typeof address === 'object' && address ? address.port : port
   // Not awaited, because a network file system may not answer.

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { chmodSync, chownSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { request } from 'node:http'
-import { createServer } from 'node:net'
+import { connect, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
@@ -15,6 +15,7 @@ import { asAdministrator } from './helpers/changes.ts'
 import { runCli } from './helpers/cli.ts'
 import { createCommits } from './helpers/git.ts'
 import { startProcess } from './helpers/process.ts'
+import { until } from './helpers/until.ts'
 
 type CommitStatuses = components['schemas']['CommitStatuses']
 
@@ -121,6 +122,22 @@ async function stopDuringReport(
   t.equal(await ended, 0)
 }
 
+/** Connects to a server while it accepts nothing. What the system drops would come after seconds. */
+async function connectToStopped(
+  t: Test,
+  { child, url }: Pick<Awaited<ReturnType<typeof serve>>, 'child' | 'url'>,
+): Promise<void> {
+  const { hostname, port } = new URL(url)
+  child.kill('SIGSTOP')
+  t.teardown(() => child.kill('SIGCONT'))
+  let connected = 0
+  for (let index = 0; index < 1_000; index++) {
+    const socket = connect({ host: hostname, port: Number(port) }, () => connected++).on('error', () => {})
+    t.teardown(() => socket.destroy())
+  }
+  await until(() => connected === 1_000)
+}
+
 t.test('after kill -9 under load every acknowledged report is stored', async (t) => {
   const prepared = await prepare(t)
   const { dataDir, headers, reportPath, readPath } = prepared
@@ -156,6 +173,9 @@ t.test('after kill -9 under load every acknowledged report is stored', async (t)
     t.ok(Number(stored.get(context)) >= Number(description), `${context}: ${description}`)
   }
   t.ok(stored.size <= answered.size + workers.length)
+  await t.test('a server that stands still keeps a thousand connections waiting', (t) =>
+    connectToStopped(t, second),
+  )
   await t.test('a request in progress is answered before it exits', (t) =>
     stopDuringReport(t, second, prepared),
   )

@@ -26,7 +26,7 @@ export async function startNginx(
     .replace('    server 127.0.0.1:3000 fail_timeout=2s;\n', () =>
       instances.map((instance) => `    server 127.0.0.1:${instance} fail_timeout=2s;\n`).join(''),
     )
-    .replace('listen 443 ssl;', `listen 127.0.0.1:${port};`)
+    .replace('listen 443 ssl', `listen 127.0.0.1:${port}`)
     .replace('listen 80;', `listen 127.0.0.1:${plain};`)
     .replace(/^ *ssl_.*\n/gm, '')
     .replace(/(proxy_(?:request_)?buffering) on;/g, buffers ? '$&' : '$1 off;')
