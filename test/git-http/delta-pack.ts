@@ -2,21 +2,23 @@ import { createHash } from 'node:crypto'
 import { constants, deflateSync } from 'node:zlib'
 
 /**
- * Returns a pack of a large blob of zeros and deltas that each make another one from it
+ * Returns a pack of a blob of zeros and deltas that each make one of another size from it
  * (gitformat-pack(5)).
+ *
+ * @param baseSize at least 65,536
  */
-export function packOfDeltas(size: number, count: number): Buffer {
-  const base = Buffer.alloc(size)
-  const id = createHash('sha1').update(`blob ${size}\0`).update(base).digest()
+export function packOfDeltas(size: number, count: number, baseSize = size): Buffer {
+  const base = Buffer.alloc(baseSize)
+  const id = createHash('sha1').update(`blob ${baseSize}\0`).update(base).digest()
   const head = Buffer.from('PACK\0\0\0\x02\0\0\0\0')
   head.writeUInt32BE(count + 1, 8)
-  const parts = [head, entry(3, size), deflateSync(base, { strategy: constants.Z_RLE })]
+  const parts = [head, entry(3, baseSize), deflateSync(base, { strategy: constants.Z_RLE })]
   // Copies 65,536 bytes, again and again.
   const copies = Buffer.alloc(Math.ceil(size / 65_536), 0x80)
   for (let index = 0; index < count; index++) {
     const end = Buffer.from(`${index}`)
     const length = copies.length * 65_536 + end.length
-    const delta = Buffer.concat([lengthOf(size), lengthOf(length), copies, Buffer.of(end.length), end])
+    const delta = Buffer.concat([lengthOf(baseSize), lengthOf(length), copies, Buffer.of(end.length), end])
     parts.push(entry(7, delta.length), id, deflateSync(delta))
   }
   const pack = Buffer.concat(parts)

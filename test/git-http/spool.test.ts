@@ -44,7 +44,7 @@ t.test('a stream passes on what was written, however little room there is', asyn
     })
     const [sent, received] = [createHash('sha1'), createHash('sha1')]
     const write = async () => {
-      for (let rest = 10 * MB; rest > 0; ) {
+      for (let rest = 4 * MB; rest > 0; ) {
         const chunk = randomBytes(Math.min(rest, randomInt(1, 200_000)))
         rest -= chunk.length
         sent.update(chunk)
@@ -118,9 +118,10 @@ t.test('a stream that is destroyed at any moment leaves nothing', async (t) => {
   const spool = await openSpool(temporaryFolder(t), MB)
   const memory = { bytes: 100_000, budget: new SharedBudget(MB, MB) }
   const disk = { spool, budget: new SharedBudget(5 * MB, 5 * MB) }
+  const chunk = randomBytes(100_000)
   for (let round = 0; round < 200; round++) {
     const stream = new SpooledStream({ client: 'a', memory, disk }, () => () => {}).on('error', () => {})
-    const writing = setInterval(() => stream.write(randomBytes(100_000)), 0)
+    const writing = setInterval(() => stream.write(chunk), 0)
     if (round % 2 === 0) stream.on('data', () => {})
     await setTimeout(randomInt(8))
     clearInterval(writing)
@@ -263,7 +264,7 @@ t.test('a compressed fetch takes only what was sent until git has a place for it
 
 t.test('two pushes that have no room together both complete if they are tried again', async (t) => {
   for (const share of [0.6, 0.9]) {
-    const room = 10 * MB
+    const room = 4 * MB
     const { server, path, url, authorization } = await startGitServer(t, {}, { spoolBytes: room })
     const other = basic('x', await server.createToken('other'))
     await asAdministrator(server.store).collaborators.set(
@@ -279,8 +280,8 @@ t.test('two pushes that have no room together both complete if they are tried ag
       const done = answer.finally(() => {
         isAnswered = true
       })
-      for (let sent = 0; sent < bytes.length && !isAnswered; sent += MB / 2, await setTimeout(20))
-        request.write(bytes.subarray(sent, sent + MB / 2))
+      for (let sent = 0; sent < bytes.length && !isAnswered; sent += MB / 5, await setTimeout(20))
+        request.write(bytes.subarray(sent, sent + MB / 5))
       request.end()
       return await done
     }
@@ -371,7 +372,7 @@ t.test('git refuses a small push that would take much memory, and says why', asy
   const { url, authorization, push } = await startGitServer(t)
   const { request, answer } = beginRpc(url, 'git-receive-pack', authorization)
   const command = `${'0'.repeat(40)} ${'1'.repeat(40)} refs/heads/bomb`
-  request.end(pushBody([command], ' report-status side-band-64k', packOfDeltas(300 * MB, 1)))
+  request.end(pushBody([command], ' report-status side-band-64k', packOfDeltas(300 * MB, 1, 65_536)))
   const { status, body } = await answer
   t.equal(status, 200)
   t.match(body.toString(), /attempting to allocate \d+ over limit/)
