@@ -1,4 +1,3 @@
-import { execFileSync } from 'node:child_process'
 import { createHash, randomBytes } from 'node:crypto'
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -155,9 +154,11 @@ async function createTemplate(objectFormat: ObjectFormat): Promise<string> {
  */
 export function replaceGit(t: Test, script: string): void {
   const folder = mkdtempSync(join(tmpdir(), 'git-'))
-  const real = execFileSync('which', ['git'], { encoding: 'utf8' }).trim()
-  writeFileSync(join(folder, 'git'), `#!/bin/sh\ngit=${real}\n${script}\n`, { mode: 0o755 })
   const { PATH = '' } = process.env
+  const real = PATH.split(delimiter)
+    .map((place) => join(place, 'git'))
+    .find((file) => existsSync(file))
+  writeFileSync(join(folder, 'git'), `#!/bin/sh\ngit=${real}\n${script}\n`, { mode: 0o755 })
   process.env.PATH = `${folder}${delimiter}${PATH}`
   t.teardown(() => {
     process.env.PATH = PATH
