@@ -38,8 +38,19 @@ interface Sample {
   startsGit?: boolean
 }
 
+interface Asked {
+  method: string
+  status: number
+  headers?: Record<string, string>
+}
+
 const API = '/api/v1/repos/acme/{repo}'
 const GIT = '/acme/{repo}.git'
+/** What shows who may by the same handler, and starts no git. */
+const WITHOUT_GIT: Record<'GET' | 'POST', Asked> = {
+  GET: { method: 'HEAD', status: 200 },
+  POST: { method: 'POST', status: 415, headers: { 'content-type': 'text/plain' } },
+}
 const FORM = { headers: { 'content-type': 'application/x-www-form-urlencoded' }, body: 'name=x' }
 /**
  * The file that all callers request. The others go through the same handler, so that a few callers
@@ -79,6 +90,7 @@ function gitCall(service: string, access: 'read' | 'write', slash = ''): Sample 
     headers: { 'content-type': `application/x-${service}-request` },
     body: '0000',
     expected: contractRules('git', access, 200),
+    startsGit: true,
     ...(slash && { callers: FEW_OF_GIT }),
   }
 }
@@ -211,27 +223,34 @@ const ROUTES: Record<string, Sample[]> = {
   'GET /assets/recipes.md': [{ path: '/assets/recipes.md', expected: always(301) }],
 }
 
-t.test('the table lists exactly the routes of the server', async (t) => {
-  const { routes } = await setUp(t)
+const { routes, ask, present } = await setUp(t)
+
+t.test('the table lists exactly the routes of the server', (t) => {
   t.same([...routes].sort(), Object.keys(ROUTES).sort())
+  t.end()
 })
 
 t.test('every combination of caller, credential form, repository and route', async (t) => {
-  const { ask, present } = await setUp(t)
   for (const [route, samples] of Object.entries(ROUTES)) {
     t.test(route, async (t) => {
       const [method = ''] = route.split(' ')
       for (const sample of samples) {
         const wrong = await compareMethods(method, sample)
-        const isFurtherFile = sample.path.startsWith('/assets/') && !sample.path.endsWith(FIRST_FILE)
-        for (const caller of isFurtherFile ? FEW : (sample.callers ?? CALLERS)) {
-          // Without a credential there is one way.
-          for (const way of caller === 'anonymous' ? (['Bearer'] as const) : WAYS)
+        for (const way of WAYS) {
+          for (const caller of callersOf(sample, way))
             wrong.push(...(await compare(method, sample, caller, way)))
         }
         t.same(wrong, [], sample.path)
       }
     })
+  }
+
+  /** Returns who presents a credential in one way. Without one there is one way. */
+  function callersOf(sample: Sample, way: Way): readonly Caller[] {
+    const isFurtherFile = sample.path.startsWith('/assets/') && !sample.path.endsWith(FIRST_FILE)
+    const isFurtherWay = wayOf(sample) === 'cookie' && !['Bearer', 'cookie'].includes(way)
+    const callers = isFurtherFile || isFurtherWay ? FEW : (sample.callers ?? CALLERS)
+    return callers.filter((caller) => caller !== 'anonymous' || way === 'Bearer')
   }
 
   /** No token can do more with another method. Returns what differs, as `compare` does. */
@@ -264,11 +283,11 @@ t.test('every combination of caller, credential form, repository and route', asy
     for (const repository of repositories) {
       const status = sample.expected(caller, way, repository)
       const path = sample.path.replace('{repo}', repository)
-      // HEAD shows who may by the same handler, without git.
-      const asked = sample.startsGit && status === 200 && way !== 'Bearer' ? 'HEAD' : method
-      const answer = await ask(asked, path, headers, sample.body)
-      expect(repository, answer.status, status)
-      if (method === 'GET' && (way === 'Bearer' || way === 'cookie')) {
+      const isWithoutGit = sample.startsGit && status === 200 && way !== 'Bearer'
+      const asked: Asked = isWithoutGit ? WITHOUT_GIT[method === 'GET' ? 'GET' : 'POST'] : { method, status }
+      const answer = await ask(asked.method, path, { ...headers, ...asked.headers }, sample.body)
+      expect(repository, answer.status, asked.status)
+      if (method === 'GET' && (way === wayOf(sample) || caller === 'anonymous')) {
         const head = await ask('HEAD', path, headers)
         expect(`HEAD ${repository}`, head.status, status)
         expect(`body of HEAD ${repository}`, head.body, '')
@@ -280,6 +299,14 @@ t.test('every combination of caller, credential form, repository and route', asy
     return wrong
   }
 })
+
+/**
+ * Returns the way in which a route takes credentials. The others are the same to it: pages read no
+ * `Authorization`, which all callers try as Bearer, and three as the rest.
+ */
+function wayOf({ path }: Sample): Way {
+  return /^\/(?:api|metrics)|\/(?:info|git-)/.test(path) ? 'Bearer' : 'cookie'
+}
 
 /** Returns whether a route of the method has a sample with this path. */
 function hasRoute(method: string, path: string): boolean {
