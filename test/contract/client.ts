@@ -1,6 +1,6 @@
 import http from 'node:http'
 import https from 'node:https'
-import { type Answer, createChecker, OUTSIDE } from './checker.ts'
+import { type Answer, type Checker, createChecker, OUTSIDE } from './checker.ts'
 import { Coverage } from './coverage.ts'
 import type { Contract, Operation } from './spec.ts'
 import { sampleOf } from './values.ts'
@@ -28,6 +28,9 @@ export interface JsonAnswer extends Answer {
   json: unknown
 }
 
+/** Those of earlier clients: to compile the schemas takes longer than most checks. */
+const checkers = new WeakMap<Contract, Checker>()
+
 /** Calls the operations of a contract on an instance, and checks and counts every answer. */
 export class Client {
   readonly contract: Contract
@@ -41,7 +44,8 @@ export class Client {
     this.contract = contract
     this.coverage = coverage
     this.baseUrl = new URL(baseUrl)
-    this.#checker = createChecker(contract)
+    this.#checker = checkers.get(contract) ?? createChecker(contract)
+    checkers.set(contract, this.#checker)
     this.#transport = this.baseUrl.protocol === 'https:' ? https : http
     this.#agent = new this.#transport.Agent({ keepAlive: true, maxSockets: 16 })
   }
