@@ -93,7 +93,7 @@ export async function startLanding(t: Test, options: RepositoryOptions = {}): Pr
     COMMIT_STATUS_URL: server.url,
     COMMIT_STATUS_TOKEN: token,
   }
-  const ref = (name: string) => readRefs(path).get(name) ?? ''
+  const ref = (name: string) => readIfThere(join(path, name)).trim() || (packedRefs(path).get(name) ?? '')
   return {
     server,
     token,
@@ -148,9 +148,13 @@ function readRefs(path: string): Map<string, string> {
   const loose = globSync('refs/**', { cwd: path })
     .map((name) => [name, readIfThere(join(path, name)).trim()] as const)
     .filter(([name, id]) => id !== '' && !name.endsWith('.lock'))
-  // The server packs refs after many pushes; what is packed is removed afterwards.
-  const packed = readIfThere(join(path, 'packed-refs')).matchAll(/^([0-9a-f]{40,64}) (.+)$/gm)
-  return new Map([...packed].map(([, id = '', name = '']) => [name, id] as const).concat(loose))
+  return new Map([...packedRefs(path), ...loose])
+}
+
+/** Returns the refs that the server has packed, after many pushes. It removes their files afterwards. */
+function packedRefs(path: string): Map<string, string> {
+  const lines = readIfThere(join(path, 'packed-refs')).matchAll(/^([0-9a-f]{40,64}) (.+)$/gm)
+  return new Map([...lines].map(([, id = '', name = '']) => [name, id]))
 }
 
 /** Returns the text of a file; empty if it is a folder, or git has just removed it. */
