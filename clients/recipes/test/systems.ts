@@ -312,8 +312,9 @@ export const systems: Record<string, System> = {
 export function checkout(t: Test, { path }: Service): string {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'recipe-')))
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
-  git(folder, 'clone', '--quiet', '--no-checkout', path, '.')
-  git(folder, 'remote', 'set-url', 'origin', 'https://git.example.org/acme/rocket.git')
+  const clone = clones.get(path) ?? createClone(path)
+  clones.set(path, clone)
+  cpSync(clone, join(folder, '.git'), { recursive: true })
   writeFileSync(join(folder, 'Makefile'), 'test:\n\t@$(CHECK)\n')
   mkdirSync(join(folder, '.ci'))
   cpSync(resolve(recipes, '../shell/commit-status'), join(folder, '.ci/commit-status'))
@@ -325,6 +326,17 @@ export function checkout(t: Test, { path }: Service): string {
     '#!/bin/sh\ncase "$*" in *"/runs/$GITHUB_RUN_ID/attempts/"*" --jq .run_started_at") eval echo "\\$STARTED_$GITHUB_RUN_ATTEMPT" ;; *) exit 1 ;; esac\n'
   writeFileSync(join(folder, '.ci/gh'), gh, { mode: 0o755 })
   return folder
+}
+
+/** The `.git` of a clone by the repository: to copy it takes less time than to clone again. */
+const clones = new Map<string, string>()
+
+function createClone(path: string): string {
+  // The end of the run removes it.
+  const folder = mkdtempSync(join(tmpdir(), 'clone-'))
+  git(folder, 'clone', '--quiet', '--no-checkout', path, '.')
+  git(folder, 'remote', 'set-url', 'origin', 'https://git.example.org/acme/rocket.git')
+  return join(folder, '.git')
 }
 
 /** Puts the command line into a folder of PATH, as an image does that has it installed. */
