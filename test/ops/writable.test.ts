@@ -4,19 +4,28 @@ import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import Sqlite from 'better-sqlite3'
 import tap, { type Test } from 'tap'
-import { databases, execute, postgres, sqlite, type TestDatabase } from '../helpers/databases.ts'
+import { asAdministrator } from '../helpers/changes.ts'
+import {
+  databases,
+  execute,
+  openTestStore,
+  postgres,
+  sqlite,
+  type TestDatabase,
+} from '../helpers/databases.ts'
 import { type Instance, startInstance } from '../helpers/instance.ts'
-import { startServer } from '../helpers/server.ts'
+import { addRepository, addToken } from '../helpers/records.ts'
 
 // The tests mostly wait, each for its own server.
 tap.jobs = 3
 const test = (name: string, work: (t: Test) => Promise<void>) => tap.test(name, { buffered: true }, work)
 
 async function setUp(t: Test, database: TestDatabase) {
-  const { createRepository, createToken, options } = await startServer(t, { database })
-  const { commits } = await createRepository('acme/rocket')
+  const { store, options } = await openTestStore(t, database)
+  const { id } = await asAdministrator(store).users.create('acme')
+  const { commits } = await addRepository(store, 'acme/rocket')
   const [sha = ''] = commits
-  const token = await createToken('acme')
+  const { secret: token } = await addToken(store, id)
   const instance = await startInstance(t, options)
   const report = async (context: string) =>
     (await instance.report('acme/rocket', sha, { state: 'success', context }, token)).status
