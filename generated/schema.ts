@@ -40,7 +40,7 @@ export interface paths {
          *
          *     In all other cases it gets `409`, which changes nothing and says what is stored. So a result with `claim` is stored
          *     only over nothing or over its own run, and a worker that gets `409` no longer has the check. A claim lasts by the
-         *     clock of the database. Every `409` over a `pending` carries `Retry-After`: 1, or the seconds until a claim ends.
+         *     clock of the database. The `409` of a claim over a `pending` carries `Retry-After`: 1, or the seconds until a claim ends.
          *
          *     What remains: the server knows only the run whose report is stored, so a report that is delivered late can replace
          *     that of another run if these runs began within 5 seconds of each other, or if its delivery took longer than the
@@ -476,7 +476,7 @@ export interface components {
                 "Cache-Control": components["headers"]["No-Store"];
                 Vary: components["headers"]["Vary"];
                 /**
-                 * @description 1, or the seconds until a claim ends; only if the stored status is `pending`.
+                 * @description 1, or the seconds until a claim ends; only for a claim over a `pending`.
                  * @example 42
                  */
                 "Retry-After"?: string;

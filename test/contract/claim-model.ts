@@ -41,11 +41,7 @@ export function afterClaim(before: ClaimedContext | undefined, report: ClaimRepo
     return !isPending && report.state === 'pending' ? refuse(0) : store(Math.min(status.began, report.began))
 
   const isSuperseded = status.run !== undefined && report.began < status.began - 5_000
-  if (report.claim === undefined) {
-    const left =
-      status.claim === undefined || status.run === undefined ? 0 : status.at + status.claim * 1000 - report.at
-    return isSuperseded ? refuse(left) : store()
-  }
+  if (report.claim === undefined) return isSuperseded ? { refused: 0 } : store()
 
   if (!isPending) return refuse(0)
   const second = (Math.floor(status.at / 1000) + 1) * 1000

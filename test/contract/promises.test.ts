@@ -1078,8 +1078,8 @@ t.test('so is what is said about claims, and about branches that wait', async (t
     [
       [
         'In all other cases it gets `409`, which changes nothing and says what is stored.',
-        'Every `409` over a `pending` carries `Retry-After`: 1, or the seconds until a claim ends.',
-        '1, or the seconds until a claim ends; only if the stored status is `pending`.',
+        'The `409` of a claim over a `pending` carries `Retry-After`: 1, or the seconds until a claim ends.',
+        '1, or the seconds until a claim ends; only for a claim over a `pending`.',
       ],
       [
         refused.map(({ status, error, retryAfter }) => [
@@ -1087,7 +1087,7 @@ t.test('so is what is said about claims, and about branches that wait', async (t
           error?.replace(/ Nothing was changed\.$/, ''),
           retryAfter?.replace(/^(?:29\d|300)$/, '300'),
         ]),
-        superseded.retryAfter?.replace(/^1\d$/, '20'),
+        [superseded.status, superseded.retryAfter],
       ],
       [
         [
@@ -1095,7 +1095,7 @@ t.test('so is what is said about claims, and about branches that wait', async (t
           [409, 'This context has a result, "failure".', undefined],
           [409, 'This context is "pending", without a run: another run was asked for.', '1'],
         ],
-        '20',
+        [409, null],
       ],
     ],
     [

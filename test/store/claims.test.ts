@@ -26,13 +26,7 @@ type Report = [state: StatusState, run?: string, ago?: number, claim?: number]
 /** A report, or seconds that pass. */
 type Step = Report | number
 /** Stored, or why not, with the value of `Retry-After`. */
-type Outcome =
-  | 'stored'
-  | 'late'
-  | `superseded${'' | ', 1' | ', 299'}`
-  | 'result'
-  | `run ${string}, ${number}`
-  | 'requested'
+type Outcome = 'stored' | 'late' | 'superseded' | 'result' | `run ${string}, ${number}` | 'requested'
 
 /** What the contract says of the last of several steps. */
 const TABLE: readonly [name: string, before: Step[], comes: Report, outcome: Outcome][] = [
@@ -184,27 +178,22 @@ const TABLE: readonly [name: string, before: Step[], comes: Report, outcome: Out
   ['no claim: a request', [['pending', 'R', 0, 300]], ['pending'], 'stored'],
   ['no claim: any result of no run', [['pending', 'R', 0, 300]], ['success'], 'stored'],
   ['no claim: another run that began later', [['pending', 'R', 5, 300]], ['success', 'S', 0], 'stored'],
-  [
-    'no claim: an older run over a claim',
-    [['pending', 'R', 0, 300], 1],
-    ['success', 'S', 60],
-    'superseded, 299',
-  ],
+  ['no claim: an older run over a claim', [['pending', 'R', 0, 300], 1], ['success', 'S', 60], 'superseded'],
   [
     'no claim: an older run over a claim that has passed',
     [['pending', 'R', 0, 10], 60],
     ['pending', 'S', 90],
-    'superseded, 1',
+    'superseded',
   ],
-  ['no claim: an older run over a pending', [['pending', 'R', 0]], ['success', 'S', 60], 'superseded, 1'],
+  ['no claim: an older run over a pending', [['pending', 'R', 0]], ['success', 'S', 60], 'superseded'],
   ['no claim: an older run over a result', [['success', 'R', 0]], ['success', 'S', 60], 'superseded'],
 ]
 
 function errorOf(outcome: Outcome) {
   const [what = '', seconds] = outcome.split(', ')
   const retryAfter = seconds === undefined ? undefined : Number(seconds)
-  if (what === 'late') return { code: 'report_late', retryAfter }
-  if (what === 'superseded') return { code: 'run_superseded', retryAfter }
+  if (what === 'late') return { code: 'report_late' }
+  if (what === 'superseded') return { code: 'run_superseded' }
   if (what === 'result')
     return { code: 'claim_refused', retryAfter, message: /^This context has a result, "[a-z]+"\. / }
   if (what === 'requested')

@@ -121,7 +121,7 @@ function reportFunction(dialect: RunSql): SchemaFunction {
       ${store('plain', 'null::bigint')}
     elsif new_claim_seconds is null then
       new_run_began_at := ${dialect.clock} - new_elapsed;
-      ${store('run', claimLeft(dialect, dialect.clock))}
+      ${store('run', 'null::bigint')}
     else
       new_claimed_at := ${dialect.clock};
       new_run_began_at := new_claimed_at - new_elapsed;

@@ -67,7 +67,7 @@ const storing = (
     const left =
       kind === 'claim'
         ? sql<number | null>`${sql.raw(before)}${p.claim_seconds}${sql.raw(after)}`
-        : sql<number | null>`${sql.raw(claimLeft(dialect, dialect.clock))}`
+        : sql<number | null>`null`
     const inserted = insertions((name) => `reported.${name}`, kind)
     const { values, isRefused } = replacements((name) => `excluded.${name}`, dialect, kind)
     const replaced = values.map((of) => [of[0], sql.raw<never>(unlessRefused(isRefused, of))])

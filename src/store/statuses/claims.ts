@@ -30,7 +30,10 @@ import { IS_RUN_STORED, isLate, isSuperseded, type ReportedRun, type RunSql, typ
 export interface ClaimAnswer {
   /** When the last claim was stored, in milliseconds by the database's clock; null without one. */
   claimed_at: number | null
-  /** Milliseconds until the stored claim ends; null without one, negative if it has ended. */
+  /**
+   * Milliseconds until the stored claim or, if that is longer, what a report with a claim asks for
+   * has passed since the stored report; null without both, negative if it has passed.
+   */
   claim_left: number | null
 }
 
@@ -66,15 +69,12 @@ export function refusesClaim(reported: ReportedClaim, { least, greatest }: RunSq
 }
 
 /**
- * Returns how many milliseconds are left of the claim of a `pending`, in SQL.
+ * Returns how many milliseconds another run must wait that claims a `pending`, in SQL.
  *
- * @param seconds what the report claims; missing without a claim
+ * @param seconds what the report claims
  */
-export function claimLeft({ greatest }: RunSql, clock: string, seconds?: string): string {
-  const end =
-    seconds === undefined
-      ? `case when ${IS_CLAIM_STORED} then statuses.claimed_at + statuses.claim_seconds * 1000 end`
-      : claimEnd(seconds, greatest)
+export function claimLeft({ greatest }: RunSql, clock: string, seconds: string): string {
+  const end = claimEnd(seconds, greatest)
   return `case when statuses.state = 'pending' and statuses.run is not null then ${end} - ${clock} end`
 }
 
@@ -85,18 +85,17 @@ export function refusalOf(
 ): ServiceError | null {
   if (report.run === null) return null
   if (report.run === row.run) return report.state === row.state ? null : new ServiceError('report_late')
-  const isClaim = report.claim_seconds !== null
+  if (report.claim_seconds === null) return new ServiceError('run_superseded')
   if (row.state !== 'pending')
-    return isClaim
-      ? new ServiceError('claim_refused', `This context has a result, "${row.state}". Nothing was changed.`)
-      : new ServiceError('run_superseded')
-  const retryAfter = Math.max(1, Math.ceil((row.claim_left ?? 0) / 1000))
-  if (!isClaim) return new TryLater('run_superseded', retryAfter)
+    return new ServiceError(
+      'claim_refused',
+      `This context has a result, "${row.state}". Nothing was changed.`,
+    )
   const holder =
     row.run === null ? 'without a run: another run was asked for' : `by the run ${JSON.stringify(row.run)}`
   return new TryLater(
     'claim_refused',
-    retryAfter,
+    Math.max(1, Math.ceil((row.claim_left ?? 0) / 1000)),
     `This context is "pending", ${holder}. Nothing was changed.`,
   )
 }
