@@ -72,7 +72,9 @@ t.test('fetches and pushes start few processes, also the first push of a server'
   const next = createCommits(path, 1, 'elsewhere')[0] ?? ''
   for (const sha of [tip, next]) await addReport({ store, repositoryId: id, sha }, 'ci', 'success')
   const branches = Array.from({ length: 50 }, (_, index) => `refs/heads/ruled/${index}`)
-  t.equal(await startedBy(() => push(...branches.map((ref) => `${NONE} ${tip} ${ref}`))), 4)
+  t.equal(await startedBy(() => push(`${NONE} ${tip} refs/heads/ruled/first`)), 3)
+  t.equal(await startedBy(() => push(...branches.map((ref) => `${NONE} ${tip} ${ref}`))), 3)
+  // From here on, so many refs have files of their own that git lists those that are symbolic.
 
   await asAdministrator(store).rules.set(
     { owner: 'owner', name: 'demo', id },

@@ -1,4 +1,6 @@
+import { join } from 'node:path'
 import { GitFailed, RepositoryUnavailable } from '../errors.ts'
+import { statIfExists } from '../file-state.ts'
 import { type OpenedRepository, openRepository, type RepositoryFiles } from '../opened-repository.ts'
 import { decodeLatin1 } from '../run-git.ts'
 import { listRefs, type RunLimits } from './list-refs.ts'
@@ -9,6 +11,8 @@ export type ChangedRefs = (ref: string) => string[]
 
 /** Milliseconds. */
 const TIMEOUT = 30_000
+/** Refs with files of their own. With more, git is faster. */
+const MAX_LOOSE = 50
 
 /**
  * Returns a function that finds what an update of a ref changes. git follows symbolic refs, so this is
@@ -39,25 +43,51 @@ export async function guessChangedRefs(repository: RepositoryFiles): Promise<Cha
 
 /**
  * Returns the symbolic refs below `refs`, each with the ref at the end of its chain, which need not
- * exist. Names are decoded as Latin-1.
+ * exist. Names are decoded as Latin-1. Reads git's files, unless there are many or a reftable: git packs
+ * no symbolic ref.
  *
- * @throws GitFailed; the signal's reason
+ * @throws GitFailed, the system's error; the signal's reason
  */
 export async function readSymbolicRefs(
   repository: OpenedRepository,
   limits: RunLimits,
 ): Promise<Map<string, string>> {
-  const targets = new Map<string, string>()
-  await listRefs(repository, ['refname', 'symref'], limits, ([ref = '', target = '']) => {
-    targets.set(ref, target)
-  })
-  await addSymbolicFiles(repository.path, targets)
+  const targets =
+    (await readTargets(repository.path, limits.signal)) ?? (await listTargets(repository, limits))
   const ends = new Map<string, string>()
   for (const [ref, target] of targets) {
     const chain = target && (await followSymbolic(ref, async (name) => targets.get(name) || undefined))
     if (chain) ends.set(ref, chain.at(-1) ?? '')
   }
   return ends
+}
+
+/** Returns the targets of symbolic refs by git's files alone; null if git should list them. */
+async function readTargets(
+  path: string,
+  signal: AbortSignal | undefined,
+): Promise<Map<string, string> | null> {
+  if ((await statIfExists(join(path, 'reftable'))) !== null) return null
+  const targets = new Map<string, string>()
+  let count = 0
+  for await (const ref of listLoose(path, 'refs')) {
+    signal?.throwIfAborted()
+    count++
+    if (ref === null || count > MAX_LOOSE) return null
+    const target = await readTarget(path, ref)
+    if (target !== undefined) targets.set(ref, target)
+  }
+  return targets
+}
+
+/** Returns the targets of symbolic refs, and empty ones of others. */
+async function listTargets(repository: OpenedRepository, limits: RunLimits): Promise<Map<string, string>> {
+  const targets = new Map<string, string>()
+  await listRefs(repository, ['refname', 'symref'], limits, ([ref = '', target = '']) => {
+    targets.set(ref, target)
+  })
+  await addSymbolicFiles(repository.path, targets)
+  return targets
 }
 
 /**

@@ -4,7 +4,7 @@ import { readSymbolicRefs } from '../../../src/git/refs/symbolic-refs.ts'
 import { asAdministrator } from '../../helpers/changes.ts'
 import { openTestStore, sqlite } from '../../helpers/databases.ts'
 import { listEvents } from '../../helpers/events.ts'
-import { createCommits, git } from '../../helpers/git.ts'
+import { createCommits, git, gitWith } from '../../helpers/git.ts'
 import { addReport, addRepository, addToken } from '../../helpers/records.ts'
 import { beginPush, startRecorder } from './begin-push.ts'
 
@@ -66,12 +66,19 @@ t.test('a chain of symbolic refs leads to its last one, which need not exist', a
   ] as const)
     for (const depth of depths)
       git(repository.path, 'symbolic-ref', `refs/heads/${chain}${depth}`, `refs/heads/${chain}${depth + 1}`)
-  const refs = await readSymbolicRefs(await openRepository(repository), {})
+  const symbolicRefs = async () => readSymbolicRefs(await openRepository(repository), {})
+  const refs = await symbolicRefs()
   t.equal(refs.size, 8)
   for (const [ref, target] of refs) t.equal(target, ref.replace(/\d$/, '5'), ref)
 
-  git(repository.path, 'symbolic-ref', 'refs/heads/up0', 'refs/heads/up1')
   const [tip = ''] = createCommits(repository.path, 1, 'new')
+  const others = Array.from({ length: 100 }, (_, index) => `create refs/heads/other-${index} ${tip}\n`)
+  gitWith(repository.path, others.join(''), 'update-ref', '--stdin')
+  t.same(await symbolicRefs(), refs, 'git lists many refs')
+  git(repository.path, 'pack-refs', '--all')
+  t.same(await symbolicRefs(), refs, 'symbolic refs are not packed')
+
+  git(repository.path, 'symbolic-ref', 'refs/heads/up0', 'refs/heads/up1')
   const push = (ref: string) => git(repository.path, 'push', '.', `${tip}:${ref}`)
   t.throws(() => push('refs/heads/up0'), /broken symref/, 'git follows no longer chain')
   push('refs/heads/up1')

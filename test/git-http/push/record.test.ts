@@ -276,8 +276,8 @@ t.test('a server that is killed in the middle of a push loses no event and leave
   t.notOk(existsSync(old), 'so is a repository that got no row')
   t.ok(existsSync(young), 'unless a command may be creating it')
   const repository = (await store.repositories.find('owner', 'demo')) ?? assert.fail()
-  await asAdministrator(store).rules.set(repository, { refPattern: 'x', required: ['x'], bypass: [] })
-  stops.at('for-each-ref --format=%(refname) %(symref)')
+  await asAdministrator(store).rules.set(repository, { refPattern: 'deciding', required: ['x'], bypass: [] })
+  stops.at('rev-parse')
   t.notOk(await kill('deciding', stops.isStopped))
 })
 
