@@ -130,7 +130,7 @@ export function startService(
     push ? { kind: 'push', cpuTime: timeout } : { kind: 'fetch' },
   )
   const { pid, stdin, stdout, stdio } = child
-  const tail = new AnswerTail()
+  let tail: Buffer = Buffer.alloc(0)
   let failure: Promise<Buffer> | null = null
   const output = outputTo(repository, call.service, options, () => failure)
   let preface = prefaceOf(call)
@@ -155,7 +155,7 @@ export function startService(
     // To the end, also if nobody takes it: it comes when the last process has closed its output.
     const chunks: AsyncIterable<Buffer> | [] = stdout ?? []
     for await (const chunk of chunks) {
-      tail.read(chunk)
+      tail = Buffer.concat([tail, chunk.subarray(-TAIL_LENGTH)]).subarray(-TAIL_LENGTH)
       if (failure === null) push?.report.read(chunk)
       if (output.writableNeedDrain) await drained(output, answer)
       if (!answer.destroyed && failure === null)
@@ -170,14 +170,16 @@ export function startService(
     const end = await ended
     signal.removeEventListener('abort', stop)
     forget()
-    const reason = cannotOpen(repository.path, end.reason)
-    // No effect if git has begun.
-    reject(reason)
-    const [, said] = FETCH_REASON.exec(end.stderr) ?? []
-    // git ends between two packets.
-    if (said !== undefined && call.service === 'git-upload-pack') output.write(packet(`ERR ${said}`))
-    else if (end.code !== 0 && (end.code === null || tail.isCut || push?.report.isBegun === false))
-      fail(reason)
+    if (end.code === 0) begin()
+    else {
+      const reason = cannotOpen(repository.path, end.reason)
+      // No effect if git has begun.
+      reject(reason)
+      const [, said] = FETCH_REASON.exec(end.stderr) ?? []
+      // git ends between two packets.
+      if (said !== undefined && call.service === 'git-upload-pack') output.write(packet(`ERR ${said}`))
+      else if (end.code === null || isCut(tail) || push?.report.isBegun === false) fail(reason)
+    }
     await onEnd(end)
     output.end()
   }
@@ -231,26 +233,18 @@ async function drained(output: Writable, answer: Writable): Promise<void> {
   answer.off('close', resolve)
 }
 
-/** The end of an answer, which tells whether git has said all that it had to say. */
-class AnswerTail {
-  #bytes: Buffer = Buffer.alloc(0)
-
-  read(chunk: Buffer): void {
-    const last = chunk.subarray(-TAIL_LENGTH)
-    this.#bytes =
-      last.length < TAIL_LENGTH
-        ? Buffer.concat([this.#bytes, last]).subarray(-TAIL_LENGTH)
-        : Buffer.from(last)
-  }
-
-  /** Whether the answer of a git that failed ends neither with a flush packet nor with the reason. */
-  get isCut(): boolean {
-    const tail = this.#bytes.toString('latin1')
-    const reason = tail.lastIndexOf('ERR ')
-    const digits = tail.slice(Math.max(0, reason - LENGTH_DIGITS), Math.max(0, reason))
-    const isReason = Number.parseInt(digits, 16) === tail.length - reason + LENGTH_DIGITS
-    return tail !== '' && !tail.endsWith('0000') && !isReason
-  }
+/**
+ * Returns whether the answer of a git that failed ends neither with a flush packet nor with the reason:
+ * then git has not said all that it had to say.
+ *
+ * @param last the last bytes of the answer
+ */
+function isCut(last: Buffer): boolean {
+  const tail = last.toString('latin1')
+  const reason = tail.lastIndexOf('ERR ')
+  const digits = tail.slice(Math.max(0, reason - LENGTH_DIGITS), Math.max(0, reason))
+  const isReason = Number.parseInt(digits, 16) === tail.length - reason + LENGTH_DIGITS
+  return tail !== '' && !tail.endsWith('0000') && !isReason
 }
 
 /** Returns the stream for what git prints: what acknowledges a push waits until that is on disk. */
