@@ -57,8 +57,8 @@ export class PushRecorder {
   #storing = 0
   /** Whether one may be stored although its answer was an error. */
   #mayBeStored = false
-  /** What `close` waits for. */
-  readonly #running = new Set<Promise<void>>()
+  /** The search for pushes of others that is under way, or was last. */
+  #search = Promise.resolve()
   #timer: NodeJS.Timeout | undefined
   /** Ends the search for pushes of others; undefined until `close`. */
   #end: AbortSignal | undefined
@@ -92,13 +92,13 @@ export class PushRecorder {
   leave(id: number, settled: Promise<void>): Promise<void> {
     const ended = settled
       .catch((error: unknown) => {
+        // The refs have moved, so it is too late to refuse the push.
         this.#left.add(id)
-        throw error
+        this.#options.onError(error)
       })
       .finally(() => this.#own.delete(id))
-    const tracked = this.#track(ended)
-    this.#own.set(id, tracked)
-    return tracked
+    this.#own.set(id, ended)
+    return ended
   }
 
   /**
@@ -112,11 +112,11 @@ export class PushRecorder {
   async settleBefore(repositoryId: number, commands: readonly RefUpdate[] = []): Promise<void> {
     const { pushes, overdue, presence } = this.#options
     if (!presence) return
+    let open = await pushes.listOpen(overdue, repositoryId)
+    if (open.length === 0) return
     const deadline = performance.now() + MAX_WAIT
     const olds = new Map(commands.map(({ ref, old }) => [ref, old]))
     const isBuiltOn = (push: OpenPush) => push.commands.some(({ ref, new: id }) => olds.get(ref) === id)
-
-    let open = await pushes.listOpen(overdue, repositoryId)
     for (;;) {
       const awaited: OpenPush[] = []
       for (const push of open) {
@@ -138,14 +138,15 @@ export class PushRecorder {
   async close(): Promise<void> {
     this.#end = AbortSignal.timeout(COMPARE_TIMEOUT)
     clearTimeout(this.#timer)
-    await Promise.all(this.#running)
+    await Promise.all([this.#search, ...this.#own.values()])
     // Once this server has ended, others would take what was stored for an interrupted push.
-    if (this.#mayBeStored) await this.#track(this.#settleOwn())
+    if (this.#mayBeStored) await this.#settleOwn().catch(this.#options.onError)
   }
 
   /** One search after the other: a repository may not answer. */
   async #settleOthersRegularly(): Promise<void> {
-    await this.#track(this.#settleOthers())
+    this.#search = this.#settleOthers().catch(this.#options.onError)
+    await this.#search
     if (!this.#end) this.#timer = setTimeout(() => this.#settleOthersRegularly(), INTERVAL).unref()
   }
 
@@ -236,13 +237,6 @@ export class PushRecorder {
 
   async #stateOf(server: string | null): Promise<ServerState> {
     return (await this.#options.presence?.stateOf(server)) ?? 'unknown'
-  }
-
-  /** Never rejects: the refs have moved, so it is too late to refuse the push. */
-  #track(work: Promise<void>): Promise<void> {
-    const tracked = work.catch(this.#options.onError).finally(() => this.#running.delete(tracked))
-    this.#running.add(tracked)
-    return tracked
   }
 }
 
