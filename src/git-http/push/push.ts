@@ -82,6 +82,10 @@ export class Push {
   readonly report: PushReport
   /** What git's report is preceded by. */
   advice: Buffer = Buffer.alloc(0)
+  /** What git inherits: see `Presence`. null where there is none, and before the push is open. */
+  descriptor: number | null = null
+  /** Whether git asks which refs it may update. */
+  isGated = false
   readonly #options: PushOptions
   /** The rules when the push was stored; null before that. */
   #rules: readonly RefRule[] | null = null
@@ -92,7 +96,6 @@ export class Push {
   #headMove: Awaited<ReturnType<typeof followPush>> = null
   #state: State = 'received'
   #opened: OpenedRepository | null = null
-  #descriptor: number | null = null
   #synced: Promise<void> | undefined
   /** Resolves with the updates that git reported; null if it did not report all. */
   readonly #ended = Promise.withResolvers<readonly RefUpdate[] | null>()
@@ -105,21 +108,6 @@ export class Push {
     this.repository = repository
     this.request = request
     this.report = new PushReport(request.commands)
-  }
-
-  /** What git inherits: see `Presence`. null where there is none. */
-  get descriptor(): number | null {
-    return this.#descriptor
-  }
-
-  /** The rules before git started. */
-  get rules(): readonly RefRule[] {
-    return this.#rules ?? []
-  }
-
-  /** Whether git asks which refs it may update. */
-  get isGated(): boolean {
-    return this.rules.length > 0
   }
 
   /** Whether git may delete the branch that HEAD names. */
@@ -171,18 +159,19 @@ export class Push {
       })
       this.#enter('open')
       this.#opened = opened
-      this.#descriptor = own?.git.fd ?? null
+      this.descriptor = own?.git.fd ?? null
       this.#settled = recorder.leave(id, this.#settle(id, before))
     })
     // Not earlier: who sets a rule that is not among these finds the push among those under way.
     this.#rules = await store.rules.load(pusher.repositoryId)
+    this.isGated = this.#rules.length > 0
     return null
   }
 
   /** Decides which refs git does not update: see `decide`. */
   async decide(pushed: PushedRefs): Promise<ReadonlyMap<string, RefRefusal>> {
     this.#enter('deciding')
-    const push = { ...this.#options, opened: this.opened, rules: this.rules }
+    const push = { ...this.#options, opened: this.opened, rules: this.#rules ?? [] }
     const { refusals, advice } = await decide(push, pushed)
     this.#refusals = refusals
     this.advice = this.#adviceOf(advice)
