@@ -3,6 +3,7 @@ import type { RefRefusal, RefUpdate } from '../../domain/ref-updates.ts'
 import { GitFailed } from '../../git/errors.ts'
 import type { OpenedRepository } from '../../git/opened-repository.ts'
 import { readGit } from '../../git/run-git.ts'
+import { chunksOf } from '../../util/lists.ts'
 
 /** A branch or tag that an update changes. */
 export interface ChangedRef {
@@ -99,8 +100,9 @@ async function compareBranches(
   for (const update of updates)
     if (NO_OBJECT.test(update.new)) branches.set(update, { refusal: BRANCH_DELETED, sha: update.new })
     else moved.push(update)
-  for (const [update, move] of await compareTips(repository, moved, signal))
-    branches.set(update, { refusal: MOVES[move], sha: update.new })
+  for (const some of chunksOf(moved, AT_ONCE))
+    for (const [update, move] of await compareTips(repository, some, signal))
+      branches.set(update, { refusal: MOVES[move], sha: update.new })
 }
 
 /** Compares tags with the rules for them, all in one process. */
@@ -125,25 +127,12 @@ async function compareTags(
 }
 
 /**
- * Compares the tips of updates that do not delete. One process compares hundreds of them; two more
- * are needed only where a tip is no commit.
+ * Compares the tips of up to `AT_ONCE` updates that do not delete, in one process; two more are needed
+ * only where a tip is no commit.
  *
  * @throws GitFailed; the signal's reason
  */
 async function compareTips(
-  repository: OpenedRepository,
-  updates: readonly RefUpdate[],
-  signal: AbortSignal,
-): Promise<Map<RefUpdate, Move>> {
-  const moves = new Map<RefUpdate, Move>()
-  for (let start = 0; start < updates.length; start += AT_ONCE) {
-    const some = updates.slice(start, start + AT_ONCE)
-    for (const [update, move] of await compareSome(repository, some, signal)) moves.set(update, move)
-  }
-  return moves
-}
-
-async function compareSome(
   repository: OpenedRepository,
   updates: readonly RefUpdate[],
   signal: AbortSignal,
