@@ -140,7 +140,7 @@ export function createAccessStore(engine: Reading, folder: string, signInEvery: 
         key: accessKey(params.address),
         variant: `${params.hash} ${params.owner}/${params.name}`,
         // A failure budget recovers as time passes: what it was is not remembered.
-        cacheable: (rows) => rows.every(({ failures }) => failures === null),
+        cacheable: ([row]) => row?.failures === null,
       })
       if (!row) throw new Error('the query must return one row')
       return accessOf(row)

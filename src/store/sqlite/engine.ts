@@ -64,10 +64,7 @@ export async function openSqlite(file: string, pageCache?: number): Promise<Engi
   const hot = await retryWhileBusy(() => new Connection(file, pageCache))
   const cold = await retryWhileBusy(() => new Connection(file, pageCache))
   const files = new DatabaseFiles(file, () => hot.raw.pragma('wal_checkpoint(FULL)'))
-  const turn = new Turn(hot, {
-    beforeRead: () => files.checkNowAndThen(),
-    afterCommit: () => files.check(),
-  })
+  const turn = new Turn(hot, files)
   const kysely = new Kysely<Tables>({
     dialect: retryingSqliteDialect(cold, () => {
       turn.requireValidation()

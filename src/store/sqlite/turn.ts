@@ -5,6 +5,7 @@ import { type CacheOptions, WrittenTooLate } from '../engine.ts'
 import type { Prepared } from '../prepared.ts'
 import { MANY_ROWS } from '../steps.ts'
 import type { Connection } from './connection.ts'
+import type { DatabaseFiles } from './database-files.ts'
 import { retryWhileBusy, translateError } from './driver-errors.ts'
 import { RowCache } from './row-cache.ts'
 
@@ -48,13 +49,6 @@ import { RowCache } from './row-cache.ts'
  * encode them takes as long as to read them.
  */
 
-interface FileChecks {
-  /** Called with each validation. When it throws, nothing is read. */
-  beforeRead(): void
-  /** Called after each commit. When it throws, the writes of this commit are not acknowledged. */
-  afterCommit(): void
-}
-
 /** A statement of a group commit, and what its caller waits for. */
 interface GroupedWrite {
   sql: string
@@ -70,8 +64,8 @@ interface GroupedWrite {
 /** Reads through a cache and commits in groups, on one connection that nothing else writes on. */
 export class Turn {
   readonly #connection: Connection
-  readonly #checks: FileChecks
-  readonly #readVersion: () => unknown
+  readonly #files: Pick<DatabaseFiles, 'check' | 'checkNowAndThen'>
+  readonly #dataVersion: Sqlite.Statement<unknown[]>
   readonly #cache = new RowCache()
   #version: unknown
   #validation: Promise<void> | null = null
@@ -81,11 +75,14 @@ export class Turn {
   #rowsRead = 0
   readonly #writes = new Batches<GroupedWrite>({ run: (group) => this.#commit(group) })
 
-  constructor(connection: Connection, checks: FileChecks) {
+  /**
+   * @param files are checked with each validation: if that throws, nothing is read; and after each
+   * commit: if that throws, its writes are not acknowledged
+   */
+  constructor(connection: Connection, files: Pick<DatabaseFiles, 'check' | 'checkNowAndThen'>) {
     this.#connection = connection
-    this.#checks = checks
-    const version = connection.prepare('pragma data_version').pluck()
-    this.#readVersion = () => version.get()
+    this.#files = files
+    this.#dataVersion = connection.prepare('pragma data_version').pluck()
   }
 
   /**
@@ -156,7 +153,7 @@ export class Turn {
       setImmediate(() => {
         this.#validation = null
         try {
-          this.#checks.beforeRead()
+          this.#files.checkNowAndThen()
           const version = this.#foreignChanges()
           // If the counter cannot be read, bypass the cache.
           if (version === undefined || version !== this.#version) this.#cache.clear()
@@ -181,7 +178,7 @@ export class Turn {
    */
   #foreignChanges(): unknown {
     try {
-      return this.#readVersion()
+      return this.#dataVersion.get()
     } catch (error) {
       if (!(error instanceof Sqlite.SqliteError)) throw error
       return undefined
@@ -195,7 +192,7 @@ export class Turn {
         if (invalidates.length === 0) this.#cache.clear()
         for (const key of invalidates) this.#cache.drop(key)
       }
-      this.#checks.afterCommit()
+      this.#files.check()
       for (const acknowledge of acknowledgments) acknowledge()
     } catch (error) {
       for (const { reject } of group) reject(error)

@@ -115,8 +115,8 @@ t.test('a commit that is not acknowledged invalidates all the same', async (t) =
   const lost = new Error('the file is lost')
   let isLost = true
   const turn = new Turn(connection, {
-    beforeRead() {},
-    afterCommit() {
+    checkNowAndThen() {},
+    check() {
       if (isLost) throw lost
     },
   })
@@ -150,7 +150,7 @@ t.test('a group that cannot be committed is rolled back, and the next one is sto
     sql: 'insert into pairs values (?)',
     bind: ({ name }: { name: string }) => [name],
   }
-  const turn = new Turn(connection, { beforeRead() {}, afterCommit() {} })
+  const turn = new Turn(connection, { checkNowAndThen() {}, check() {} })
   const written = [
     turn.write(insert, { name: 'c', applied_at: 1 }, 'c'),
     turn.write(pair, { name: 'z' }, 'z'),
