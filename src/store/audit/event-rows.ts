@@ -107,9 +107,11 @@ export async function repositoryNameOf(db: Queries, id: number): Promise<string 
 export async function pushedRepository(
   db: Queries,
   { repositoryId: id, repositoryName: used }: Pusher,
-): Promise<{ repository: NamedRepository; pushedAs: PushedAs }> {
-  const name = (await repositoryNameOf(db, id)) ?? used
-  return { repository: { id, name }, pushedAs: nameKey(name) === nameKey(used) ? {} : { as: used } }
+): Promise<{ repository: NamedRepository; pushedAs: PushedAs; isDeleted: boolean }> {
+  const present = await repositoryNameOf(db, id)
+  const name = present ?? used
+  const pushedAs = nameKey(name) === nameKey(used) ? {} : { as: used }
+  return { repository: { id, name }, pushedAs, isDeleted: present === undefined }
 }
 
 function objectOf(event: AuditEvent): string {

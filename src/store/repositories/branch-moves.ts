@@ -4,10 +4,9 @@ import { BRANCHES } from '../../domain/ref-names.ts'
 import type { RefUpdate } from '../../domain/ref-updates.ts'
 import { chunksOf } from '../../util/lists.ts'
 import type { Change } from '../audit/change.ts'
-import { isPresent } from '../deleted-repositories.ts'
 import type { Reading } from '../engine.ts'
 import { prepare } from '../prepared.ts'
-import type { Queries, Tables } from '../tables.ts'
+import type { Tables } from '../tables.ts'
 
 /** Moves of a branch that are kept: the newest ones. */
 export const MAX_MOVES = 1_000
@@ -134,8 +133,6 @@ export async function recordMoves(
   updates: readonly RefUpdate[],
 ): Promise<void> {
   const moves = updates.filter(({ ref }) => ref.startsWith(BRANCHES) && Buffer.byteLength(ref) <= MAX_NAME)
-  // A deleted repository has no branches.
-  if (moves.length === 0 || !(await exists(db, repositoryId))) return
   for (const some of chunksOf(moves, AT_ONCE)) {
     // Branches that begin or end with the push, and those that have earlier moves.
     const [ended, moved]: [string[], string[]] = [[], []]
@@ -162,11 +159,6 @@ export async function recordMoves(
         .execute()
     if (moved.length > 0) await removeOld(db, repositoryId, moved)
   }
-}
-
-async function exists(db: Queries, repositoryId: number): Promise<boolean> {
-  const row = db.selectFrom('repositories').select('id').where('id', '=', repositoryId).where(isPresent)
-  return (await row.executeTakeFirst()) !== undefined
 }
 
 /** Removes moves of branches beyond the newest `MAX_MOVES`. */

@@ -98,7 +98,8 @@ export function createPushStore(engine: Engine, repositories: string, audit: Aud
         outcome.interrupted && open
           ? await withoutRecorded(db, pushed.repository, open.started_at, outcome)
           : outcome
-      await recordMoves(change, pusher.repositoryId, id, own.updates)
+      // A deleted repository has no branches.
+      if (!pushed.isDeleted) await recordMoves(change, pusher.repositoryId, id, own.updates)
       await change.recordOf(pusher.by, eventOf(pushed, own))
       const { repository } = pushed
       if (own.head)
