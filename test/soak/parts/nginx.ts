@@ -23,7 +23,7 @@ export async function startNginx(
   requireProgram('nginx')
   const folder = temporaryFolder(t)
   const site = codeBlock(readDocument('src/ops/README.md'), 'proxy_pass')
-    .replace('    server 127.0.0.1:3000 fail_timeout=2s;\n', () =>
+    .replaceAll('    server 127.0.0.1:3000 fail_timeout=2s;\n', () =>
       instances.map((instance) => `    server 127.0.0.1:${instance} fail_timeout=2s;\n`).join(''),
     )
     .replace('listen 443 ssl', `listen 127.0.0.1:${port}`)
