@@ -7,6 +7,7 @@ import { text } from 'node:stream/consumers'
 import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
 import { GitPlaces } from '../../src/git-http/git-places.ts'
+import type { GitLimits } from '../../src/git-http/limits.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import { startInstance } from '../helpers/instance.ts'
 import { until } from '../helpers/until.ts'
@@ -164,23 +165,23 @@ t.test(
         'report-status',
       )
     const isStopped = /ng refs\/heads\/\S+ Git took longer/
-    for (const [limits, stopped, kept] of [
-      [{ pushTime: { ...pushTime, megabyte: 1_000_000 } }, refs(1), refs(500)],
-      [{ pushTime: { ...pushTime, ref: 1_000 } }, WHOLE.push, refs(60)],
-      [{ pushTime: { ...pushTime, any: 9_999_999 }, timeout: 1_000 }, WHOLE.push, null],
-    ] as const) {
+    const release = blockGit(t)
+    const pushes = async (limits: Partial<GitLimits>, ...bodies: (string | Buffer)[]) => {
       const { begin } = await startGitServer(t, limits)
-      const release = blockGit(t)
-      const requests = [stopped, kept].map((body) => {
-        if (body === null) return null
+      return bodies.map(async (body) => {
         const raw = begin('push', '127.0.0.2', '')
         raw.request.end(body, 'latin1')
-        return raw.answer
+        return (await raw.answer).body.toString()
       })
-      t.match((await requests[0])?.body.toString(), isStopped)
-      release()
-      if (kept) t.notMatch((await requests[1])?.body.toString(), isStopped)
     }
+    const answers = [
+      await pushes({ pushTime: { ...pushTime, megabyte: 1_000_000 } }, refs(1), refs(500)),
+      await pushes({ pushTime: { ...pushTime, ref: 1_000 } }, WHOLE.push, refs(60)),
+      await pushes({ pushTime: { ...pushTime, any: 9_999_999 }, timeout: 1_000 }, WHOLE.push),
+    ]
+    for (const [stopped] of answers) t.match(await stopped, isStopped)
+    release()
+    for (const [, kept] of answers) if (kept) t.notMatch(await kept, isStopped)
   },
 )
 

@@ -1,6 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import {
   chmodSync,
+  cpSync,
   existsSync,
   mkdirSync,
   readdirSync,
@@ -340,30 +341,37 @@ t.test('a restore that is refused or interrupted leaves the place as it was', as
   )
 })
 
-for (const part of ['.pack', '.idx', '/config', '/HEAD', '/packed-refs', '.manifest', '.database'])
-  t.test(`a flipped bit in ${part} of the folder is noticed and healed`, async (t) => {
-    const { store } = await openTestStore(t, sqlite)
-    const { path } = await create(store, 'rocket')
-    createCommits(path, 3)
-    git(path, 'tag', 'old')
-    const folder = temporaryFolder(t)
-    await backUp(store, folder, defaults, quiet)
-    createCommits(path, 3)
-    await backUp(store, folder, defaults, quiet)
-    const where = flipBit(folder, createRandom(1), new RegExp(`${part.replace('.', '\\.')}$`))
-    const isLost = part === '.manifest' || part === '.database'
+t.test('a flipped bit in any file of the folder is noticed and healed', async (t) => {
+  const { store } = await openTestStore(t, sqlite)
+  const { path } = await create(store, 'rocket')
+  createCommits(path, 3)
+  git(path, 'tag', 'old')
+  const whole = temporaryFolder(t)
+  await backUp(store, whole, defaults, quiet)
+  createCommits(path, 3)
+  await backUp(store, whole, defaults, quiet)
+  const refs = await refsOf(store)
 
-    const options = { ...defaults, verifyAll: true }
-    const { notes, problems, verified } = await backUp(store, folder, options, quiet)
-    t.same(problems, [], 'the repository is not blamed')
-    t.equal(notes.length, 1, where)
-    t.match(notes[0], isLost ? /^the backup 00000[12]-\w+ is lost: .* damaged/ : /damaged/, where)
-    t.ok(verified.bytes > 0)
-    t.same(await refsOf((await restore(t, folder)).store), await refsOf(store))
-    const [first = ''] = await listBackups(folder)
-    if (!isLost) await restore(t, folder, { time: first })
-    t.equal((await backUp(store, folder, options, quiet)).notes.length, isLost ? 1 : 0, 'while it is there')
-  })
+  for (const part of ['.pack', '.idx', '/config', '/HEAD', '/packed-refs', '.manifest', '.database'])
+    await t.test(part, async (t) => {
+      const folder = temporaryFolder(t)
+      cpSync(whole, folder, { recursive: true, preserveTimestamps: true })
+      const where = flipBit(folder, createRandom(1), new RegExp(`${part.replace('.', '\\.')}$`))
+      const isLost = part === '.manifest' || part === '.database'
+
+      const options = { ...defaults, verifyAll: true }
+      const { notes, problems, verified } = await backUp(store, folder, options, quiet)
+      t.same(problems, [], 'the repository is not blamed')
+      t.equal(notes.length, 1, where)
+      t.match(notes[0], isLost ? /^the backup 00000[12]-\w+ is lost: .* damaged/ : /damaged/, where)
+      t.ok(verified.bytes > 0)
+      t.same(await refsOf((await restore(t, folder)).store), refs)
+      const [first = ''] = await listBackups(folder)
+      if (!isLost) await restore(t, folder, { time: first })
+      t.equal((await backUp(store, folder, options, quiet)).notes.length, isLost ? 1 : 0, 'while it is there')
+    })
+  t.same(await refsOf(store), refs, 'the repository is as it was')
+})
 
 t.test('earlier backups are kept from what was set aside, or are named as lost', async (t) => {
   const { store } = await openTestStore(t, sqlite)
