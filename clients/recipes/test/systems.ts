@@ -5,6 +5,7 @@ import { join, resolve } from 'node:path'
 import type { Test } from 'tap'
 import { parse } from 'yaml'
 import { git } from '../../../test/helpers/git.ts'
+import { startSmallProcesses } from '../../../test/helpers/small-process.ts'
 import { npmEnvironment } from '../../typescript/test/helpers/package.ts'
 import type { Service } from '../../typescript/test/helpers/service.ts'
 
@@ -397,7 +398,8 @@ export async function runRecipe(
     const { COMMIT_STATUS_TOKEN = '', ...own } = environment(service)
     const secret = 'COMMIT_STATUS_TOKEN' in env ? (env.COMMIT_STATUS_TOKEN ?? '') : COMMIT_STATUS_TOKEN
     const all = { ...own, COMMIT_STATUS_TOKEN, SECRET: secret, CHECK: check, ...found, ...more, ...env }
-    return runJob(cwd, text, { ...all, PATH: `${join(cwd, '.ci')}:${own.PATH}` }, cancel)
+    const run = cancel ? cancelJob : runJob
+    return run(cwd, text, { ...all, PATH: `${join(cwd, '.ci')}:${own.PATH}` })
   }
   const skipped = { code: 0, stdout: '', stderr: '' }
   const tested = onlyClose ? Promise.resolve(skipped) : job(system.test, {}, cancel)
@@ -429,18 +431,25 @@ function mergeIn(folder: string, sha: string): string {
   return merge
 }
 
-function runJob(
+/** Runs a job to its end, as the leader of a session. */
+async function runJob(
   cwd: string,
   text: string,
   env: Record<string, string | undefined>,
-  cancel: boolean,
 ): Promise<JobResult> {
+  runSmall ??= startSmallProcesses()
+  return runSmall(cwd, ['setsid', 'sh', '-ec', text], env, '')
+}
+let runSmall: ReturnType<typeof startSmallProcesses> | undefined
+
+/** Runs a job until it prints `ready`, and sends SIGTERM to all of its processes. */
+function cancelJob(cwd: string, text: string, env: Record<string, string | undefined>): Promise<JobResult> {
   const child = spawn('sh', ['-ec', text], { cwd, env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] })
   const output = { stdout: '', stderr: '' }
   for (const name of ['stdout', 'stderr'] as const) {
     child[name].setEncoding('utf8').on('data', (chunk) => {
       output[name] += chunk
-      if (cancel && chunk.includes('ready') && child.pid) process.kill(-child.pid, 'SIGTERM')
+      if (chunk.includes('ready') && child.pid) process.kill(-child.pid, 'SIGTERM')
     })
   }
   return new Promise((resolve, reject) => {
