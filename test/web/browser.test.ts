@@ -468,7 +468,8 @@ t.test('every page fits its window and is accessible', async (t) => {
     await check(path)
   }
   // Of pages that show the same, only the one that shows most: of `/login`, the one with an error.
-  for (const path of ['/docs/reference', '/docs/recipes?file=mirror', '/docs/recipes/notes']) await visit(path)
+  for (const path of ['/docs/reference', '/docs/recipes?file=mirror', '/docs/recipes/notes'])
+    await visit(path)
   await page.goto(`${url}/login`)
   await page.fill('#name', 'newcomer')
   await page.fill('#password', 'wrong horse')

@@ -422,7 +422,7 @@ t.test('a token gets another secret in the browser, with its limits', async (t) 
   const { status, body } = await client.submit(page, page)
   t.equal(status, 200)
   const [, fresh = ''] = /id="secret"[^>]*>(cst_\w+)</.exec(body) ?? []
-  t.match(body, '“<bdi>CI</bdi> (replaced)”')
+  t.match(body, '“<bdi>CI (replaced)</bdi>”')
   for (const [token, context, expected] of [
     [fresh, 'ci/test', 201],
     [fresh, 'deploy', 403],
@@ -439,9 +439,20 @@ t.test('a token gets another secret in the browser, with its limits', async (t) 
     [false, 'CI (replaced)'],
     [true, 'CI'],
   ])
-  const revoke = `/settings/tokens/${id}/revoke`
-  t.equal((await client.submit(revoke, revoke)).status, 303)
-  t.match((await client.get('/settings/tokens')).body, 'The token “CI” was revoked.')
+  const revoked = async (id = '') => {
+    const revoke = `/settings/tokens/${id}/revoke`
+    t.equal((await client.submit(revoke, revoke)).status, 303)
+    const { body } = await client.get('/settings/tokens')
+    return /role="status"><bdi>([^<]*)/.exec(body)?.[1]
+  }
+  t.equal(
+    await revoked(id),
+    'The token “CI” was revoked. Its old secret still works, as “CI (replaced)”, until you revoke that one too.',
+  )
+  t.equal(
+    await revoked(listed.find((token) => token.id !== id)?.id),
+    'The token “CI (replaced)” was revoked.',
+  )
   const { id: expired } = await addToken(server.store, userId, { name: 'old', expiresAt: Date.now() - 1 })
   const refused = await client.submit('/settings/tokens', `/settings/tokens/${expired}/rotate`)
   t.equal(refused.status, 422)

@@ -68,12 +68,18 @@ for (const database of databases)
     await report(third, writerToken, 'ci/all', 'pending')
 
     t.match(sectionOf((await owner.get(PAGE)).body), 'Everybody who may write may report any context.')
-    await write.rules.set(NAME, { refPattern: 'ma*', required: ['ci/all', 'lint'], bypass: [] })
+    t.equal((await owner.get(PAGE)).body.split('Require a check').length, 2, 'one link to the form')
+    for (const [refPattern, required] of [
+      ['ma*', ['ci/all', 'lint']],
+      ['none', ['lint']],
+    ] as const)
+      await write.rules.set(NAME, { refPattern, required: [...required], bypass: [] })
     const { body: open } = await owner.get(PAGE)
     t.match(
       textOf(open),
       'Everybody who may write may report ci/all (reserve ci/all for ci-bot, writer), lint (reserve lint).',
     )
+    t.equal(textOf(open).split('reserve lint').length, 2, 'once, however many rules require it')
     const offered = await owner.get(`${PAGE}?reserve=ci%2Fall`)
     t.match(offered.body, /name="pattern"[^>]*value="ci\/all"/)
     t.match(offered.body, /<textarea id="users"[^>]*>\s*ci-bot\nwriter<\/textarea>/)

@@ -123,6 +123,11 @@ async function createToken(change: Change, userId: number, token: NewToken): Pro
   return newToken
 }
 
+/** Returns the name of the token that the old secret of a rotated one becomes. */
+export function replacedName(name: string): string {
+  return `${name} (replaced)`
+}
+
 /**
  * Gives a token another secret and a new lifetime. The old secret works until `oldExpiresAt`, unless
  * it expires before, as a token of its own, so that a token can be rotated again at any time. A user
@@ -152,7 +157,7 @@ async function rotateToken(
   await db.updateTable('tokens').set(fresh).where('id', '=', id).execute()
 
   const until = Math.min(old.expires_at ?? oldExpiresAt, oldExpiresAt)
-  const copy = { ...old, id: newTokenId(), name: `${old.name} (replaced)`, expires_at: until }
+  const copy = { ...old, id: newTokenId(), name: replacedName(old.name), expires_at: until }
   await db.insertInto('tokens').values(copy).execute()
 
   const details = {

@@ -1,5 +1,5 @@
 import type { Session } from '../../../auth/session.ts'
-import type { RefRule } from '../../../domain/ref-rules.ts'
+import { type RefRule, requiredBy } from '../../../domain/ref-rules.ts'
 import {
   deletingCommand,
   noteOnResults,
@@ -49,13 +49,13 @@ interface ReportersView {
 /** Commands that are shown for a reservation. */
 const SHOWN = 30
 
-/** Renders which required checks everybody may report, with links that fill in the form. */
+/** Renders which checks of the rules everybody may report, with links that fill in the form. */
 export function openChecks(
   { reservations, lately }: Reporting,
-  { required }: RefRule,
+  rules: readonly RefRule[],
   path: string,
 ): Html | string {
-  const open = required.filter((pattern) => isOpen(reservations, pattern))
+  const open = requiredBy(rules).filter((pattern) => isOpen(reservations, pattern))
   if (open.length === 0) return ''
   const item = (pattern: string) => {
     const names = lately.get(pattern) ?? []

@@ -73,7 +73,7 @@ export function requiredChecksView(view: RequiredChecksView): Html {
   <p class="hint">Today's rules decide about old commits too: a check that is required from now on has not reported on them.</p>
   ${
     rules.length === 0
-      ? html`<p class="empty">There are no rules: every push is accepted. <a href="#rule">Require a check</a></p>`
+      ? html`<p class="empty">There are no rules: every push is accepted.</p>`
       : html`${ruleTable(
           view,
           'Branches',
@@ -83,7 +83,8 @@ export function requiredChecksView(view: RequiredChecksView): Html {
     view,
     'Tags',
     rules.filter(({ refPattern }) => isTagPattern(refPattern)),
-  )}`
+  )}
+  ${openChecks(view.reporting, rules, settingsPath(repository, PAGE))}`
   }
 </section>
 ${view.form.isPreview ? previewView(view) : ''}
@@ -99,12 +100,12 @@ function ruleTable(view: RequiredChecksView, label: string, rules: readonly RefR
   </table></div>`
 }
 
-function ruleRow({ session, repository, reporting }: RequiredChecksView, rule: RefRule): Html {
+function ruleRow({ session, repository }: RequiredChecksView, rule: RefRule): Html {
   const { refPattern, required, bypass } = rule
   const path = settingsPath(repository, PAGE)
   return html`<tr>
   <th scope="row">${shownText(refPattern)}</th>
-  <td data-column="Required checks">${enumerate(required.map(shownText))}${ruleMarks(rule)}${openChecks(reporting, rule, path)}</td>
+  <td data-column="Required checks">${enumerate(required.map(shownText))}${ruleMarks(rule)}</td>
   <td data-column="May bypass">${bypass.length === 0 ? html`<span class="faint">nobody</span>` : bypass.map(({ name }) => name).join(', ')}</td>
   <td class="action"><form class="row" method="post" action="${path}">
     ${csrfField(session)}<input type="hidden" name="branch" value="${refPattern}"><input type="hidden" name="seen" value="${ruleState(rule)}">

@@ -1,5 +1,6 @@
 import type { Session } from '../../../auth/session.ts'
 import type { TokenInfo } from '../../../store/accounts/shown-tokens.ts'
+import { replacedName } from '../../../store/accounts/tokens.ts'
 import { csrfField, time } from '../../layout/layout.ts'
 import { type Html, html } from '../../text/html.ts'
 import { copyButton, shownText } from '../../text/text.ts'
@@ -31,7 +32,7 @@ export function rotateView(session: Session, token: TokenInfo, { rotated, proble
   <p>Copy it now. It will not be shown again.</p>
   <div class="copy"><code id="secret" tabindex="0">${rotated.secret}</code>
     ${copyButton('secret', 'the token')}</div>
-  <p>The old secret works until ${time(new Date(rotated.oldExpiresAt).toISOString())}, as “${shownText(token.name)} (replaced)”.
+  <p>The old secret works until ${time(new Date(rotated.oldExpiresAt).toISOString())}, as “${shownText(replacedName(token.name))}”.
     Revoke that one to stop it before.</p>
   <p><a href="/settings/tokens">All tokens</a></p>
 </section>`

@@ -6,6 +6,8 @@ import { ServiceError } from '../../../errors.ts'
 import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
 import type { TokenLimits } from '../../../store/access/token-limits.ts'
 import type { TokenInfo } from '../../../store/accounts/shown-tokens.ts'
+import { replacedName } from '../../../store/accounts/tokens.ts'
+import { isExpired } from '../../../store/token-validity.ts'
 import { insteadOf, Unavailable } from '../../../util/expected-errors.ts'
 import { gitClient } from '../../finding/find-repository.ts'
 import { problemOf } from '../../forms/form.ts'
@@ -131,10 +133,19 @@ export async function tokenPages(
     send: (request: FastifyRequest<TokenRoute>, reply, token) =>
       sendPage(reply, { title: 'Revoke token' }, revokeView(sessionOf(request), token)),
     refused: () => undefined,
-    async submit({ subject: { id, name }, transact }) {
+    async submit({ request, subject: { id, name }, transact }) {
       // Another request may have revoked it, which is the desired result.
       await problemOf(() => transact((change) => store.tokens.revoke(change, id)))
-      return { path: PATH, text: `The token “${name}” was revoked.` }
+      const old = replacedName(name)
+      const others = await store.tokens.list(userOf(request).id)
+      const works = others.some((token) => token.name === old && !isExpired(token.expiresAt, Date.now()))
+      const text = `The token “${name}” was revoked.`
+      return {
+        path: PATH,
+        text: works
+          ? `${text} Its old secret still works, as “${old}”, until you revoke that one too.`
+          : text,
+      }
     },
   })
 
