@@ -1,4 +1,5 @@
 import { spawnSync } from 'node:child_process'
+import { availableParallelism, loadavg } from 'node:os'
 import { join } from 'node:path'
 import { affectedTests, changesSince } from './checks/affected-tests.ts'
 import { expectedSeconds } from './times.ts'
@@ -15,8 +16,11 @@ const [commit = 'HEAD'] = process.argv.slice(2).filter((argument) => !argument.s
  * that takes longest. Databases and processes are started in the rest.
  */
 const [CPU, WALL] = [14, 8]
-/** Seconds after which no further one starts, since some take longer than expected. */
-const LATEST_START = 11
+/**
+ * Seconds after the first ones in which others start, since some take longer than expected: more
+ * where other programs use the cores.
+ */
+const LATEST_START = 7 * Math.max(1, (loadavg()[0] ?? 0) / availableParallelism())
 const changes = changesSince(commit)
 const changed = changes.map(({ file }) => file)
 const all = affectedTests(changes)

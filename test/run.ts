@@ -14,7 +14,7 @@ import { dearestFiles, readTimes, rememberTimes } from './times.ts'
  * Runs all tests, or the files given as arguments, with tap. A failed run ends with its failures,
  * and what the compiler finds; any with the files that took longest. The last line is `N passed, N failed, N skipped`, counted from tap's
  * output. A run without a passed test fails. With `--start-within SECONDS`, files that have not been
- * started by then are left out, and named at the end.
+ * started so many seconds after the first ones are left out, and named at the end.
  */
 const root = resolve(import.meta.dirname, '..')
 /**
@@ -30,7 +30,6 @@ const { values, positionals: named } = parseArgs({
   options: { 'start-within': { type: 'string', default: 'Infinity' } },
   allowPositionals: true,
 })
-const until = performance.timeOrigin + Number(values['start-within']) * 1_000
 const all = ['test/**/*.test.ts', 'clients/*/test/**/*.test.ts']
 const files = named.length > 0 ? named : globSync(all, { cwd: root, exclude: ['**/node_modules'] }).sort()
 // The temporary files of this process, such as PostgreSQL's, and of all tests.
@@ -42,6 +41,7 @@ process.env.NODE_COMPILE_CACHE = join(folder, 'compile-cache')
 const timesFile = join(folder, 'times')
 writeFileSync(timesFile, '')
 const [databases] = await Promise.all([prepareDatabases(), fillCompileCache()])
+const until = Date.now() + Number(values['start-within']) * 1_000
 const tap = spawn(process.execPath, [join(import.meta.dirname, 'run-files.ts'), ...files], {
   cwd: root,
   env: {
