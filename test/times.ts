@@ -1,5 +1,5 @@
-import { appendFileSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
-import { dirname, resolve } from 'node:path'
+import { appendFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { dirname, join, resolve } from 'node:path'
 
 /** What a test file took, in seconds. */
 export interface TestTimes {
@@ -12,7 +12,7 @@ export interface TestTimes {
 type RememberedTimes = Omit<TestTimes, 'file'>
 
 const CACHE = resolve(import.meta.dirname, '../node_modules/.cache/test-times.json')
-/** Bytes of a test file that take about a second. */
+/** Bytes of a test file, and of what it has beside it, that take about a second. */
 const BYTES_PER_SECOND = { cpu: 2_500, wall: 1_400 }
 /** Where Linux has this process. */
 const SELF = `/proc/${process.pid}`
@@ -45,9 +45,16 @@ export function rememberTimes(times: readonly TestTimes[]): void {
 /** Returns about how many seconds files take: as in their latest run here, or else by their size. */
 export function expectedSeconds(files: readonly string[], kind: keyof RememberedTimes): Map<string, number> {
   const known = rememberedTimes()
-  return new Map(
-    files.map((file) => [file, known[file]?.[kind] ?? statSync(file).size / BYTES_PER_SECOND[kind]]),
+  return new Map(files.map((file) => [file, known[file]?.[kind] ?? sizeOf(file) / BYTES_PER_SECOND[kind]]))
+}
+
+/** Returns the bytes of a test file and of those of its folder that it imports. */
+function sizeOf(file: string): number {
+  const text = readFileSync(file, 'utf8')
+  const own = [...text.matchAll(/ from '\.\/([\w-]+\.ts)'/g)].map(([, name = '']) =>
+    join(dirname(file), name),
   )
+  return [text, ...own.map((path) => readFileSync(path, 'utf8'))].reduce((sum, { length }) => sum + length, 0)
 }
 
 /** Returns lines about the ten files that took most CPU, and the ten that waited longest. */
