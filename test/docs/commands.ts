@@ -66,7 +66,16 @@ const OTHERS: Record<string, string[]> = {
     ...['--stop-timeout', '--tag', '--tmpfs', '--volume'],
   ],
   git: [
-    ...['--batch-check', '--first-parent', '--format', '--git-dir', '--mirror', '--prune', '--quiet'],
+    ...[
+      '--batch-check',
+      '--first-parent',
+      '--format',
+      '--git-dir',
+      '--mirror',
+      '--prune',
+      '--quiet',
+      '--reachable',
+    ],
     '--version',
   ],
   install: ['--directory', '--group', '--mode', '--owner'],

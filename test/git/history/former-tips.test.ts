@@ -86,4 +86,11 @@ t.test('what lies beyond the commits that one git process lists is found by the 
   const alone = new FormerTips(createGitQueue(), new FirstParents(createGitQueue()), { commits: 1 })
   const cut = await alone.list(repository, at(16, 5, 3, 1), { after: undefined, count: 10 }, CLIENT)
   t.same(cut?.ids, at(16, 5, 4, 0), 'first parents, where not even a parent is listed')
+  const late = new FormerTips(createGitQueue(), new FirstParents(createGitQueue()), { timeout: 1 })
+  const asked = late.list(repository, at(16, 5, 3, 1), { after: undefined, count: 10 }, CLIENT)
+  await t.rejects(
+    asked,
+    /did not answer in time/,
+    'no first parents, which may be wrong, because git is slow',
+  )
 })
