@@ -1,10 +1,13 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import { type Configuration, Provider } from 'oidc-provider'
+import { type Configuration, type KoaContextWithOIDC, Provider } from 'oidc-provider'
 import type { Test } from 'tap'
 import type { OidcOptions } from '../../src/auth/oidc.ts'
 import { listenLocally } from './free-port.ts'
 
-/** A real OpenID Connect provider on loopback, which asks for a name and accepts any password. */
+/**
+ * A real OpenID Connect provider on loopback, which asks for a name, accepts any password, and does not
+ * ask whether the client may know the claims.
+ */
 export interface TestProvider {
   issuer: string
   /** Options of a server that signs people in with it. */
@@ -27,6 +30,16 @@ export interface TestProvider {
 }
 
 const SECRET = 'a secret of the client'
+
+/** Grants a client what it asks for. */
+async function grantAll({ oidc }: KoaContextWithOIDC) {
+  const [clientId, accountId] = [oidc.client?.clientId, oidc.account?.accountId]
+  if (clientId === undefined || accountId === undefined) return undefined
+  const grant = new oidc.provider.Grant({ clientId, accountId })
+  grant.addOIDCScope('openid profile groups')
+  await grant.save()
+  return grant
+}
 
 /** Where a provider is that people reach through a proxy. */
 export interface ProviderPlace {
@@ -79,6 +92,7 @@ export async function startProvider(
     ],
     claims: { openid: ['sub'], profile: ['preferred_username', 'name'], groups: ['groups'] },
     scopes: ['openid', 'profile', 'groups'],
+    loadExistingGrant: grantAll,
     findAccount: (_context, accountId) => ({ accountId, claims: () => claimsOf(accountId) }),
     features: { devInteractions: { enabled: true } },
     cookies: { keys: ['a key'] },

@@ -462,17 +462,7 @@ t.test('the process of a server', async (t) => {
     t.equal(loaded((await start({})).log), 0)
   })
 
-  t.test('starts while the provider is away, and sign-in says so', async (t) => {
-    const { url, log } = await start({ ...settings, LOG_LEVEL: 'debug' })
-    t.ok(loaded(log) > 3)
-    const client = openPageClient(url)
-    t.match((await client.get('/login')).status, 200)
-    const answer = await client.get('/login/oidc?next=/x')
-    t.match([answer.status, answer.body], [503, /does not answer as it should/])
-    t.notMatch(log.join('\n'), /from a file|next=/)
-  })
-
-  t.test('asks the provider through a proxy', async (t) => {
+  t.test('starts while the provider is away, asks it through a proxy, and sign-in says so', async (t) => {
     const asked: (string | undefined)[] = []
     const proxy = createServer().on('connect', (request, socket) => {
       asked.push(request.url)
@@ -480,9 +470,16 @@ t.test('the process of a server', async (t) => {
     })
     const HTTP_PROXY = `http://127.0.0.1:${await listenLocally(proxy)}`
     t.teardown(() => proxy.close())
-    const { url } = await start({ ...settings, NODE_USE_ENV_PROXY: '1', HTTP_PROXY })
-    t.equal((await openPageClient(url).get('/login/oidc')).status, 503)
+    const environment = { ...settings, LOG_LEVEL: 'debug', NODE_USE_ENV_PROXY: '1', HTTP_PROXY }
+    const { url, log } = await start(environment)
+    t.ok(loaded(log) > 3)
+    t.same(asked, [], 'it waits for no provider')
+    const client = openPageClient(url)
+    t.match((await client.get('/login')).status, 200)
+    const answer = await client.get('/login/oidc?next=/x')
+    t.match([answer.status, answer.body], [503, /does not answer as it should/])
     t.same(asked, [new URL(settings.OIDC_ISSUER).host])
+    t.notMatch(log.join('\n'), /from a file|next=/)
   })
 
   t.test('does not start without the secret', async (t) => {

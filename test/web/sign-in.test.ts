@@ -4,9 +4,7 @@ import t, { type Test } from 'tap'
 import { createToken } from '../../src/auth/token.ts'
 import { parseCidr } from '../../src/http/address.ts'
 import { asAdministrator } from '../helpers/changes.ts'
-import { sqlite } from '../helpers/databases.ts'
 import { signInForm } from '../helpers/held-request.ts'
-import { startInstance } from '../helpers/instance.ts'
 import { createAccount, csrfOf, openPageClient, PASSWORD } from '../helpers/page-client.ts'
 import { addToken } from '../helpers/records.ts'
 import { startServer } from '../helpers/server.ts'
@@ -291,9 +289,4 @@ t.test('a forged host appears in no link and no redirect', async (t) => {
     headers: { host: 'evil.example' },
   })
   t.equal(answer.location, '/login?next=%2Fsettings%2Ftokens')
-})
-
-t.test('without users the log says how to create the first one', async (t) => {
-  const { log } = await startInstance(t, await sqlite.create(t), { LOG_LEVEL: 'info' })
-  t.ok(log.some((line) => line.includes('npm run --silent cli -- user create NAME --password-stdin')))
 })
