@@ -94,8 +94,8 @@ for (const database of databases) {
     const probes = await counter(t, options.dataDir, options.databaseUrl)
     const [before, since] = [await probes(), performance.now()]
     while (performance.now() - since < 2_500) {
-      await Promise.all(Array.from({ length: 20 }, ready))
-      await setTimeout(50)
+      await Promise.all(Array.from({ length: 5 }, ready))
+      await setTimeout(100)
     }
     const seconds = (performance.now() - since) / 1_000
     const count = (await probes()) - before

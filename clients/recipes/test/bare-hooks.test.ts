@@ -7,10 +7,12 @@ import t from 'tap'
 import { asAdministrator } from '../../../test/helpers/changes.ts'
 import { git } from '../../../test/helpers/git.ts'
 import { minimalEnvironment } from '../../../test/helpers/process.ts'
+import { startSmallProcesses } from '../../../test/helpers/small-process.ts'
 import { startService } from '../../typescript/test/helpers/service.ts'
 import { environment, install, recipes } from './systems.ts'
 
 const run = promisify(execFile)
+const runSmall = startSmallProcesses()
 t.jobs = 2
 t.setTimeout(120_000)
 
@@ -90,20 +92,15 @@ t.test('a bare repository refuses what the branch rules do not allow', async (t)
     git(origin, 'config', 'receive.autogc', 'false')
     cpSync(join(recipes, 'post-receive'), join(origin, 'hooks/post-receive'))
     cpSync(join(recipes, hook), join(origin, 'hooks', hook))
-    const push = (...args: string[]) =>
-      run('git', ['push', origin, ...args], {
-        cwd: work,
-        env: {
-          ...minimalEnvironment(),
-          PATH: `${folder}:${process.env.PATH}`,
-          HOME: folder,
-          COMMIT_STATUS_ENV: join(folder, 'env'),
-          ...(hook === 'pre-receive' && { GL_REPO: 'acme/rocket' }),
-        },
-      }).then(
-        ({ stderr }) => stderr,
-        ({ stderr }) => stderr,
-      )
+    const pushEnvironment = {
+      ...minimalEnvironment(),
+      PATH: `${folder}:${process.env.PATH}`,
+      HOME: folder,
+      COMMIT_STATUS_ENV: join(folder, 'env'),
+      ...(hook === 'pre-receive' && { GL_REPO: 'acme/rocket' }),
+    }
+    const push = async (...args: string[]) =>
+      (await runSmall(work, ['git', 'push', origin, ...args], pushEnvironment, '')).stderr
     const tips = () => git(origin, 'for-each-ref', '--format=%(refname:short)')
     const reasons = (stderr: string) =>
       stderr
