@@ -213,6 +213,7 @@ const ROUTES: Record<string, Sample[]> = {
       '/docs',
       '/docs/reference',
       '/docs/recipes',
+      '/docs/recipes/notes',
       '/openapi.yaml',
       '/openapi.json',
       '/healthz',
