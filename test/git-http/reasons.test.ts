@@ -167,20 +167,30 @@ t.test('what is found out late is said in the protocol of each client', async (t
 
 t.test('git prints why a push failed that git did not report, whatever it had said', async (t) => {
   const limits = { pushTime: { any: 1_500, megabyte: 0, ref: 0, short: 2_000 } }
-  const { url, authorization } = await startGitServer(t, limits)
+  const { server, url, path, authorization } = await startGitServer(t, limits)
+  const { path: otherPath } = await server.createRepository('owner/other')
   const checkout = await createCheckout(t, url)
-  const push = async (script: string) => {
-    replaceGit(t, `case "$1 $2 $3" in "receive-pack --stateless-rpc /"*) ${script};; esac; exec "$git" "$@"`)
-    return (await tryGit(checkout, ['push', url, 'HEAD:failed'], { authorization })).stderr
+  /** Pushes to two repositories at once, for each of which git runs a script. */
+  const push = (...scripts: [string, string]) => {
+    const cases = [path, otherPath].map(
+      (place, index) => `"receive-pack --stateless-rpc ${place}") ${scripts[index]};;`,
+    )
+    replaceGit(t, `case "$1 $2 $3" in ${cases.join(' ')} esac; exec "$git" "$@"`)
+    return Promise.all(
+      ['demo', 'other'].map(async (name) => {
+        const args = ['push', `${server.url}/owner/${name}.git`, 'HEAD:failed']
+        return (await tryGit(checkout, args, { authorization })).stderr
+      }),
+    )
   }
   const rejected = '! [remote rejected] HEAD -> failed ('
   const progress = `printf '000c\\002Hello.\\n'`
-  for (const said of [progress, `${progress}; printf '0fff\\001cut'`]) {
-    const stderr = await push(`${said}; exec sleep 30`)
+  const cut = `${progress}; printf '0fff\\001cut'`
+  for (const stderr of await push(`${progress}; exec sleep 30`, `${cut}; exec sleep 30`)) {
     t.match(stderr, 'remote: Hello.')
     t.ok(stderr.includes(`${rejected}Git took longer than it may here`), stderr)
   }
-  for (const said of ['true', progress]) says('unavailable', await push(`${said}; exit 1`), rejected)
+  for (const stderr of await push('exit 1', `${progress}; exit 1`)) says('unavailable', stderr, rejected)
 })
 
 t.test('git prints why a push of many refs is refused, though the report is short', async (t) => {
