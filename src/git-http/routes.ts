@@ -13,6 +13,7 @@ import { recheckAccess } from '../replies/recheck-access.ts'
 import { Turns } from '../schedule/turns.ts'
 import type { Store } from '../store/store.ts'
 import { hasCode } from '../util/expected-errors.ts'
+import { createBeginnings } from './beginnings.ts'
 import { bodyLimit, checkGitBodyHeaders } from './body.ts'
 import { createFolderSync } from './push/folder-sync.ts'
 import { Presence } from './push/presence.ts'
@@ -93,6 +94,7 @@ export async function gitHttp(app: FastifyInstance, options: GitHttpOptions): Pr
   })
   const onError = (error: unknown) => app.log.error({ err: error }, 'cannot check a push')
   const pushes = { store, recorder, presence, syncFolders, turns: new Turns(store.remote), onError }
+  const begin = createBeginnings(app.server, limits.maxWait)
   const runGit = createGitServer({ ...rest, limits, garbage, pushes })
   app.setErrorHandler(async (error, _request, reply) => {
     // That a client disconnects before the answer begins is no error of the server.
@@ -143,6 +145,7 @@ export async function gitHttp(app: FastifyInstance, options: GitHttpOptions): Pr
       }
       const protocol = protocolOf(request.raw)
       const client = token ? `user ${token.userId}` : request.client.address
+      if (call.step === 'rpc') await begin(client)
       return reply.send(
         await runGit({ ...call, request, reply, repository, protocol, client, authorizeAgain }),
       )

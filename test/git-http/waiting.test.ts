@@ -8,6 +8,8 @@ import { gzipSync } from 'node:zlib'
 import t from 'tap'
 import { DEFAULT_GIT_LIMITS } from '../../src/git-http/limits.ts'
 import { stopServing } from '../../src/ops/stop.ts'
+import { startInstance } from '../helpers/instance.ts'
+import { requestBytes } from '../helpers/keep-alive.ts'
 import { turnsOf } from '../helpers/turns.ts'
 import { until } from '../helpers/until.ts'
 import { checkBusy, finish, HALF_OPEN, startGitServer, WHOLE, watchServices } from './git-server.ts'
@@ -53,6 +55,31 @@ t.test(
     t.ok(new Set(turns).size >= lists.length, `${turns}`)
   },
 )
+
+t.test('fetches of one address let others connect, and begin before its next one', async (t) => {
+  const { server } = await startGitServer(t)
+  const { url, child } = await startInstance(t, server.options)
+  const fetchNothing = rpcText('owner/demo', 'git-upload-pack', { body: '0000' })
+  let [connected, answered] = [0, 0]
+  const send = (localAddress: string, text: string) =>
+    new Promise<number>((resolve) => {
+      const to = { host: '127.0.0.1', port: Number(new URL(url).port), localAddress }
+      const socket = connect(to, () => connected++).once('data', () => resolve(answered++))
+      t.teardown(() => socket.destroy())
+      socket.write(text, 'latin1')
+    })
+  // What arrives meanwhile waits in order of arrival.
+  child.kill('SIGSTOP')
+  const many = Array.from({ length: 300 }, () => send('127.0.0.2', fetchNothing))
+  await until(() => connected === 300)
+  const fetching = send('127.0.0.3', fetchNothing)
+  const reading = send('127.0.0.4', requestBytes('GET', '/healthz').toString())
+  await until(() => connected === 302)
+  child.kill('SIGCONT')
+  const [read, fetched] = await Promise.all([reading, fetching])
+  t.ok(read < 100 && fetched < 100, `answered after ${read} and ${fetched} of ${many.length}`)
+  await Promise.all(many)
+})
 
 t.test('a request that waits too long gets 503', async (t) => {
   const { begin, hold } = await startGitServer(t, { maxChildren: 1, maxWait: 200 })

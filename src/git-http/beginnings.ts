@@ -1,0 +1,43 @@
+import type { Server } from 'node:http'
+import { setImmediate } from 'node:timers/promises'
+import { FairQueue } from '../schedule/fair-queue.ts'
+import { asGitError } from './refusals.ts'
+
+/** Turns of the event loop in which a request lets connections be accepted first, at most. */
+const MOST_TURNS = 32
+
+/**
+ * Returns a function that waits for the turn of a fetch or push to begin: one after the other, clients
+ * in turns, while no connections wait to be accepted.
+ *
+ * Node accepts one connection in each turn of the event loop, in order of arrival. So whoever connects
+ * while hundreds of requests to git arrive at once would wait until all of these have begun. Until its
+ * turn a request holds its connection and what the parser has read of it, which is no more than one read
+ * of the socket.
+ *
+ * @param maxWait longest wait, in milliseconds
+ */
+export function createBeginnings(server: Server, maxWait: number) {
+  const queue = new FairQueue({ slots: 1, slotsPerClient: 1, timeout: maxWait })
+  let hasAccepted = false
+  server.on('connection', () => {
+    hasAccepted = true
+  })
+
+  async function untilAccepted(): Promise<void> {
+    for (let turn = 0; turn < MOST_TURNS; turn++) {
+      hasAccepted = false
+      await setImmediate()
+      if (!hasAccepted) return
+    }
+  }
+
+  /** @throws ServiceError `git_busy` */
+  return async (client: string): Promise<void> => {
+    try {
+      await queue.run({ address: client }, untilAccepted)
+    } catch (error) {
+      throw asGitError(error)
+    }
+  }
+}
