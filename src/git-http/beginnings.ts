@@ -3,8 +3,11 @@ import { setImmediate } from 'node:timers/promises'
 import { FairQueue } from '../schedule/fair-queue.ts'
 import { asGitError } from './refusals.ts'
 
-/** Turns of the event loop in which a request lets connections be accepted first, at most. */
-const MOST_TURNS = 32
+/**
+ * Milliseconds for which a request lets connections be accepted first, at most: on a busy machine a few
+ * turns of the event loop may take longer, and each client waits for those before it.
+ */
+const MOST = 20
 
 /**
  * Returns a function that waits for the turn of a fetch or push to begin: one after the other, clients
@@ -25,11 +28,11 @@ export function createBeginnings(server: Server, maxWait: number) {
   })
 
   async function untilAccepted(): Promise<void> {
-    for (let turn = 0; turn < MOST_TURNS; turn++) {
+    const end = performance.now() + MOST
+    do {
       hasAccepted = false
       await setImmediate()
-      if (!hasAccepted) return
-    }
+    } while (hasAccepted && performance.now() < end)
   }
 
   /** @throws ServiceError `git_busy` */
