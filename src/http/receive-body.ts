@@ -139,6 +139,7 @@ export async function receiveBody(
   } finally {
     isOpen = false
     clearInterval(timer)
+    response.off('close', lose)
     signal?.removeEventListener('abort', end)
   }
 }
