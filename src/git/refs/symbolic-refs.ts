@@ -1,10 +1,11 @@
 import { join } from 'node:path'
+import { nullOnSystemError } from '../../util/expected-errors.ts'
 import { GitFailed, RepositoryUnavailable } from '../errors.ts'
 import { statIfExists } from '../file-state.ts'
 import { type OpenedRepository, openRepository, type RepositoryFiles } from '../opened-repository.ts'
 import { decodeLatin1 } from '../run-git.ts'
 import { listRefs, type RunLimits } from './list-refs.ts'
-import { followSymbolic, listLoose, readTarget } from './loose-refs.ts'
+import { followSymbolic, listLoose, readLoose, readTarget } from './loose-refs.ts'
 
 /** Returns the full names of the branches and tags that an update of a ref changes. */
 export type ChangedRefs = (ref: string) => string[]
@@ -43,8 +44,8 @@ export async function guessChangedRefs(repository: RepositoryFiles): Promise<Cha
 
 /**
  * Returns the symbolic refs below `refs`, each with the ref at the end of its chain, which need not
- * exist. Names are decoded as Latin-1. Reads git's files, unless there are many or a reftable: git packs
- * no symbolic ref.
+ * exist. Names are decoded as Latin-1. Reads git's files, since git packs no symbolic ref; git lists the
+ * refs where there are many, a reftable, or what only git reads.
  *
  * @throws GitFailed, the system's error; the signal's reason
  */
@@ -74,7 +75,9 @@ async function readTargets(
     signal?.throwIfAborted()
     count++
     if (ref === null || count > MAX_LOOSE) return null
-    const target = await readTarget(path, ref)
+    const { id, target } = (await readLoose(path, ref).catch(nullOnSystemError)) ?? {}
+    // For example one that leads to HEAD, or a link to a folder of refs, both of which git follows.
+    if (id === undefined && target === undefined) return null
     if (target !== undefined) targets.set(ref, target)
   }
   return targets

@@ -1,3 +1,5 @@
+import { symlink } from 'node:fs/promises'
+import { join } from 'node:path'
 import t from 'tap'
 import { openRepository } from '../../../src/git/opened-repository.ts'
 import { readSymbolicRefs } from '../../../src/git/refs/symbolic-refs.ts'
@@ -83,4 +85,23 @@ t.test('a chain of symbolic refs leads to its last one, which need not exist', a
   t.throws(() => push('refs/heads/up0'), /broken symref/, 'git follows no longer chain')
   push('refs/heads/up1')
   t.equal(git(repository.path, 'rev-parse', 'refs/heads/up5'), tip)
+})
+
+t.test('what leads to HEAD, or lies behind a link to a folder, leads to a branch', async (t) => {
+  const { store } = await openTestStore(t, sqlite)
+  const repository = await addRepository(store, 'owner/demo', { commits: 0 })
+  const { path } = repository
+  const [tip = ''] = createCommits(path, 1, 'main')
+  const readTargets = async () => readSymbolicRefs(await openRepository(repository), {})
+  git(path, 'symbolic-ref', 'refs/heads/now', 'HEAD')
+  t.same(await readTargets(), new Map([['refs/heads/now', 'refs/heads/main']]))
+
+  git(path, 'symbolic-ref', '--delete', 'refs/heads/now')
+  git(path, 'symbolic-ref', 'refs/elsewhere/trunk', 'refs/heads/main')
+  await symlink('../elsewhere', join(path, 'refs/heads/linked'))
+  t.equal((await readTargets()).get('refs/heads/linked/trunk'), 'refs/heads/main')
+  const [next = ''] = createCommits(path, 1, 'next')
+  git(path, 'push', '--force', '.', `${next}:refs/heads/linked/trunk`)
+  t.not(next, tip)
+  t.equal(git(path, 'rev-parse', 'refs/heads/main'), next, 'git moves that branch')
 })
