@@ -1,6 +1,6 @@
 import type { Server } from 'node:http'
 import { setImmediate } from 'node:timers/promises'
-import { FairQueue } from '../schedule/fair-queue.ts'
+import { FairQueue, type QueueClient } from '../schedule/fair-queue.ts'
 import { asGitError } from './refusals.ts'
 
 /**
@@ -35,10 +35,10 @@ export function createBeginnings(server: Server, maxWait: number) {
     } while (hasAccepted && performance.now() < end)
   }
 
-  /** @throws ServiceError `git_busy` */
-  return async (client: string): Promise<void> => {
+  /** @throws ServiceError `git_busy`; the signal's reason */
+  return async (client: QueueClient): Promise<void> => {
     try {
-      await queue.run({ address: client }, untilAccepted)
+      await queue.run(client, untilAccepted)
     } catch (error) {
       throw asGitError(error)
     }

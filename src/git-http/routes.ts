@@ -7,6 +7,7 @@ import { readCredential, type SchemeReader } from '../auth/credential.ts'
 import type { Pusher } from '../domain/actors.ts'
 import { ServiceError } from '../errors.ts'
 import { GarbageCollector } from '../git/collect-garbage.ts'
+import { connectionSignal } from '../http/connection-signal.ts'
 import { headerValues } from '../http/incoming.ts'
 import { sendTextError } from '../replies/error-replies.ts'
 import { recheckAccess } from '../replies/recheck-access.ts'
@@ -145,7 +146,7 @@ export async function gitHttp(app: FastifyInstance, options: GitHttpOptions): Pr
       }
       const protocol = protocolOf(request.raw)
       const client = token ? `user ${token.userId}` : request.client.address
-      if (call.step === 'rpc') await begin(client)
+      if (call.step === 'rpc') await begin({ address: client, signal: connectionSignal(request.raw.socket) })
       return reply.send(
         await runGit({ ...call, request, reply, repository, protocol, client, authorizeAgain }),
       )

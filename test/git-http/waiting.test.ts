@@ -1,11 +1,13 @@
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
-import { request } from 'node:http'
+import { createServer, request } from 'node:http'
 import { connect } from 'node:net'
 import { clearInterval, setInterval } from 'node:timers'
 import { setTimeout } from 'node:timers/promises'
 import { gzipSync } from 'node:zlib'
 import t from 'tap'
+import { ServiceError } from '../../src/errors.ts'
+import { createBeginnings } from '../../src/git-http/beginnings.ts'
 import { DEFAULT_GIT_LIMITS } from '../../src/git-http/limits.ts'
 import { stopServing } from '../../src/ops/stop.ts'
 import { startInstance } from '../helpers/instance.ts'
@@ -79,6 +81,21 @@ t.test('fetches of one address let others connect, and begin before its next one
   const [read, fetched] = await Promise.all([reading, fetching])
   t.ok(read < 150 && fetched < 150, `answered after ${read} and ${fetched} of ${many.length}`)
   await Promise.all(many)
+})
+
+t.test('a request whose client disconnects waits no longer for its turn to begin', async (t) => {
+  const begin = createBeginnings(createServer(), 10_000)
+  const disconnected = new AbortController()
+  const order: string[] = []
+  const first = begin({ address: '127.0.0.2' }).then(() => order.push('the first one begins'))
+  const second = begin({ address: '127.0.0.2', signal: disconnected.signal })
+  disconnected.abort(new ServiceError('malformed_request'))
+  await t.rejects(
+    second.finally(() => order.push('the second one leaves')),
+    { code: 'malformed_request' },
+  )
+  await first
+  t.same(order, ['the second one leaves', 'the first one begins'])
 })
 
 t.test('a request that waits too long gets 503', async (t) => {
