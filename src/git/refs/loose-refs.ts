@@ -37,7 +37,7 @@ const NO_FILE = ['ENOENT', 'ENOTDIR', 'EISDIR', 'ENAMETOOLONG']
 /** No ref has such a name (git-check-ref-format(1)). Its file may be a lock, or of another folder. */
 const NO_REF = /(?:^|\/)(?:\.|$)|\/\/|\.\.|\.lock(?:\/|$)/
 const ID = /^([0-9a-f]{40}(?:[0-9a-f]{24})?)(?:\s|$)/
-const TARGET = /^ref:[ \t]*(refs\/[!-~\x80-\xff]+)[ \t\r\n]*$/
+const TARGET = /^ref:[ \t\r\n]*(HEAD|refs\/[!-~\x80-\xff]+)[ \t\r\n]*$/
 
 /**
  * Reads the file of a ref as git does.

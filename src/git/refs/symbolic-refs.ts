@@ -55,9 +55,11 @@ export async function readSymbolicRefs(
 ): Promise<Map<string, string>> {
   const targets =
     (await readTargets(repository.path, limits.signal)) ?? (await listTargets(repository, limits))
+  const targetOf = async (name: string) =>
+    name === 'HEAD' ? readTarget(repository.path, name) : targets.get(name) || undefined
   const ends = new Map<string, string>()
   for (const [ref, target] of targets) {
-    const chain = target && (await followSymbolic(ref, async (name) => targets.get(name) || undefined))
+    const chain = target && (await followSymbolic(ref, targetOf))
     if (chain) ends.set(ref, chain.at(-1) ?? '')
   }
   return ends
@@ -76,7 +78,7 @@ async function readTargets(
     count++
     if (ref === null || count > MAX_LOOSE) return null
     const { id, target } = (await readLoose(path, ref).catch(nullOnSystemError)) ?? {}
-    // For example one that leads to HEAD, or a link to a folder of refs, both of which git follows.
+    // For example a link to a folder of refs, which git follows.
     if (id === undefined && target === undefined) return null
     if (target !== undefined) targets.set(ref, target)
   }

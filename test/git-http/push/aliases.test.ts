@@ -91,10 +91,12 @@ t.test('what leads to HEAD, or lies behind a link to a folder, leads to a branch
   const { store } = await openTestStore(t, sqlite)
   const repository = await addRepository(store, 'owner/demo', { commits: 0 })
   const { path } = repository
-  const [tip = ''] = createCommits(path, 1, 'main')
   const readTargets = async () => readSymbolicRefs(await openRepository(repository), {})
   git(path, 'symbolic-ref', 'refs/heads/now', 'HEAD')
-  t.same(await readTargets(), new Map([['refs/heads/now', 'refs/heads/main']]))
+  const now = new Map([['refs/heads/now', 'refs/heads/main']])
+  t.same(await readTargets(), now, 'a push to it creates that branch')
+  const [tip = ''] = createCommits(path, 1, 'main')
+  t.same(await readTargets(), now)
 
   git(path, 'symbolic-ref', '--delete', 'refs/heads/now')
   git(path, 'symbolic-ref', 'refs/elsewhere/trunk', 'refs/heads/main')
