@@ -98,6 +98,20 @@ t.test('a request whose client disconnects waits no longer for its turn to begin
   t.same(order, ['the second one leaves', 'the first one begins'])
 })
 
+t.test('of the requests that wait to begin, only those of whoever sends too many are refused', async (t) => {
+  const begin = createBeginnings(createServer(), DEFAULT_GIT_LIMITS.maxWait)
+  let begun = 0
+  // One begins, and 250 wait.
+  const many = Promise.allSettled(
+    Array.from({ length: 252 }, () => begin({ address: 'user 1' }).then(() => begun++)),
+  )
+  const before = await begin({ address: 'user 2' }).then(() => begun)
+  t.ok(before < 10, `another begins after ${before} of them`)
+  const outcomes = await many
+  t.match(outcomes.pop(), { status: 'rejected', reason: { code: 'git_busy' } })
+  t.ok(outcomes.every(({ status }) => status === 'fulfilled'))
+})
+
 t.test('a request that waits too long gets 503', async (t) => {
   const { begin, hold } = await startGitServer(t, { maxChildren: 1, maxWait: 200 })
   const held = await hold()

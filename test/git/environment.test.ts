@@ -31,6 +31,13 @@ t.test('git reads no configuration but the repository’s and the fixed settings
   )
 })
 
+t.test('settings of one process are beside the fixed ones, or instead of these', async (t) => {
+  const own = { 'core.bigFileThreshold': '3m', 'receive.autogc': 'false' }
+  const options = { cwd: temporaryFolder(t), encoding: 'utf8', env: gitEnvironment(own) } as const
+  for (const [key, value] of Object.entries({ ...FIXED_SETTINGS, ...own }))
+    t.equal(execFileSync('git', ['config', '--get', key], options), `${value}\n`, key)
+})
+
 t.test('a repository cannot turn replacement refs on', async (t) => {
   const sample = await createSample(t)
   const [older, newer] = [sample.commit('older'), sample.commit('newer')]

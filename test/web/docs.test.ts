@@ -133,7 +133,10 @@ t.test('each recipe is served as it is, and filled in for a server and a reposit
   const ids = [...content.matchAll(/ id="([^"]*)"/g)].map(([, id]) => id)
   for (const [, target = ''] of content.matchAll(/href="([^"]*)"/g))
     if (target.startsWith('#')) t.ok(ids.includes(target.slice(1)), target)
-    else t.equal((await server.call('GET', unescaped(target))).status, 200, target)
+    else {
+      t.equal((await server.call('GET', unescaped(target))).status, 200, target)
+      if (target.startsWith('/docs/')) t.match(target, 'repository=alice%2Fx.y', 'for the same repository')
+    }
   const former = await server.call('GET', '/assets/recipes.md')
   t.same([former.status, former.headers.get('location')], [301, '/assets/recipes/README.md'])
 

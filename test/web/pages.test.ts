@@ -453,7 +453,11 @@ t.test('a token gets another secret in the browser, with its limits', async (t) 
     await revoked(listed.find((token) => token.id !== id)?.id),
     'The token “CI (replaced)” was revoked.',
   )
-  const { id: expired } = await addToken(server.store, userId, { name: 'old', expiresAt: Date.now() - 1 })
+  const past = Date.now() - 1
+  const { id: again } = await addToken(server.store, userId, { name: 'again' })
+  await addToken(server.store, userId, { name: 'again (replaced)', expiresAt: past })
+  t.equal(await revoked(again), 'The token “again” was revoked.', 'its old secret has expired')
+  const { id: expired } = await addToken(server.store, userId, { name: 'old', expiresAt: past })
   const refused = await client.submit('/settings/tokens', `/settings/tokens/${expired}/rotate`)
   t.equal(refused.status, 422)
   t.match(refused.body, 'has expired')

@@ -1,4 +1,4 @@
-import { symlink } from 'node:fs/promises'
+import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { openRepository } from '../../../src/git/opened-repository.ts'
@@ -6,7 +6,7 @@ import { readSymbolicRefs } from '../../../src/git/refs/symbolic-refs.ts'
 import { asAdministrator } from '../../helpers/changes.ts'
 import { openTestStore, sqlite } from '../../helpers/databases.ts'
 import { listEvents } from '../../helpers/events.ts'
-import { createCommits, git, gitWith } from '../../helpers/git.ts'
+import { createCommits, git, gitWith, replaceGit } from '../../helpers/git.ts'
 import { addReport, addRepository, addToken } from '../../helpers/records.ts'
 import { beginPush, startRecorder } from './begin-push.ts'
 
@@ -100,10 +100,27 @@ t.test('what leads to HEAD, or lies behind a link to a folder, leads to a branch
 
   git(path, 'symbolic-ref', '--delete', 'refs/heads/now')
   git(path, 'symbolic-ref', 'refs/elsewhere/trunk', 'refs/heads/main')
-  await symlink('../elsewhere', join(path, 'refs/heads/linked'))
+  symlinkSync('../elsewhere', join(path, 'refs/heads/linked'))
   t.equal((await readTargets()).get('refs/heads/linked/trunk'), 'refs/heads/main')
   const [next = ''] = createCommits(path, 1, 'next')
   git(path, 'push', '--force', '.', `${next}:refs/heads/linked/trunk`)
   t.not(next, tip)
   t.equal(git(path, 'rev-parse', 'refs/heads/main'), next, 'git moves that branch')
+})
+
+t.test('symbolic refs are read from their files, unless these cannot tell all', async (t) => {
+  const { store } = await openTestStore(t, sqlite)
+  const repository = await addRepository(store, 'owner/demo', { commits: 1 })
+  const { path } = repository
+  git(path, 'symbolic-ref', 'refs/heads/trunk', 'refs/heads/main')
+  const opened = await openRepository(repository)
+  const trunk = ['refs/heads/trunk', 'refs/heads/main']
+  const notUtf8 = Buffer.from(join(path, 'refs/heads/\xff'), 'latin1')
+  writeFileSync(notUtf8, 'ref: refs/heads/main\n')
+  t.same([...(await readSymbolicRefs(opened, {}))].sort(), [trunk, ['refs/heads/\xff', 'refs/heads/main']])
+  rmSync(notUtf8)
+  replaceGit(t, 'exit 1')
+  t.same([...(await readSymbolicRefs(opened, {}))], [trunk], 'without git')
+  mkdirSync(join(path, 'reftable'))
+  await t.rejects(readSymbolicRefs(opened, {}), { name: 'GitFailed' }, 'only git reads a reftable')
 })

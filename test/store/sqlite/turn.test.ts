@@ -165,6 +165,20 @@ t.test('a group that cannot be committed is rolled back, and the next one is sto
   )
 })
 
+t.test('after a statement that rolls the group back, no other one of it is stored', async (t) => {
+  const { engine, read } = await openBoth(t)
+  const fatal: Prepared<Row, never> = { ...insert, sql: insert.sql.replace('insert', 'insert or rollback') }
+  const written = await Promise.allSettled([
+    engine.write(insert, { name: 'c', applied_at: 1 }, 'c'),
+    engine.write(fatal, { name: 'a', applied_at: 9 }, 'a'),
+    engine.write(update, { name: 'b', applied_at: 2 }, 'b'),
+  ])
+  for (const outcome of written)
+    t.match(outcome, { status: 'rejected', reason: { code: 'SQLITE_CONSTRAINT_PRIMARYKEY' } })
+  const rows = await Promise.all(['a', 'b', 'c'].map(read))
+  t.same(rows.flat(), [{ applied_at: 1 }, { applied_at: 1 }])
+})
+
 t.test('closing waits for writes that wait for another process', async (t) => {
   const { file, connection } = createDatabase(t)
   const engine = await openSqlite(file)
