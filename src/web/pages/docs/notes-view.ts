@@ -4,8 +4,9 @@ import { recipePath } from '../../text/ci-lines.ts'
 import { type Html, html } from '../../text/html.ts'
 import { fillIn, RECIPES_FOLDER, RECIPES_INDEX } from './recipes.ts'
 
+const README = readFileSync(resolve(RECIPES_FOLDER, RECIPES_INDEX), 'utf8')
 /** The notes of the README of the recipes: what comes after their table. */
-const NOTES = readFileSync(resolve(RECIPES_FOLDER, RECIPES_INDEX), 'utf8').replace(/^.*?\n(?=## )/s, '')
+const NOTES = README.slice(README.indexOf('\n## ') + 1)
 
 /** The content of `/docs/recipes/notes`, for a server and, where one is chosen, a repository. */
 export function notesView(origin: string, repository: string): Html {
