@@ -71,13 +71,13 @@ for (const database of databases)
     t.equal((await owner.get(PAGE)).body.split('Require a check').length, 2, 'one link to the form')
     for (const [refPattern, required] of [
       ['ma*', ['ci/all', 'lint']],
-      ['none', ['lint']],
+      ['none', ['lint', 'sign']],
     ] as const)
       await write.rules.set(NAME, { refPattern, required: [...required], bypass: [] })
     const { body: open } = await owner.get(PAGE)
     t.match(
       textOf(open),
-      'Everybody who may write may report ci/all (reserve ci/all for ci-bot, writer), lint (reserve lint).',
+      'Everybody who may write may report ci/all (reserve ci/all for ci-bot, writer), lint (reserve lint), sign (reserve sign).',
     )
     t.equal(textOf(open).split('reserve lint').length, 2, 'once, however many rules require it')
     const offered = await owner.get(`${PAGE}?reserve=ci%2Fall`)
@@ -106,7 +106,7 @@ for (const database of databases)
     t.match(section, `commit-status-admin status delete acme/rocket ${second} 'ci/it'\\''s'`)
     t.notMatch(section, new RegExp(`${newest}|${third}`), 'neither the own result nor what is no result')
     t.notMatch(textOf(reserved), 'may report ci/all')
-    t.match(textOf(reserved), 'Everybody who may write may report lint (reserve lint).')
+    t.match(textOf(reserved), 'Everybody who may write may report lint (reserve lint), sign (reserve sign).')
     t.match((await owner.get(`${PAGE}?reserve=ci%2F*`)).body, /ci-bot\nlocked\nreader<\/textarea>/)
     const writer = openPageClient(server.url)
     await writer.signIn('writer')
