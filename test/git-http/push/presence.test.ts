@@ -166,6 +166,29 @@ t.test('locks are removed that only a killed git can have left', async (t) => {
   await Promise.all([running.kill(), running.killGit()])
 })
 
+t.test('a push that could not be settled is left until it is overdue', async (t) => {
+  const { store } = await openTestStore(t, sqlite)
+  const presence = new Presence(temporaryFolder(t))
+  t.teardown(() => presence.close())
+  const errors: unknown[] = []
+  const onError = (error: unknown) => errors.push(error)
+  const recorder = startRecorder(t, store, { overdue: LONG, presence, onError })
+  const repository = await addRepository(store, 'owner/demo')
+  const commands = [{ ref: 'refs/heads/new', old: NONE, new: repository.commits[0] ?? '' }]
+  const settle = () => Promise.reject(new Error('it cannot be stored'))
+  const away: Store = { ...store, pushes: { ...store.pushes, settle } }
+  const push = await beginPush(t, away, recorder, repository, commands, presence)
+  git(repository.path, 'update-ref', 'refs/heads/new', commands[0]?.new ?? '')
+  report(push, commands)
+  await push.end()
+  t.match(errors, [{ message: 'it cannot be stored' }])
+  await recorder.settleBefore(repository.id)
+  await recorder.close()
+  t.same(await listPushes(store), [], 'not as one for which git was not started')
+  await startRecorder(t, store, { overdue: 0 }).close()
+  t.match(await listPushes(store), [{ details: { updates: commands, interrupted: true } }])
+})
+
 for (const database of databases)
   t.test(
     `${database.name}: what was stored although its answer was lost is no interrupted push`,
