@@ -105,6 +105,8 @@ export async function addSymbolicFiles(path: string, targets: Map<string, string
   for await (const ref of listLoose(path, 'refs')) {
     if (ref === null || targets.get(ref) === '') continue
     const target = await readTarget(path, ref)
-    if (target !== undefined) targets.set(ref, target)
+    // The branch that git lists says more than HEAD.
+    const isListed = target === 'HEAD' && targets.has(ref)
+    if (target !== undefined && !isListed) targets.set(ref, target)
   }
 }

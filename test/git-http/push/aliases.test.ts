@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { openRepository } from '../../../src/git/opened-repository.ts'
 import { readSymbolicRefs } from '../../../src/git/refs/symbolic-refs.ts'
+import { readRefList } from '../../../src/git/transfer.ts'
 import { asAdministrator } from '../../helpers/changes.ts'
 import { openTestStore, sqlite } from '../../helpers/databases.ts'
 import { listEvents } from '../../helpers/events.ts'
@@ -97,6 +98,8 @@ t.test('what leads to HEAD, or lies behind a link to a folder, leads to a branch
   t.same(await readTargets(), now, 'a push to it creates that branch')
   const [tip = ''] = createCommits(path, 1, 'main')
   t.same(await readTargets(), now)
+  const { symbolic } = await readRefList(await openRepository(repository))
+  t.ok(symbolic.includes('refs/heads/now refs/heads/main'), 'so do backups and checks name it')
 
   git(path, 'symbolic-ref', '--delete', 'refs/heads/now')
   git(path, 'symbolic-ref', 'refs/elsewhere/trunk', 'refs/heads/main')
