@@ -122,6 +122,7 @@ t.test('each recipe is served as it is, and filled in for a server and a reposit
   const filledIn = notes
     .slice(notes.indexOf('\n## '))
     .replaceAll('https://status.example.org', server.url)
+    .replaceAll('https://mirror@status.example.org', server.url.replace('//', '//mirror@'))
     .replaceAll('acme/rocket', 'alice/x.y')
   const content = notesPage.body.slice(notesPage.body.indexOf('<h2'), notesPage.body.indexOf('</main>'))
   t.same(

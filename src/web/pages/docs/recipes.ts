@@ -13,8 +13,9 @@ export interface Recipe {
 export const RECIPES_FOLDER = resolve(import.meta.dirname, '../../../../clients/recipes')
 export const RECIPES_INDEX = 'README.md'
 
-/** The addresses that stand in the recipes for those of a reader. */
-const [EXAMPLE_ORIGIN, EXAMPLE_REPOSITORY] = ['https://status.example.org', 'acme/rocket']
+/** What stands in the recipes for the server, in some with a user before it, and the repository of a reader. */
+const EXAMPLE_ORIGIN = /https:\/\/(mirror@)?status\.example\.org/g
+const EXAMPLE_REPOSITORY = 'acme/rocket'
 
 /** All recipes, in the order of the table of their README. */
 export const recipes: readonly Recipe[] = readTable().flatMap(({ files, purpose }) =>
@@ -45,6 +46,8 @@ function readTable(): { files: string[]; purpose: string }[] {
  * @param repository OWNER/NAME; empty if none is chosen
  */
 export function fillIn(text: string, origin: string, repository: string): string {
-  const filled = text.replaceAll(EXAMPLE_ORIGIN, () => origin)
+  const filled = text.replace(EXAMPLE_ORIGIN, (_, user: string | undefined) =>
+    origin.replace('//', `//${user ?? ''}`),
+  )
   return repository === '' ? filled : filled.replaceAll(EXAMPLE_REPOSITORY, () => repository)
 }
