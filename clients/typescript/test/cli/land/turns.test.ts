@@ -194,18 +194,19 @@ t.test('an outage is no missed renewal of a ticket that was passed over', async 
   const commit = write(main(), { 'outage-after-turn.txt': 'o\n' })
   const printed = { stdout: '', stderr: '' }
   const landing = capture(() => landWith([commit], through(proxy.url), process, () => times), printed)
+  await until(() => printed.stderr.includes('waiting for older tickets on main: 1'))
+  const seen = performance.now()
   await until(() => printed.stderr.includes(`passed over ${ticket}`))
   proxy.always(/git/, { status: 503 })
+  await until(() => proxy.passages.some(({ status }) => status === 503))
+  const failed = performance.now()
   await setTimeout(heartbeat)
+  const outage = performance.now() - failed
   proxy.always(/git/, 'pass')
-  const before = proxy.passages.length
-  const pushesOf = (ref: string) =>
-    proxy.passages.slice(before).flatMap(({ body }, index) => (body.includes(ref) ? [index] : []))
-  const own = leftovers().find((name) => name.startsWith('refs/landing/') && name !== ticket) ?? 'none'
-  await until(() => pushesOf(own).length > 1)
-  const [, secondRenewal = 0] = pushesOf(own)
-  const [removal = Number.POSITIVE_INFINITY] = pushesOf(ticket)
-  t.ok(removal > secondRenewal, 'it is not removed before it could have missed another renewal')
+  await until(() => !leftovers().includes(ticket))
+  const silence = performance.now() - seen - outage
+  // This process may see the first message late.
+  t.ok(silence > times.grace - heartbeat / 4, `removed after ${silence} ms in which it could be renewed`)
   await report(await topic(commit), 'success')
   t.match(await landing, { code: 0 })
 })
