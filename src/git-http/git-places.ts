@@ -14,7 +14,7 @@ const GRACE_PERIOD = 250
 interface Paused {
   client: string
   since: number
-  giveUp(): void
+  giveUp(): boolean
 }
 
 /**
@@ -41,10 +41,11 @@ export class GitPlaces extends FairQueue {
   /**
    * Says that the client does not need its place until it has read more.
    *
-   * @param giveUp called when others wait for the place, first for the client that was paused first
+   * @param giveUp called when others wait for the place, first for the client that was paused first.
+   * Returns false if git has ended: its client may never read the rest
    * @returns a function to call when the client has read more
    */
-  pause(client: string, giveUp: () => void): () => void {
+  pause(client: string, giveUp: () => boolean): () => void {
     const paused = { client, giveUp, since: performance.now() }
     this.#paused.add(paused)
     this.#timer ??= setInterval(() => this.#review(), GRACE_PERIOD)
@@ -60,9 +61,7 @@ export class GitPlaces extends FairQueue {
     let needed = this.waiting
     for (const { client, since, giveUp } of this.#paused) {
       if (needed === 0 || performance.now() - since < GRACE_PERIOD) return
-      if (!this.needsSlotOf(client)) continue
-      needed--
-      giveUp()
+      if (this.needsSlotOf(client) && giveUp()) needed--
     }
   }
 }

@@ -39,6 +39,8 @@ interface Run {
   answer: SpooledStream
   /** Stops git. */
   stop: AbortController
+  /** Whether git has ended, and the place is free. */
+  hasEnded: boolean
   /** Aborts when nobody waits for the answer, or the body has given way. */
   whileWanted: AbortSignal
 }
@@ -92,9 +94,14 @@ export function createGitServer(options: GitServerOptions) {
       memory: { bytes: limits.answerMemory.each, budget: answerMemory },
       disk: { spool, budget: answerDisk },
     }
-    const giveUp = () => stop.abort(new ServiceError('git_busy'))
+    const giveUp = () => {
+      stop.abort(new ServiceError('git_busy'))
+      return !run.hasEnded
+    }
     const answer = new SpooledStream(room, () => places[service].pause(client, giveUp))
-    return { call, body, pushRequest: body?.request ?? null, answer, stop, whileWanted }
+    const pushRequest = body?.request ?? null
+    const run: Run = { call, body, pushRequest, answer, stop, hasEnded: false, whileWanted }
+    return run
   }
 
   function createPush(call: GitRequest, pusher: Pusher, pushRequest: PushRequest): Push {
@@ -128,6 +135,7 @@ export function createGitServer(options: GitServerOptions) {
     let opened: OpenedRepository | null = null
     const end = async (ended?: GitEnd) => {
       if (ended) logEnd(call, ended)
+      run.hasEnded = true
       leave()
       body?.close()
       clearTimeout(timer)

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
 import { readdirSync, readFileSync } from 'node:fs'
-import { Agent, get } from 'node:http'
+import { Agent, get, type IncomingMessage } from 'node:http'
 import { getPriority } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
@@ -12,7 +12,7 @@ import type { GitLimits } from '../../src/git-http/limits.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import { startInstance } from '../helpers/instance.ts'
 import { until } from '../helpers/until.ts'
-import { basic, tryGit, workFolder } from './client.ts'
+import { basic, commit, createCheckout, git, tryGit, workFolder } from './client.ts'
 import { blockGit, finish, HALF_OPEN, startGitServer, WHOLE, watchServices } from './git-server.ts'
 import { beginRpc, pushBody, servicesOf, spooledFiles } from './raw.ts'
 
@@ -124,7 +124,7 @@ t.test('git that waits for its client gives up only a place that somebody needs'
   const places = new GitPlaces(4, 60_000)
   const given: string[] = []
   const release = await places.enter('slow')
-  const goOn = places.pause('slow', () => given.push('slow'))
+  const goOn = places.pause('slow', () => given.push('slow') > 0)
   const held = [await places.enter('busy'), await places.enter('busy')]
   const waiting = places.enter('busy')
   await setTimeout(1_000)
@@ -134,6 +134,36 @@ t.test('git that waits for its client gives up only a place that somebody needs'
   goOn()
   for (const giveBack of [release, ...held, more]) giveBack()
   ;(await waiting)()
+})
+
+t.test('a client that never reads the rest of its answer protects no others', async (t) => {
+  const { path, url, begin, refs } = await startGitServer(t, { maxChildren: 3 }, { spoolBytes: 1024 })
+  const checkout = await createCheckout(t, url)
+  const id = await commit(checkout, 12_000_000)
+  await git(checkout, ['push', '--quiet', path, 'HEAD:refs/heads/large'])
+  const fetchUnread = async (address: string): Promise<IncomingMessage> => {
+    const { request } = begin('fetch', address, `0032want ${id}\n00000009done\n`)
+    request.end()
+    const [response] = await once(request, 'response')
+    return response.pause()
+  }
+  const first = await fetchUnread('127.0.0.2')
+  while (servicesOf().length > 0) {
+    first.resume()
+    await once(first, 'data')
+    first.pause()
+    await setTimeout(20)
+  }
+  // The server has the end of the first answer, and no room for that of the others.
+  await fetchUnread('127.0.0.3')
+  await fetchUnread('127.0.0.4')
+  t.equal(servicesOf().length, 2)
+  const since = performance.now()
+  t.equal((await refs('127.0.0.5').answer).status, 200)
+  t.ok(
+    performance.now() - since < 20_000,
+    'a git that has ended is not taken for one that gives up its place',
+  )
 })
 
 t.test('addresses and users take turns, requests of one keep their order', async (t) => {
@@ -225,6 +255,7 @@ t.test('a client has its time to read before it loses its place to others', asyn
   const giveUp = (index: number) => () => {
     resumes[index]?.()
     releases[index]?.()
+    return true
   }
   resumes.push(places.pause('a', giveUp(0)))
   await setTimeout(150)
