@@ -155,8 +155,7 @@ t.test('a client that never reads the rest of its answer protects no others', as
     await setTimeout(20)
   }
   // The server has the end of the first answer, and no room for that of the others.
-  await fetchUnread('127.0.0.3')
-  await fetchUnread('127.0.0.4')
+  const others = [await fetchUnread('127.0.0.3'), await fetchUnread('127.0.0.4')]
   t.equal(servicesOf().length, 2)
   const since = performance.now()
   t.equal((await refs('127.0.0.5').answer).status, 200)
@@ -164,6 +163,8 @@ t.test('a client that never reads the rest of its answer protects no others', as
     performance.now() - since < 20_000,
     'a git that has ended is not taken for one that gives up its place',
   )
+  for (const response of [first, ...others]) response.destroy()
+  await until(() => servicesOf().length === 0)
 })
 
 t.test('addresses and users take turns, requests of one keep their order', async (t) => {
