@@ -134,11 +134,11 @@ export async function tokenPages(
       sendPage(reply, { title: 'Revoke token' }, revokeView(sessionOf(request), token)),
     refused: () => undefined,
     async submit({ request, subject: { id, name }, transact }) {
-      // Another request may have revoked it, which is the desired result.
-      await problemOf(() => transact((change) => store.tokens.revoke(change, id)))
       const old = replacedName(name)
       const others = await store.tokens.list(userOf(request).id)
       const works = others.some((token) => token.name === old && !isExpired(token.expiresAt, Date.now()))
+      // Another request may have revoked it, which is the desired result.
+      await problemOf(() => transact((change) => store.tokens.revoke(change, id)))
       const text = `The token “${name}” was revoked.`
       return {
         path: PATH,
