@@ -54,9 +54,9 @@ const SETTINGS = [
 
 /** Creates a git whose token, if any, is in its environment, never in its arguments. */
 export function createGit(env: NodeJS.ProcessEnv, { url, token, signal, timeout }: GitOptions): Git {
-  const authorization = `Authorization: Basic ${Buffer.from(`x:${token}`).toString('base64')}`
+  const basic = token && Buffer.from(`x:${token}`).toString('base64')
   // An empty value drops the headers that the configuration has for this address.
-  const values = token === undefined ? [] : ['', authorization]
+  const values = basic ? ['', `Authorization: Basic ${basic}`] : []
   const headers = values.map((value) => [`http.${url}.extraHeader`, value] as const)
   const first = Number(env.GIT_CONFIG_COUNT) || 0
   const settings = [...SETTINGS, ...headers].flatMap(([key, value], index): [string, string][] => [
@@ -115,5 +115,7 @@ export function createGit(env: NodeJS.ProcessEnv, { url, token, signal, timeout 
 /** Returns what git says went wrong, without what it says while it works. */
 export function reasonOf({ stderr }: GitResult): string {
   const lines = stderr.split('\n').filter((line) => /^(?:fatal|error|remote): /.test(line))
-  return lines.at(-1)?.replace(/^\w+: /, '') ?? stderr.trim()
+  // The last lines of a push whose connection failed say nothing else.
+  const reasons = lines.filter((line) => !/hung up unexpectedly$|^error: failed to push some refs/.test(line))
+  return (reasons.at(-1) ?? lines.at(-1))?.replace(/^\w+: /, '') ?? stderr.trim()
 }

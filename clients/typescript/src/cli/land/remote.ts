@@ -30,9 +30,15 @@ export interface Remote {
   outages(): number
 }
 
-const TRANSIENT =
-  /resolve host|onnect|timed out|too slow|SYSCALL|RPC failed|hung up|EOF|Empty reply|returned error: (?:429|5\d\d)/
-/** What a server says to users who may bypass rules: it has not checked what they are told. */
+/**
+ * What git and curl say if there was no answer. With their spaces, none of it can be part of an address or a
+ * ref: `https://connect.example.org/acme/connector.git`.
+ */
+const UNANSWERED =
+  /resolve host| [Cc]onnect(?:ion)? |timed out|too slow| SSL_ERROR_SYSCALL|RPC failed|hung up| (?:EOF|eof)\b|Empty reply/
+/** Statuses of answers after which the same command may succeed soon. */
+const TRANSIENT = /^(?:408|429|5\d\d)$/
+/** Printed to users who may bypass a rule: the server did not enforce it. */
 const BYPASSED = ': you may bypass its rule: '
 /** A connection on which nothing has come for 90 seconds is lost. The server lets a fetch wait for 45. */
 const SLOWEST_FETCH = ['-c', 'http.lowSpeedLimit=1', '-c', 'http.lowSpeedTime=90']
@@ -116,7 +122,8 @@ export function createRemote(
       const reasons = refused.map((line) => line.slice(line.indexOf('(') + 1, line.lastIndexOf(')')))
       const reason = reasons.find((text) => !/^atomic|is atomic/.test(text)) ?? reasons[0]
       if (reason !== undefined) return reason
-      if (result.code === 1 && !isAway(result)) return reasonOf(result)
+      // A push whose connection failed has a line that begins with `fatal`.
+      if (result.code === 1 && !/^fatal: /m.test(result.stderr)) return reasonOf(result)
       throw new LandingEnd('unanswered', describeFailure(url, result))
     },
   }
@@ -124,7 +131,18 @@ export function createRemote(
 
 /** Returns whether a command failed in a way that may be over soon. */
 function isAway(result: GitResult): boolean {
-  return result.code !== 0 && TRANSIENT.test(result.stderr) && !isRefusedByHook(result)
+  if (result.code === 0 || isRefusedByHook(result)) return false
+  const text = textOfGit(result)
+  const [, status] = /returned error: (\d+)/.exec(text) ?? []
+  return status === undefined ? UNANSWERED.test(text) : TRANSIENT.test(status)
+}
+
+/** Returns what git says itself. What a server says is not to be searched: it contains names of checks. */
+function textOfGit({ stderr }: GitResult): string {
+  return stderr
+    .split('\n')
+    .filter((line) => /^(?:fatal|error): (?!remote error)/.test(line))
+    .join('\n')
 }
 
 /**
@@ -142,9 +160,10 @@ export function removalOf(refs: readonly string[]): string {
 }
 
 function describeFailure(url: string, result: GitResult): string {
-  if (/Authentication failed|could not read Username|error: 401/.test(result.stderr))
+  const text = textOfGit(result)
+  if (/Authentication failed|could not read Username|error: 401/.test(text))
     return `${url} does not accept the token in COMMIT_STATUS_TOKEN`
-  if (/error: 403/.test(result.stderr)) return `the token in COMMIT_STATUS_TOKEN may not push to ${url}`
+  if (/error: 403/.test(text)) return `the token in COMMIT_STATUS_TOKEN may not push to ${url}`
   // Of a repository that was renamed, the server says what it is called.
   const [, renamed] = /^remote: (The repository is called .*)$/m.exec(result.stderr) ?? []
   return renamed ? `${url}: ${renamed.trim()}` : `git failed with ${url}: ${reasonOf(result)}`

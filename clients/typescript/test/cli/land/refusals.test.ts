@@ -5,7 +5,10 @@ import t from 'tap'
 import { asAdministrator } from '../../../../../test/helpers/changes.ts'
 import { freePort, listenLocally } from '../../../../../test/helpers/free-port.ts'
 import { git } from '../../../../../test/helpers/git.ts'
+import { createGit } from '../../../src/cli/git.ts'
+import { createRemote } from '../../../src/cli/land/remote.ts'
 import { call } from '../../helpers/command-line.ts'
+import { startFailingProxy } from '../../helpers/failing-proxy.ts'
 import { startQuickLanding } from '../../helpers/landing.ts'
 
 const place = await startQuickLanding(t)
@@ -96,4 +99,59 @@ t.test('what cannot be landed is refused with the reason, before anything is pus
   t.match(await land([commit]), { code: 5, stderr: /a rule matches land\/main\/.* too/ })
   await asAdministrator(server.store).rules.remove(repository, '*')
   t.strictSame(leftovers(), [])
+})
+
+t.test('a refusal is not tried again, whatever hosts, repositories and checks are called', async (t) => {
+  const connector = await server.createRepository('acme/connector', { commits: 0 })
+  git(checkout, 'push', '--quiet', connector.path, `${main()}:refs/heads/main`)
+  const rule = { refPattern: 'main', required: ['ci/connectivity EOF'], bypass: [] }
+  await asAdministrator(server.store).rules.set(connector, rule)
+  const { port } = new URL(server.url)
+  const named = `http://connect.example.org:${port}`
+  const environment = {
+    ...place.environment,
+    GIT_CONFIG_COUNT: '1',
+    GIT_CONFIG_KEY_0: 'http.curloptResolve',
+    GIT_CONFIG_VALUE_0: `connect.example.org:${port}:127.0.0.1`,
+  }
+  /** Pushes through a remote, and returns what comes of it with the number of attempts. */
+  async function push(base: string, token: string, options: string[], update: string) {
+    const url = `${base}/acme/connector.git`
+    const own = createGit(environment, { url, token, timeout: () => 60_000 })
+    let attempts = 0
+    const counting: typeof own = (...command) => {
+      attempts++
+      return own(...command)
+    }
+    const times = { patience: () => 3_000, outageAfter: 60_000, onOutage: () => {} }
+    const end = await createRemote(counting, url, times)
+      .push(options, [update])
+      .catch(({ message }: Error) => message)
+    return { end, attempts }
+  }
+  const commit = write(main(), { 'connect.txt': 'c\n' })
+  const update = `${commit}:refs/heads/main`
+  const lease = `--force-with-lease=refs/heads/main:${commit}`
+  const readOnly = await server.createToken('acme', { limits: { push: false } })
+  t.same(await push(named, place.token, [lease], update), { end: 'stale info', attempts: 1 })
+  t.match(await push(named, place.token, [], update), { end: /ci\/connectivity EOF/, attempts: 1 })
+  t.match(await push(named, 'wrong', [], update), { end: /does not accept the token/, attempts: 1 })
+  t.match(await push(named, readOnly, [], update), { end: /may not push/, attempts: 1 })
+
+  const proxy = await startFailingProxy(t, server.url)
+  const topic = `${commit}:refs/heads/topic`
+  proxy.plan('pass', { status: 413 })
+  t.match(
+    await push(proxy.url, place.token, [], topic),
+    { end: /^git failed .* 413$/, attempts: 1 },
+    'by the status alone',
+  )
+  proxy.plan('pass', { status: 401, body: '' })
+  t.match(await push(proxy.url, place.token, [], topic), { end: /does not accept/, attempts: 1 })
+  proxy.plan('reset', 'pass', 'reset', { status: 503 })
+  t.same(
+    await push(proxy.url, place.token, [], topic),
+    { end: undefined, attempts: 4 },
+    'what may be over soon',
+  )
 })
