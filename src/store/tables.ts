@@ -32,8 +32,6 @@ export interface Tables {
      * unless there is one.
      */
     signed_in_at: Seconds | null
-    /** The reporter of what the user reports without a token; null until then. */
-    reporter_id: Generated<number | null>
     /** Seconds since the epoch, as every `created_at`. */
     created_at: Seconds
   }
@@ -94,13 +92,13 @@ export interface Tables {
     granted: Permission
   }
   /**
-   * Who reported: one row for each token, and one for each user who has reported without a token,
-   * which is empty then. It keeps the names of users and tokens that are gone, and
-   * is never deleted.
+   * Who reported: one row for each token, and one for each user who has reported without a token. It
+   * keeps the names of users and tokens that are gone, and is never deleted.
    */
   reporters: {
     id: Generated<number>
     user_name: string
+    /** `WITHOUT_TOKEN` and the id of a user who reports without a token; `token_name` is empty then. */
     token_id: string
     token_name: string
   }

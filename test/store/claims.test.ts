@@ -8,6 +8,7 @@ import { reportHistories } from '../helpers/claim-histories.ts'
 import { postgresWithClock, sqliteWithClock } from '../helpers/clock.ts'
 import { databases, openTestStore, sqlite, type TestDatabase } from '../helpers/databases.ts'
 import { passTime } from '../helpers/pass-time.ts'
+import { signIn } from '../helpers/sessions.ts'
 
 const SHA = 'a'.repeat(40)
 
@@ -309,6 +310,34 @@ for (const database of databases) {
         .executeTakeFirst()
       t.same(winners, [row?.run], `round ${round}`)
     }
+  })
+
+  test('several users ask for another run, each by a reporter of their own', async (t) => {
+    const { stores, id } = await openTwo(t, database)
+    const repository = { id, owner: 'acme', name: 'repo' }
+    const requested: string[] = []
+    for (const name of ['ann', 'bob']) {
+      const user = await asAdministrator(stores[0]).users.create(name)
+      await asAdministrator(stores[0]).collaborators.set(repository, user.id, 'write')
+      const by = await signIn(stores[0], user)
+      const request = async (context: string, to: 0 | 1) => {
+        const run = { state: 'success', run: 'a', claim: 10 } as const
+        const status = await stores[to].statuses.report({ repositoryId: id, sha: SHA, context, ...run })
+        return stores[to].audit.transaction(by, (change) =>
+          stores[to].statuses.requestRun(change, repository, { sha: SHA, id: status?.id ?? '' }),
+        )
+      }
+      requested.push(...(await Promise.all([request(`${name} 1`, 0), request(`${name} 2`, 1)])))
+      requested.push(await request(`${name} 3`, 0))
+    }
+    const rows = await stores[1].statuses.listWithReporters({ repositoryId: id, sha: SHA })
+    t.same(
+      rows.map((row) => [row.context, row.state, row.reporter_user, row.reporter_token]),
+      requested.sort().map((context) => [context, 'pending', context.slice(0, 3), null]),
+    )
+    t.equal(rows.length, 6)
+    const reporters = await stores[0].engine.kysely.selectFrom('reporters').select('user_name').execute()
+    t.same(reporters.map(({ user_name }) => user_name).sort(), ['ann', 'bob'])
   })
 
   test('a claim ends by the clock of the database', async (t) => {

@@ -6,6 +6,7 @@ import { startInstance } from '../helpers/instance.ts'
 import { createAccount, openPageClient } from '../helpers/page-client.ts'
 import { addReport } from '../helpers/records.ts'
 import { startServer } from '../helpers/server.ts'
+import { signIn } from '../helpers/sessions.ts'
 
 for (const database of databases) {
   t.test(`who reported, on ${database.name}`, async (t) => {
@@ -128,6 +129,16 @@ for (const database of databases) {
       t.same(await used(), [['eve', 'laptop of eve', true, false]])
       await report(repository, head, { state: 'success', context: 'a' }, ci)
       await report(repository, head, { state: 'success', context: 'b' }, pusher)
+      const run = { state: 'success', context: 'c', run: 'R', claim: 300 }
+      const { json: claimed } = await report(repository, head, run, ci)
+      const ada = await signIn(store, { id: await server.createUser('ada'), name: 'ada' })
+      await store.audit.transaction(ada, (change) =>
+        store.statuses.requestRun(
+          change,
+          { owner: 'acme', name: 'kit' },
+          { sha: head, id: claimed.id ?? '' },
+        ),
+      )
       // The same commit elsewhere, and a read.
       await runGit(checkout, ['push', '--quiet', `${server.url}/acme/repo.git`, 'main:copy'], {
         authorization: basic('x', idle),
@@ -155,9 +166,9 @@ for (const database of databases) {
         await asAdministrator(store).tokens.revoke(id)
       t.same((await used()).sort(), all, 'also those that were revoked')
 
-      const ada = openPageClient(server.url)
-      await ada.signIn('ada')
-      const { status, body } = await ada.get(path)
+      const admin = openPageClient(server.url)
+      await admin.signIn('ada')
+      const { status, body } = await admin.get(path)
       t.equal(status, 200)
       t.match(body, /<th scope="row">ci-bot<\/th>\s*<td[^>]*><bdi>&lt;b&gt;CI&lt;\/b&gt;<\/bdi>/)
       t.match(body, /<th scope="row">eve<\/th>\s*<td[^>]*><bdi>laptop of eve<\/bdi><\/td>\s*<td[^>]*><time/)
@@ -174,7 +185,7 @@ for (const database of databases) {
       ] as const) {
         const pushes = store.engine.kysely.updateTable('audit_events').where('repository_id', '=', kit.id)
         await pushes.set({ time: Date.now() - days * day }).execute()
-        t.equal((await ada.get(path)).body.includes('laptop of eve'), isShown, `${days} days ago`)
+        t.equal((await admin.get(path)).body.includes('laptop of eve'), isShown, `${days} days ago`)
       }
     })
   })

@@ -18,6 +18,9 @@ export interface UsedToken {
   reportedAt: Milliseconds | null
 }
 
+/** Begins the `token_id` of the reporter of a user who reports without a token: no id of a token does. */
+export const WITHOUT_TOKEN = 'user '
+
 /** Pushes that are looked at, and commits to which they moved branches: the newest ones. */
 export const MAX_PUSHES = 2_000
 export const MAX_COMMITS = 100
@@ -76,8 +79,7 @@ export function createUsedTokens({ kysely, dialect, remote }: Reading) {
         .where('statuses.repository_id', '=', repositoryId)
         .where(sql<boolean>`statuses.sha ${dialect.isOneOf(JSON.stringify(shas))}`)
         .where('statuses.updated_at', '>=', Math.ceil(since / 1000))
-        // That of a user without a token is empty.
-        .where('reporters.token_id', '<>', '')
+        .where('reporters.token_id', 'not like', `${WITHOUT_TOKEN}%`)
         .groupBy(['reporters.token_id', 'reporters.user_name', 'reporters.token_name'])
         .execute()
       for (const { token_id: id, user_name: user, token_name: token, time } of reports) {

@@ -225,8 +225,6 @@ export const migrations: Record<string, (dialect: DialectSql) => string[]> = {
     `alter table statuses add column claim_run ${text}`,
     `alter table statuses add column claimed_at ${integer}`,
     `alter table statuses add column claim_report ${text}`,
-    // Not a foreign key, as in `statuses`.
-    `alter table users add column reporter_id ${integer}`,
   ],
   '019-branch-moves': ({ integer, text, clustered }) => [
     `create table branch_moves (

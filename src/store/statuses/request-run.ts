@@ -2,6 +2,7 @@ import { sql } from 'kysely'
 import type { SignedIn } from '../../domain/actors.ts'
 import { Refusal } from '../../domain/refusal.ts'
 import { namedAs, permittedRepository, type RepositoryName } from '../access/administration.ts'
+import { WITHOUT_TOKEN } from '../access/used-tokens.ts'
 import type { Change } from '../audit/change.ts'
 import { nowInSeconds } from '../time.ts'
 
@@ -49,17 +50,12 @@ export async function requestRun(
 
 /** Returns the reporter that stands for a user without a token. */
 async function reporterOf({ db, by: { user } }: Change<SignedIn>): Promise<number> {
-  const { reporter_id } = await db
-    .selectFrom('users')
-    .select('reporter_id')
-    .where('id', '=', user.id)
-    .executeTakeFirstOrThrow()
-  if (reporter_id !== null) return reporter_id
   const { id } = await db
     .insertInto('reporters')
-    .values({ user_name: user.name, token_id: '', token_name: '' })
+    .values({ user_name: user.name, token_id: `${WITHOUT_TOKEN}${user.id}`, token_name: '' })
+    // Sets what it is already, since only a row that is written is returned.
+    .onConflict((conflict) => conflict.column('token_id').doUpdateSet({ token_name: '' }))
     .returning('id')
     .executeTakeFirstOrThrow()
-  await db.updateTable('users').set({ reporter_id: id }).where('id', '=', user.id).execute()
   return id
 }
