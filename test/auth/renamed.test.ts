@@ -1,7 +1,8 @@
+import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
 import { tryGit } from '../git-http/client.ts'
 import { asAdministrator } from '../helpers/changes.ts'
-import { temporaryFolder } from '../helpers/databases.ts'
+import { databases, temporaryFolder } from '../helpers/databases.ts'
 import { createAccount, openPageClient } from '../helpers/page-client.ts'
 import { startServer } from '../helpers/server.ts'
 
@@ -59,3 +60,23 @@ t.test('the new name of a repository is told to who may read it, and to nobody e
   const badge = async (name: string) => (await fetch(`${url}/acme/${name}/badge.svg`)).status
   t.same(await Promise.all(['open', 'new-open', 'secret', 'missing'].map(badge)), [200, 200, 404, 404])
 })
+
+for (const database of databases)
+  t.test(`${database.name}: an unknown name is answered while something is changed`, async (t) => {
+    const { read, store, url } = await startServer(t, { database })
+    const held = Promise.withResolvers<void>()
+    const begun = Promise.withResolvers<void>()
+    // The only connection for pages and changes.
+    const change = store.engine.kysely.transaction().execute(async () => {
+      begun.resolve()
+      await held.promise
+    })
+    await begun.promise
+    const git = async () => (await fetch(`${url}/acme/missing.git/info/refs?service=git-upload-pack`)).status
+    const answers = Promise.all([read('acme/missing', SHA).then(({ status }) => status), git()])
+    const answered = await Promise.race([answers, setTimeout(20_000, 'waits', { ref: false })])
+    held.resolve()
+    await change
+    await answers
+    t.same(answered, [401, 401])
+  })

@@ -26,6 +26,8 @@ export function filling(
       select 'user' || n, 'user' || n, 1 from ${numbers('u', USERS)}`,
     `insert into owners (name, name_key, created_at)
       select 'user' || n, 'user' || n, 1 from ${numbers('u', USERS)}`,
+    `insert into reserved_names (owner_id, name, name_key, repository_id, created_at)
+      select r.n, 'former' || f.n, 'former' || f.n, r.n, 1 from ${numbers('r', REPOSITORIES)}, ${numbers('f', 5)}`,
     `insert into members (owner_id, user_id, permission)
       select o.n, 1 + (o.n + u.n) % ${USERS}, 'admin' from ${numbers('o', USERS)}, ${numbers('u', 5)}`,
     `insert into repositories (owner_id, owner, owner_key, name, name_key, visibility, object_format, created_at)
@@ -191,6 +193,7 @@ export const requests: Record<string, (store: Store) => Promise<unknown>> = {
   'a session': (store) => store.sessions.use('session9', BROWSER),
   'the version of the database': async (store) => store.versions.ofAll(undefined),
   'a repository on a page': (store) => store.listing.find(7, 'user500', 'repo'),
+  'a repository by a former name': (store) => store.listing.findRenamed(7, 'user500', 'former3'),
   'the repositories of an owner': (store) => store.listing.list(7, 30, { owner: 'user500' }),
   'repositories by the beginning of a name': (store) => store.listing.search(7, 'repo', 30),
   'repositories of an owner by the beginning of a name': (store) => store.listing.search(7, 'user500/re', 30),

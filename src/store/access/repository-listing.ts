@@ -2,6 +2,7 @@ import { sql } from 'kysely'
 import { isName, nameKey } from '../../domain/names.ts'
 import { allows, PERMISSIONS } from '../../domain/permissions.ts'
 import type { Reading } from '../engine.ts'
+import { prepare } from '../prepared.ts'
 import { accessQuery } from './access.ts'
 import { accessRules } from './access-rules.ts'
 import {
@@ -25,6 +26,13 @@ export type ListedRepository = ReadableRepository & { hasRules: boolean }
 export function createRepositoryListing(engine: Reading, folder: string) {
   const { kysely } = engine
   const query = accessQuery(engine)
+  const renamedQuery = prepare<{ userId: number; owner: string; name: string }>()((p) =>
+    repositoriesFor(kysely, p.userId)
+      .innerJoin('reserved_names', 'reserved_names.repository_id', 'repositories.id')
+      .innerJoin('owners as former', 'former.id', 'reserved_names.owner_id')
+      .where('former.name_key', '=', p.owner)
+      .where('reserved_names.name_key', '=', p.name),
+  )
   const repositoryOf = createRepositoryReader(folder)
   const visibleTo = (userId: number | null) =>
     repositoriesFor(kysely, userId).select((eb) => {
@@ -61,13 +69,11 @@ export function createRepositoryListing(engine: Reading, folder: string) {
       owner: string,
       name: string,
     ): Promise<ReadableRepository | null> {
-      const keys = repositoryKeys(owner, name)
-      const row = await repositoriesFor(kysely, userId)
-        .innerJoin('reserved_names', 'reserved_names.repository_id', 'repositories.id')
-        .innerJoin('owners as former', 'former.id', 'reserved_names.owner_id')
-        .where('former.name_key', '=', keys.owner)
-        .where('reserved_names.name_key', '=', keys.name)
-        .executeTakeFirst()
+      const params = { userId: userId ?? 0, ...repositoryKeys(owner, name) }
+      const [row] = await engine.read(renamedQuery, params, {
+        key: `renamed ${params.owner}/${params.name}`,
+        variant: `${params.userId}`,
+      })
       return row ? repositoryOf(row) : null
     },
 
