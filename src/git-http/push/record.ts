@@ -2,8 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { RefUpdate } from '../../domain/ref-updates.ts'
 import { ServiceError } from '../../errors.ts'
 import { removeInterrupted } from '../../git/leftovers.ts'
-import { openRepository, type RepositoryFiles } from '../../git/opened-repository.ts'
-import type { PushOutcome } from '../../store/repositories/push-events.ts'
+import { openRepository } from '../../git/opened-repository.ts'
 import type { OpenPush } from '../../store/repositories/pushes.ts'
 import type { Store } from '../../store/store.ts'
 import { refsOf } from './commands.ts'
@@ -22,10 +21,7 @@ export interface PushRecorderOptions {
   /** null: only overdue pushes of others are settled. */
   presence: Presence | null
   syncFolders: SyncFolders
-  /**
-   * Receives the error of a push that could not be settled. It is tried again once the push is
-   * overdue.
-   */
+  /** Receives the error of a push that could not be settled, or not as a whole. */
   onError(error: unknown): void
 }
 
@@ -165,7 +161,8 @@ export class PushRecorder {
       return state
     }
     for (const push of open) {
-      await this.#settleIfEnded(push, stateOf)
+      // Others do not wait for a push that cannot be settled.
+      await this.#settleIfEnded(push, stateOf).catch(this.#options.onError)
       if (this.#end?.aborted) return
     }
     if (open.length === 0) await presence?.removeEnded()
@@ -201,38 +198,41 @@ export class PushRecorder {
   }
 
   /**
-   * Settles a push by what its refs tell. Returns false if they cannot be read now, but may be later.
+   * Settles a push by what its refs tell. Returns false if its repository fails now, but may not
+   * later: an overdue push is settled without what fails.
    *
    * @param since when the server had that state, in milliseconds since the epoch, or before
    */
   async #settleInterrupted(push: OpenPush, state: ServerState, since: number): Promise<boolean> {
-    const { pushes, syncFolders } = this.#options
-    const { id, pusher, repository, commands, isOverdue } = push
+    const { pushes, rules, syncFolders, onError } = this.#options
+    const { id, pusher, repository, commands, head, isGated, isOverdue } = push
     const outcome = await compareRefs(syncFolders, repository, commands)
     if (outcome === null && !isOverdue) return false
+    let hasFailed = false
+    const report = (error: unknown) => {
+      hasFailed = true
+      onError(error)
+      return null
+    }
     // Nobody else has created what is older, unless another push is open.
     if (state === 'ended' && repository?.managed && !(await pushes.hasOpen(pusher.repositoryId, id)))
-      await removeInterrupted(repository.path, new Set(refsOf(commands)), since)
+      await removeInterrupted(repository.path, new Set(refsOf(commands)), since).catch(report)
+    const files = outcome && repository
+    const follow = async () => files && followPush(await openRepository(files), commands, head)
+    const move = await follow().catch(report)
+    if (hasFailed && !isOverdue) return false
+
+    const unchecked =
+      files && isGated === false
+        ? await uncheckedRules(rules, { ...files, id: pusher.repositoryId }, outcome.updates)
+        : []
     await pushes.settle(id, pusher, {
       ...(outcome ?? nothingKnown(commands)),
-      ...(outcome && repository && (await this.#complete(push, repository, outcome))),
+      head: move,
+      ...(unchecked.length > 0 && { unchecked }),
       interrupted: true,
     })
     return true
-  }
-
-  /** Does and finds out what is left to a push when its server did not see its end. */
-  async #complete(
-    { commands, pusher, head, isGated }: OpenPush,
-    repository: RepositoryFiles,
-    { updates }: PushOutcome,
-  ): Promise<Pick<PushOutcome, 'head' | 'unchecked'>> {
-    const files = { ...repository, id: pusher.repositoryId }
-    const unchecked = isGated === false ? await uncheckedRules(this.#options.rules, files, updates) : []
-    return {
-      head: head === null ? null : await followPush(await openRepository(repository), commands, head),
-      ...(unchecked.length > 0 && { unchecked }),
-    }
   }
 
   async #stateOf(server: string | null): Promise<ServerState> {

@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { nullOnSystemError } from '../../util/expected-errors.ts'
+import { isSystemError, nullOnSystemError } from '../../util/expected-errors.ts'
 import { GitFailed, RepositoryUnavailable } from '../errors.ts'
 import { statIfExists } from '../file-state.ts'
 import { type OpenedRepository, openRepository, type RepositoryFiles } from '../opened-repository.ts'
@@ -36,7 +36,7 @@ export async function guessChangedRefs(repository: RepositoryFiles): Promise<Cha
   try {
     return await findChangedRefs(await openRepository(repository), { timeout: TIMEOUT })
   } catch (error) {
-    if (error instanceof RepositoryUnavailable || error instanceof GitFailed)
+    if (error instanceof RepositoryUnavailable || error instanceof GitFailed || isSystemError(error))
       return (ref) => [decodeLatin1(ref)]
     throw error
   }

@@ -4,6 +4,7 @@ import {
   mkdirSync,
   readdirSync,
   renameSync,
+  rmSync,
   symlinkSync,
   utimesSync,
   writeFileSync,
@@ -19,7 +20,7 @@ import type { Store } from '../../../src/store/store.ts'
 import { asAdministrator } from '../../helpers/changes.ts'
 import { databases, openTestStore, sqlite, temporaryFolder } from '../../helpers/databases.ts'
 import { listPushes } from '../../helpers/events.ts'
-import { createCommits, git } from '../../helpers/git.ts'
+import { createCommits, git, replaceGit } from '../../helpers/git.ts'
 import { addRepository } from '../../helpers/records.ts'
 import { beginPush, report, startRecorder } from './begin-push.ts'
 
@@ -83,21 +84,21 @@ async function prepare(t: Test) {
   // What it finds at once is settled before the test begins a push.
   const recorder = startRecorder(t, store, { overdue: LONG, presence })
   await recorder.close()
+  const pusherOf = (repositoryId: number): Pusher => ({
+    by: {
+      kind: 'user',
+      user: { id: 1, name: 'ann' },
+      token: { id: 'f00d', name: 'CI' },
+      address: '192.0.2.1',
+    },
+    repositoryId,
+    repositoryName: 'owner/demo',
+  })
   const push = async (repositoryId: number, ref: string, id: string, by: string | null) => {
-    const pusher: Pusher = {
-      by: {
-        kind: 'user',
-        user: { id: 1, name: 'ann' },
-        token: { id: 'f00d', name: 'CI' },
-        address: '192.0.2.1',
-      },
-      repositoryId,
-      repositoryName: 'owner/demo',
-    }
-    await store.pushes.open(pusher, [{ ref, old: NONE, new: id }], { server: by })
+    await store.pushes.open(pusherOf(repositoryId), [{ ref, old: NONE, new: id }], { server: by })
   }
   const events = async () => (await listPushes(store)).map(({ details }) => details)
-  return { store, server, recorder, push, events, folder }
+  return { store, server, recorder, pusherOf, push, events, folder }
 }
 
 t.test('pushes of a killed server hold up only pushes to the same repository', async (t) => {
@@ -138,6 +139,45 @@ t.test('pushes of a killed server hold up only pushes to the same repository', a
   t.equal(locks().length, 2, 'while a push is open')
   await search()
   t.same(locks(), [], 'not needed any more')
+})
+
+t.test('a push whose repository fails holds up no others, and is settled once it is overdue', async (t) => {
+  const { store, server, pusherOf, push, events, folder } = await prepare(t)
+  const failing = await addRepository(store, 'owner/failing', { commits: 2 })
+  const other = await addRepository(store, 'owner/other')
+  const [first = '', second = ''] = failing.commits
+  const commands = [
+    { ref: 'refs/heads/trunk', old: NONE, new: second },
+    { ref: 'refs/heads/main', old: first, new: NONE },
+  ]
+  await store.pushes.open(pusherOf(failing.id), commands, { server: server.name, head: 'refs/heads/main' })
+  git(failing.path, 'update-ref', 'refs/heads/trunk', second)
+  git(failing.path, 'update-ref', '-d', 'refs/heads/main')
+  const created = { ref: 'refs/heads/new', old: NONE, new: other.commits[0] ?? '' }
+  await push(other.id, created.ref, created.new, server.name)
+  git(other.path, 'update-ref', created.ref, created.new)
+  await Promise.all([server.kill(), server.killGit()])
+
+  // What the push has received cannot be listed, nor the branches at which HEAD may go on.
+  const packs = join(failing.path, 'objects/pack')
+  rmSync(packs, { recursive: true })
+  writeFileSync(packs, '')
+  replaceGit(t, 'case "$*" in *for-each-ref*) exit 1;; esac; exec "$git" "$@"')
+  const errors: unknown[] = []
+  const onError = (error: unknown) => errors.push(error)
+  const presence = new Presence(folder)
+  const recorder = startRecorder(t, store, { overdue: LONG, presence, onError })
+  await recorder.close()
+  const made = { updates: [created], interrupted: true }
+  t.match(await events(), [made])
+  const failures = [{ code: 'ENOTDIR' }, { name: 'RepositoryUnavailable' }]
+  t.match(errors, failures)
+  await recorder.settleBefore(failing.id)
+  t.equal(await store.pushes.hasOpen(failing.id), true, 'it is tried again, and the next push goes on')
+  errors.length = 0
+  await startRecorder(t, store, { overdue: 0, presence, onError }).close()
+  t.match(await events(), [made, { updates: commands, interrupted: true }])
+  t.match(errors, failures)
 })
 
 t.test('locks are removed that only a killed git can have left', async (t) => {
