@@ -2,6 +2,8 @@ import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { openRepository } from '../../src/git/opened-repository.ts'
+import { setDefaultBranch, setFollowing } from '../../src/git/refs/default-branch.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import { runCli } from '../helpers/cli.ts'
 import { databases, openTestStore, sqlite } from '../helpers/databases.ts'
@@ -11,7 +13,7 @@ import { addRepository } from '../helpers/records.ts'
 import { startServer } from '../helpers/server.ts'
 import { until } from '../helpers/until.ts'
 import { basic, createCheckout, git, tryGit } from './client.ts'
-import { startRecorder } from './push/begin-push.ts'
+import { beginPush, report, startRecorder } from './push/begin-push.ts'
 
 const server = await startServer(t, { database: sqlite })
 const token = await server.createToken('owner')
@@ -180,6 +182,31 @@ for (const database of databases)
     t.equal(head(), 'stable', 'the branch was not deleted')
     t.strictSame(await events(), [...expected, 'push'])
   })
+
+t.test('a branch that an administrator chooses meanwhile is no move by the push', async (t) => {
+  const { store } = await openTestStore(t, sqlite)
+  const repository = await addRepository(store, 'owner/demo')
+  const { path } = repository
+  const [sha = ''] = repository.commits
+  const none = '0'.repeat(40)
+  const opened = await openRepository(repository)
+  await setFollowing(opened, true, async () => {})
+  const commands = [
+    { ref: 'refs/heads/trunk', old: none, new: sha },
+    { ref: 'refs/heads/main', old: sha, new: none },
+  ]
+  const recorder = startRecorder(t, store)
+  const push = await beginPush(t, store, recorder, repository, commands)
+  t.equal(push.mayDeleteHead, true)
+  for (const name of ['trunk', 'chosen']) await git(path, ['update-ref', `refs/heads/${name}`, sha])
+  await git(path, ['update-ref', '-d', 'refs/heads/main'])
+  await setDefaultBranch(opened, 'chosen', false, async () => {})
+  report(push, commands)
+  await push.end()
+  await recorder.close()
+  const actions = (await listEvents(store)).map(({ action }) => action)
+  t.same([actions.includes('push'), actions.includes('repository.default-branch')], [true, false])
+})
 
 t.test('HEAD names a branch after each moment at which the server is killed', async (t) => {
   const start = () => startInstance(t, server.options, { PATH: process.env.PATH ?? '' })

@@ -54,21 +54,23 @@ export async function planHead(
 
 /**
  * Lets HEAD leave the branch that a push has deleted, for one that the push has created at the same
- * commit or a descendant, else `main`, else `master`. Call it when git has ended, and again until the
- * end is recorded.
+ * commit or a descendant, else `main`, else `master`. Call it when git has ended, and again where the
+ * end was not recorded.
  *
  * @param leaves see `HeadPlan`
+ * @param isAgain see `leaveDeletedBranch`
  * @returns the branches before and after; null if HEAD stays
  */
 export async function followPush(
   opened: OpenedRepository,
   commands: readonly RefUpdate[],
   leaves: string | null,
+  isAgain: boolean,
 ): Promise<{ from: string; to: string } | null> {
   const deletion = commands.find((command) => isDeletion(command) && command.ref === leaves)
   if (!deletion) return null
   const created = commands.filter(isCreation).map(({ ref }) => ref)
-  const to = await leaveDeletedBranch(opened, deletion, { created, usual: USUAL })
+  const to = await leaveDeletedBranch(opened, deletion, { created, usual: USUAL }, isAgain)
   return to === null ? null : { from: nameOf(deletion.ref), to: nameOf(to) }
 }
 

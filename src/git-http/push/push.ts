@@ -189,7 +189,7 @@ export class Push {
     this.#synced ??= (async () => {
       const mayMove = (branch: string) =>
         this.#rules !== null && rulesOfRef(this.#rules, `${BRANCHES}${branch}`).length === 0
-      this.#headMove = await followPush(this.opened, this.request.commands, this.#head.leaves)
+      this.#headMove = await followPush(this.opened, this.request.commands, this.#head.leaves, false)
       // HEAD of an imported repository belongs to its owner.
       if (this.repository.managed) this.#headMove ??= await followFirstBranch(this.opened, mayMove)
       await this.#options.syncFolders(this.opened.path)

@@ -218,7 +218,7 @@ export class PushRecorder {
     if (state === 'ended' && repository?.managed && !(await pushes.hasOpen(pusher.repositoryId, id)))
       await removeInterrupted(repository.path, new Set(refsOf(commands)), since).catch(report)
     const files = outcome && repository
-    const follow = async () => files && followPush(await openRepository(files), commands, head)
+    const follow = async () => files && followPush(await openRepository(files), commands, head, true)
     const move = await follow().catch(report)
     if (hasFailed && !isOverdue) return false
 

@@ -168,13 +168,16 @@ export async function followsDeletions(repository: OpenedRepository): Promise<bo
  * Lets HEAD leave a branch that was deleted: for the first of `created` that continues it, else the
  * first of `usual` that exists. Names of refs are full, and decoded as Latin-1.
  *
- * @returns the ref that HEAD names now, also if it has left the branch before; null if the branch
- * exists, HEAD stays locked, or there is nowhere to go
+ * @param isAgain whether an earlier call for the deletion was cut off: where HEAD is then is taken for
+ * its work
+ * @returns the ref that HEAD names now; null if the branch exists, HEAD names another one already or
+ * stays locked, or there is nowhere to go
  */
 export async function leaveDeletedBranch(
   repository: OpenedRepository,
   deleted: { ref: string; old: string },
   { created, usual }: { created: readonly string[]; usual: readonly string[] },
+  isAgain: boolean,
 ): Promise<string | null> {
   let left: string | null = null
   const successor = async () => {
@@ -182,7 +185,7 @@ export async function leaveDeletedBranch(
     const ids = await readRefIds(repository, [deleted.ref, ...created, ...usual], {})
     if (ids.has(deleted.ref)) return undefined
     if (head !== deleted.ref) {
-      left = head ?? null
+      left = isAgain ? (head ?? null) : null
       return undefined
     }
     const continuing = await findContinuing(repository, deleted.old, created, ids)
