@@ -436,8 +436,8 @@ export interface components {
             };
         };
         /**
-         * @description The token lacks the `repo` scope, or is limited to other repositories or contexts, or the caller may only read and
-         *     tried to write.
+         * @description The token lacks the `repo` scope, or is limited to other repositories or contexts, the repository reserves the
+         *     context for other users, or the caller may only read and tried to write.
          */
         Forbidden: {
             headers: {
@@ -468,7 +468,7 @@ export interface components {
         /**
          * @description The report changed nothing: a newer run has reported the context, the report is a `pending` of a run whose result
          *     is stored, or its `claim` is excluded by what is stored. Only a report with `run` gets this. Do not repeat it, unless
-         *     it is a claim: then ask again after `Retry-After`.
+         *     it carries `Retry-After`: then ask again after that time.
          */
         Conflict: {
             headers: {

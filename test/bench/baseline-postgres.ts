@@ -112,7 +112,8 @@ app.get<Place>(readUrl, readOptions, async ({ params }, reply) => {
 app.post<Place & { Body: ReportedFields }>(reportUrl, reportOptions, async ({ params, body }, reply) => {
   const now = Math.floor(Date.now() / 1000)
   const fields = { sha: params.sha, ...fieldsOf(body) }
-  const decided = { id: newId(), created_at: now, updated_at: now }
+  // The time by which the recorded report had to be stored has passed.
+  const decided = { id: newId(), created_at: now, updated_at: now, stored_by: null }
   const [row] = await ask(calls.report, { ...fields, ...decided })
   reply.code(201).headers(headers)
   // The database returns only the columns that the request does not contain.

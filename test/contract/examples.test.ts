@@ -4,6 +4,7 @@ import t from 'tap'
 import { asAdministrator } from '../helpers/changes.ts'
 import { contractFile } from '../helpers/contract.ts'
 import { git, importCommits } from '../helpers/git.ts'
+import { createAccount } from '../helpers/page-client.ts'
 import { startServer } from '../helpers/server.ts'
 import { entries, type Json, type JsonObject, list, object, text } from './json.ts'
 import { readContract } from './spec.ts'
@@ -49,6 +50,11 @@ t.test('examples of errors equal the messages of the server', async (t) => {
     server.report('acme/rocket', sha, { state, context, run, claim: 300 }, token)
   await claim('held', 'pending', '5f0c2a9e')
   await server.report('acme/rocket', sha, { state: 'pending', context: 'asked' }, token)
+  const write = asAdministrator(server.store)
+  const bot = { id: await createAccount(server, 'ci-bot'), name: 'ci-bot' }
+  const reserving = { owner: 'acme', name: 'rocket' }
+  await write.collaborators.set(reserving, bot.id, 'write')
+  await write.reservations.set(reserving, 'ci/all', [bot])
   git(repository.path, 'update-ref', 'refs/heads/docs', sha)
   const report = `/api/v1/repos/acme/rocket/statuses/${sha}`
   await rename(away.path, `${away.path}.away`)
@@ -64,6 +70,7 @@ t.test('examples of errors equal the messages of the server', async (t) => {
     readOnly: server.report('acme/rocket', sha, good, stranger),
     otherRepositories: server.report('acme/rocket', sha, good, elsewhere),
     otherContexts: server.report('acme/rocket', sha, { ...good, context: 'deploy' }, ci),
+    reserved: server.report('acme/rocket', sha, { ...good, context: 'ci/all' }, token),
     noRepository: server.report('acme/missing', sha, good, token),
     noCommit: server.report('acme/rocket', unknown, good, token),
     noBranch: server.call('GET', '/api/v1/repos/acme/rocket/last-passed?branch=mian'),

@@ -28,7 +28,8 @@ ${columns(ENVIRONMENT)}
 
 Exit codes:
 ${columns(exitCodeTable.map(({ code, meaning, commands }) => [`${code}`, `${meaning} (${commands.join(', ')})`]))}
-  run ends with the exit code of its command.
+  run ends with the exit code of its command; land that a signal ends, and work that
+  a second one ends, with 128 plus its number.
 `
 }
 
