@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { type FailingSince, failingSince } from '../domain/failing-since.ts'
 import { COMBINED, combinedCounts, type StatusState } from '../domain/states.ts'
@@ -245,7 +246,8 @@ export class Breakages {
     contexts: readonly string[],
   ): Promise<Older> {
     if (commits.length === 0 || contexts.length === 0) return new Map()
-    const key = JSON.stringify([repositoryId, commits[0], ...contexts])
+    // Branches at one commit may have been at different ones before, and the value has places in this list.
+    const key = JSON.stringify([repositoryId, hash('sha256', commits.join()), ...contexts])
     const known = this.#older.get(key)
     if (known) return known
     const histories = await this.#store.matrix.listHistories(repositoryId, commits, contexts)

@@ -30,7 +30,7 @@ t.test('a check is failing since the oldest failure after it last passed', async
     t.same(failingSince(cellsOf(states)), { first, length, lastPassed }, states)
 })
 
-t.test('what is remembered of older commits is that of a repository and its checks', async (t) => {
+t.test('what is remembered of older commits is that of a branch and its checks', async (t) => {
   const { store } = await openTestStore(t, sqlite)
   const queue = createGitQueue()
   const breakages = new Breakages(queue, new CommitLog(queue), store)
@@ -56,6 +56,13 @@ t.test('what is remembered of older commits is that of a repository and its chec
         `${context} of ${name}`,
       )
     }
+    // Another branch at the same commit was not at some of the older ones.
+    const [found] = await breakages.find(repositoryId, commits.toSpliced(31, 1), ['ci'])
+    t.match(
+      found?.breakage,
+      { since: commits[failed.ci.at(-1) ?? 0], lastPassed: commits[passed.ci] },
+      `ci of another branch of ${name}`,
+    )
   }
 })
 
