@@ -41,6 +41,11 @@ export function newId(): string {
   return `${timeOfId(Date.now())}-7${randomUUID().slice(15)}`
 }
 
+/** Returns whether a text may be an id of `newId`: PostgreSQL refuses to compare some others with one. */
+export function isId(text: string): boolean {
+  return /^[0-9a-f-]{36}$/.test(text)
+}
+
 /** Many reports are stored in the same millisecond. */
 const timeOfId = boundedMemoize(1, (time: Milliseconds): string => {
   const digits = time.toString(16).padStart(12, '0')

@@ -684,7 +684,7 @@ for (const database of databases) {
   t.test(`${database.name}: no field takes what is no text of its kind`, async (t) => {
     const { server, alice } = await setUp(t, { database })
     const { store } = server
-    await server.createRepository('alice/rocket')
+    const { commits } = await server.createRepository('alice/rocket')
     await asAdministrator(store).groups.create('acme')
     await asAdministrator(store).members.set('acme', (await store.users.get('alice')).id, 'admin')
     const settings = '/alice/rocket/settings'
@@ -696,6 +696,7 @@ for (const database of databases) {
       [settings, { change: 'visibility', visibility: 'public', from: 'private' }],
       [settings, { change: 'branch', branch: 'main', from: 'next' }],
       [settings, { change: 'name', owner: 'nobody', name: 'x' }],
+      [settings, { change: 'follow', follow: 'yes', from: 'true' }],
       [settings, { change: 'delete', confirm: '' }],
       [`${settings}/access`, { user: 'nobody', access: 'read', from: 'none' }],
       [
@@ -707,6 +708,13 @@ for (const database of databases) {
         { branch: 'x', context: 'ci', required: '', bypass: '', seen: 'x', change: 'preview' },
       ],
       [`${settings}/checks`, { branch: 'x', seen: 'x', change: 'remove' }],
+      [`${settings}/checks`, { pattern: 'x', users: 'nobody', seen: 'x', change: 'reserve' }],
+      [`${settings}/checks`, { pattern: 'x', seen: 'x', change: 'open' }],
+      [`/alice/rocket/commits/${commits[0]}`, { status: 'x' }],
+      [
+        '/settings/tokens',
+        { name: '', repository: '1', context: 'ci', contexts: 'x', expiry: 'date', date: 'x' },
+      ],
       ['/settings/owners/acme/members', { user: 'nobody', access: 'read', from: 'none' }],
       ['/settings/owners/acme/names', { name: 'x' }],
     ]
@@ -739,6 +747,7 @@ for (const database of databases) {
       const text = encodeURIComponent(value.toWellFormed())
       for (const path of [
         `${settings}/checks?rule=${text}`,
+        `${settings}/checks?reserve=${text}`,
         `${settings}/events?before=${text}`,
         `${settings}/events?kind=${text}`,
         `${settings}/events?user=${text}`,
@@ -746,7 +755,18 @@ for (const database of databases) {
         `/settings/repositories/new?owner=${text}`,
         `/?q=${text}`,
         `/?after=${text}`,
+        `/?state=${text}`,
         `/acme?after=${text}`,
+        `/login?next=${text}`,
+        `/settings/account?before=${text}`,
+        `/docs/recipes?file=${text}&repository=${text}`,
+        `/alice/rocket?ref=${text}`,
+        `/alice/rocket?after=${text}`,
+        `/alice/rocket/commits?find=${text}`,
+        `/alice/rocket/commits/${text}`,
+        `/alice/rocket/checks?ref=${text}`,
+        `/alice/rocket/badge.svg?ref=${text}`,
+        `/alice/rocket/badge.svg?context=${text}`,
         `/${text}`,
         `/${text}/rocket/settings`,
         `/alice/${text}/settings/checks`,
@@ -760,6 +780,10 @@ for (const database of databases) {
           form: { csrf, user: 'bob', access: 'read', from: 'none', name: 'x' },
         })
         if (status >= 500) t.fail(`${text} ${end}: ${status}`)
+      }
+      for (const path of [`account/sessions/${text}/end`, `tokens/${text}/revoke`, `tokens/${text}/rotate`]) {
+        const { status } = await alice.send('POST', `/settings/${path}`, { form: { csrf } })
+        if (status >= 500) t.fail(`${path}: ${status}`)
       }
     }
     t.match(await store.repositories.list(), [{}, {}], 'nothing')

@@ -18,6 +18,8 @@ const LINKED = 12 * 3600
 const RESOLUTION = 300
 /** Length of a session's id: the first digits of its hash, 64 bits. */
 const ID_LENGTH = 16
+/** PostgreSQL refuses to compare some other texts with an id. */
+const ID = /^[0-9a-f]{16}$/
 
 export type SessionUser = NamedUser
 
@@ -61,7 +63,7 @@ export function createSessionStore({ kysely, dialect }: Engine, audit: Audit) {
 
     /** Ends a session of who acts, by the id under which it is listed. @returns how many ended */
     endOwn: (change: Change<SignedIn>, which: string) =>
-      endWhere(change, change.by.user, sql<boolean>`${id} = ${which}`),
+      endWhere(change, change.by.user, sql<boolean>`${id} = ${ID.test(which) ? which : ''}`),
 
     /** Ends the other sessions of who acts. @returns how many */
     endOthers: (change: Change<SignedIn>) =>

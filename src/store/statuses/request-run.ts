@@ -4,7 +4,7 @@ import { Refusal } from '../../domain/refusal.ts'
 import { namedAs, permittedRepository, type RepositoryName } from '../access/administration.ts'
 import { WITHOUT_TOKEN } from '../access/used-tokens.ts'
 import type { Change } from '../audit/change.ts'
-import { nowInSeconds } from '../time.ts'
+import { isId, nowInSeconds } from '../time.ts'
 
 /**
  * Asks for another run of a check that a run has claimed: stores a `pending` without a run, as any
@@ -38,7 +38,7 @@ export async function requestRun(
     })
     .where('repository_id', '=', row.id)
     .where('sha', '=', sha)
-    .where('id', '=', id)
+    .where('id', '=', isId(id) ? id : '')
     .where('claim_run', 'is not', null)
     .returning('context')
     .executeTakeFirst()
