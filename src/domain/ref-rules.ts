@@ -20,7 +20,7 @@ export interface RefRule {
 }
 
 /** Maximum number of users who may bypass one rule. */
-const MAX_BYPASSES = 20
+export const MAX_BYPASSES = 20
 /**
  * Maximum number of context patterns in all rules of a repository, so that a commit with 1,000
  * contexts is decided in about 7 ms. A pattern counts in each rule that requires it.

@@ -13,7 +13,8 @@ export interface Reservation {
 }
 
 const MAX_RESERVATIONS = 20
-const MAX_USERS = 20
+/** Maximum number of users who may report the contexts of one pattern. */
+export const MAX_USERS = 20
 
 /** What a damaged list becomes: nobody may report anything. */
 const ANY = '*'

@@ -1,12 +1,16 @@
 import t from 'tap'
+import { parseCidr } from '../../src/http/address.ts'
+import type { CacheOptions } from '../../src/store/engine.ts'
+import type { Prepared } from '../../src/store/prepared.ts'
 import { reservationState } from '../../src/store/repositories/reservations.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import { databases } from '../helpers/databases.ts'
 import { listEvents } from '../helpers/events.ts'
 import { startInstance } from '../helpers/instance.ts'
 import { longestStretch, measured } from '../helpers/loop-stretch.ts'
-import { createAccount, openPageClient } from '../helpers/page-client.ts'
+import { createAccount, csrfOf, openPageClient } from '../helpers/page-client.ts'
 import { startServer } from '../helpers/server.ts'
+import { recordStatements } from '../helpers/statements.ts'
 
 const PAGE = '/acme/rocket/settings/checks'
 const NAME = { owner: 'acme', name: 'rocket' }
@@ -112,9 +116,11 @@ for (const database of databases)
     await writer.signIn('writer')
     t.equal((await writer.get(PAGE)).status, 403)
 
+    const nobodies = Array.from({ length: 21 }, (_, index) => `nobody-${index}`).join('\n')
     for (const [fields, problem] of [
       [{ pattern: 'lint', users: 'nobody' }, /users-error">There is no user &quot;nobody&quot;/],
       [{ pattern: 'lint', users: '' }, /pattern-error">Name at least one user/],
+      [{ pattern: 'lint', users: nobodies }, /users-error">21 users; at most 20 are allowed/],
       [{ pattern: '', users: 'ci-bot' }, /pattern-error">The pattern is empty/],
       [{ pattern: 'ci/all', users: 'writer' }, /pattern-error">Nobody could report what both/],
       [{ pattern: 'ci/*', users: 'writer' }, /Somebody else has changed who may report this/],
@@ -212,4 +218,75 @@ t.test('the page of many results and patterns does not block the server', async 
   t.match(textOf(body), /\(reserve \S+ for (?:user-\d, ){4}user-\d(?!,)/, 'at most five users are offered')
   t.equal(body.split('admin status delete').length - 1, 30)
   t.match(body, 'and 11970 more')
+})
+
+t.test('a form names few users, however long it is', async (t) => {
+  const server = await startServer(t)
+  const { store } = server
+  await createAccount(server, 'acme')
+  const { id } = await server.createRepository('acme/rocket')
+  const owner = openPageClient(server.url)
+  await owner.signIn('acme')
+  const same = 'acme\nACME\n'.repeat(4_000)
+  const rule = { branch: 'main', required: 'ci', change: 'set' }
+  for (const form of [
+    { change: 'reserve', pattern: 'ci', users: same },
+    { ...rule, bypass: same },
+  ]) {
+    const statements = recordStatements(t)
+    const { status } = await owner.submit(PAGE, PAGE, { seen: 'null', ...form })
+    t.equal(status, 303)
+    t.ok(statements.length < 100, `${statements.length} statements`)
+  }
+  t.match(await store.reservations.list(id), [{ users: [{ name: 'acme' }] }])
+  t.match(await store.rules.load(id), [{ bypass: [{ name: 'acme' }] }])
+  const others = Array.from({ length: 21 }, (_, index) => `nobody-${index}`).join('\n')
+  const { status, body } = await owner.submit(PAGE, PAGE, { seen: 'null', ...rule, bypass: others })
+  t.equal(status, 422)
+  t.match(body, /bypass-error">21 users; at most 20 are allowed/)
+})
+
+t.test('one page after another reads the results of the newest commits', async (t) => {
+  const server = await startServer(t, { trustedProxies: [parseCidr('127.0.0.1')] })
+  const { engine } = server.store
+  const write = asAdministrator(server.store)
+  await createAccount(server, 'acme')
+  const names = ['rocket', 'engine', 'tank']
+  for (const name of names) {
+    await server.createRepository(`acme/${name}`, { commits: 30 })
+    await write.rules.set({ owner: 'acme', name }, { refPattern: 'main', required: ['ci'], bypass: [] })
+  }
+  const owner = openPageClient(server.url)
+  await owner.signIn('acme')
+  const csrf = csrfOf((await owner.get(PAGE)).body)
+  const form = { csrf, change: 'reserve', users: 'acme', seen: 'null' }
+  const paths = names.map((name) => `/acme/${name}/settings/checks`)
+  /** Returns of which repositories statuses were read, each as often as without another in between. */
+  const readMeanwhile = async (send: (path: string, headers: Record<string, string>) => Promise<unknown>) => {
+    const reads: unknown[] = []
+    const { read } = engine
+    const record = <Params, Row>(
+      query: Prepared<Params, Row>,
+      params: Params,
+      cache?: CacheOptions<Row>,
+    ): Promise<Row[]> => {
+      const id = typeof params === 'object' && params && 'repositoryId' in params && params.repositoryId
+      if (query.sql.includes('from "statuses"') && id !== reads.at(-1)) reads.push(id)
+      return read(query, params, cache)
+    }
+    const { restore } = t.capture(engine, 'read', record)
+    await Promise.all(paths.map((path, index) => send(path, { 'x-forwarded-for': `192.0.2.${index}` })))
+    restore()
+    return reads
+  }
+  // Git has listed the commits.
+  for (const path of paths) await owner.get(path)
+  const ofPages = await readMeanwhile(async (path, headers) =>
+    t.equal((await owner.get(path, { headers })).status, 200),
+  )
+  t.equal(ofPages.length, paths.length)
+  const ofForms = await readMeanwhile(async (path, headers) =>
+    t.equal((await owner.send('POST', path, { headers, form: { ...form, pattern: 'ci' } })).status, 303),
+  )
+  t.equal(ofForms.length, paths.length)
 })

@@ -1,28 +1,18 @@
 import type { Command } from 'commander'
-import { ruledTips } from '../../branches/ruled-tips.ts'
+import { listRuledCommits } from '../../branches/ruled-commits.ts'
 import { Refusal } from '../../domain/refusal.ts'
-import {
-  deletingCommand,
-  noteOnResults,
-  noteOnUnable,
-  resultsByOthers,
-} from '../../domain/reported-results.ts'
-import { GitFailed } from '../../git/errors.ts'
-import { readLog } from '../../git/history/log-reader.ts'
-import { openRepository } from '../../git/opened-repository.ts'
-import { readRefs } from '../../git/refs/read-refs.ts'
+import { deletingCommand, noteOnResults, noteOnUnable } from '../../domain/reported-results.ts'
+import { createGitQueue } from '../../git/history/cached-reads.ts'
+import { CommitLog } from '../../git/history/log.ts'
+import { RefLists } from '../../git/history/ref-lists.ts'
+import { findRemaining } from '../../repositories/remaining.ts'
 import type { Repository } from '../../store/repositories/repositories.ts'
-import { MATRIX_COMMITS } from '../../store/statuses/check-matrix.ts'
 import type { Store } from '../../store/store.ts'
-import { insteadOf, Unavailable } from '../../util/expected-errors.ts'
 import { replaceHidden } from '../../util/replace-characters.ts'
 import { findRepository, splitFullName, UsageError } from '../parts/arguments.ts'
 import { printList, say } from '../parts/output.ts'
 import { asAdministrator, readingStore, type Settings, withStore } from '../parts/with-store.ts'
 
-/** Branches whose newest commits are read, and milliseconds for which a command waits for git. */
-const REFS = { count: 20_000, timeout: 10_000 }
-const COMMITS = { count: MATRIX_COMMITS, timeout: 10_000 }
 /** Commands that are shown at once. */
 const SHOWN = 30
 
@@ -74,30 +64,17 @@ async function userOf(store: Store, name: string) {
 /** Says who of the users of a pattern cannot report, and which results of others stay. */
 async function sayWhatRemains(store: Store, repository: Repository, pattern: string): Promise<void> {
   const fullName = `${repository.owner}/${repository.name}`
-  const reservation = (await store.reservations.list(repository.id)).find((each) => each.pattern === pattern)
-  if (!reservation) return
-  const names = reservation.users.map(({ name }) => name)
-  for (const name of await store.reservations.listUnable(repository.id, names))
-    say(`warning: ${noteOnUnable(name)}`)
-  const commits = await newestCommits(store, repository)
+  const queue = createGitQueue()
+  const git = { refs: new RefLists(queue), commitLog: new CommitLog(queue) }
+  const rules = await store.rules.load(repository.id)
+  const commits = await listRuledCommits(git, repository, rules, { address: 'local' })
+  const { unable, results } = await findRemaining(store, repository.id, pattern, commits ?? [])
+  for (const name of unable) say(`warning: ${noteOnUnable(name)}`)
   if (commits === null) return say(`warning: git cannot read ${fullName}, so earlier results are not known`)
-  const results = resultsByOthers(reservation, await store.statuses.listResults(repository.id, commits))
   const note = noteOnResults(results, commits.length)
   if (note === null) return
   say(`${pattern}: ${note}:`)
   for (const result of results.slice(0, SHOWN)) say(`  ${replaceHidden(deletingCommand(fullName, result))}`)
   if (results.length > SHOWN)
     say(`  and ${results.length - SHOWN} more, which are shown when the command is run again`)
-}
-
-/** Returns the newest commits of branches with rules; null if they cannot be read now. */
-async function newestCommits(store: Store, repository: Repository): Promise<string[] | null> {
-  const rules = await store.rules.load(repository.id)
-  if (rules.length === 0) return []
-  const read = async () => {
-    const opened = await openRepository(repository)
-    const tips = ruledTips(rules, (await readRefs(opened, REFS)).branches)
-    return tips.length === 0 ? [] : (await readLog(opened, tips, COMMITS)).map(({ sha }) => sha)
-  }
-  return read().catch(insteadOf(GitFailed, null)).catch(insteadOf(Unavailable, null))
 }

@@ -109,6 +109,15 @@ export function createStatusStore(engine: Engine, maxContexts: number) {
   const listWithReporters = (commit: CommitKey): Promise<ReportedStatus[]> =>
     engine.read(withReporters, commit, { key: commitCacheKey(commit), variant: 'reporters' })
 
+  // Without descriptions and links, which may have megabytes.
+  const results = prepare<CommitKey>()((p) =>
+    statusesOf(kysely, p)
+      .leftJoin('reporters', 'reporters.id', 'statuses.reporter_id')
+      .select(['context', 'reporters.user_name as user', 'updated_at as reportedAt'])
+      .where('state', '<>', 'pending')
+      .orderBy('context'),
+  )
+
   const present = prepare<{ id: number }>()((p) =>
     kysely.selectFrom('repositories').select('id').where('id', '=', p.id).where(isPresent),
   )
@@ -178,17 +187,13 @@ export function createStatusStore(engine: Engine, maxContexts: number) {
 
     /** Returns the checks of commits that have ended. @param shas few: each is a read */
     async listResults(repositoryId: number, shas: readonly string[]): Promise<Result[]> {
-      const results: Result[] = []
+      const all: Result[] = []
       for (const sha of shas) {
         // All commits together may have 30,000 statuses, so other requests are served in between.
         await setImmediate()
-        for (const row of await listWithReporters({ repositoryId, sha }))
-          if (row.state !== 'pending') {
-            const { context, reporter_user: user, updated_at: reportedAt } = row
-            results.push({ sha, context, user, reportedAt })
-          }
+        for (const row of await engine.read(results, { repositoryId, sha })) all.push({ sha, ...row })
       }
-      return results
+      return all
     },
 
     /** Returns ids of commits with statuses that begin with hex digits in lower case: at most two. */

@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import type { FastifyRequest } from 'fastify'
-import { ruledTips } from '../../../branches/ruled-tips.ts'
+import { listRuledCommits } from '../../../branches/ruled-commits.ts'
 import type { NamedUser, SignedIn } from '../../../domain/actors.ts'
 import { patternMatcher } from '../../../domain/patterns.ts'
 import type { RefRule } from '../../../domain/ref-rules.ts'
@@ -11,13 +11,14 @@ import {
   type Result,
   resultsByOthers,
 } from '../../../domain/reported-results.ts'
-import { isOpen } from '../../../domain/reservations.ts'
-import type { Refs } from '../../../git/refs/read-refs.ts'
+import { isOpen, MAX_USERS } from '../../../domain/reservations.ts'
+import { findRemaining } from '../../../repositories/remaining.ts'
 import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
 import type { Transact } from '../../../store/audit/change.ts'
 import { type NamedReservation, reservationState } from '../../../store/repositories/reservations.ts'
 import { insteadOf, Unavailable } from '../../../util/expected-errors.ts'
 import { gitClient, type RepositoryRoute } from '../../finding/find-repository.ts'
+import { findUsers } from '../../forms/find-user.ts'
 import { linesOf, problemOf } from '../../forms/form.ts'
 import type { PageContext } from '../../routing/page-context.ts'
 import { userOf } from '../../session/session-auth.ts'
@@ -31,21 +32,11 @@ const LOOKED_UP = 50
 /**
  * Returns functions that read and set who may report, for the page of required checks.
  *
- * The newest commits may have 30,000 results, so other requests are served between two patterns.
+ * The newest commits may have 30,000 results. So they are read where pages take turns, and other
+ * requests are served between two patterns.
  */
-export function createReporting({ store, commitLog, refs, findUser }: PageContext) {
-  /** Returns the newest commits of branches with rules; null if git cannot read them. */
-  const newestCommits = (
-    request: FastifyRequest<RepositoryRoute>,
-    repository: ReadableRepository,
-    rules: readonly RefRule[],
-    refs: Refs | null,
-  ) =>
-    refs === null
-      ? null
-      : commitLog
-          .ofBranches(repository, ruledTips(rules, refs.branches), gitClient(request))
-          .catch(insteadOf(Unavailable, null))
+export function createReporting(context: PageContext) {
+  const { store, pageQueue, findUser } = context
 
   /** Returns who reported what the patterns match, of the users that still exist. */
   async function listReporters(patterns: readonly string[], results: readonly Result[]) {
@@ -78,15 +69,17 @@ export function createReporting({ store, commitLog, refs, findUser }: PageContex
   }
 
   return {
+    /** Returns what the page shows. To be called in the queue of pages. @param commits see `listRuledCommits` */
     async read(
-      request: FastifyRequest<RepositoryRoute>,
       repository: ReadableRepository,
-      { rules, refs, form }: { rules: readonly RefRule[]; refs: Refs | null; form: ReportersForm },
+      {
+        rules,
+        commits,
+        form,
+      }: { rules: readonly RefRule[]; commits: readonly string[] | null; form: ReportersForm },
     ): Promise<Reporting> {
       const reservations = await store.reservations.list(repository.id)
-      const commits = await newestCommits(request, repository, rules, refs)
-      const shas = commits?.map(({ sha }) => sha) ?? []
-      const results = await store.statuses.listResults(repository.id, shas)
+      const results = await store.statuses.listResults(repository.id, commits ?? [])
       const open = new Set(
         rules.flatMap(({ required }) => required).filter((pattern) => isOpen(reservations, pattern)),
       )
@@ -95,7 +88,7 @@ export function createReporting({ store, commitLog, refs, findUser }: PageContex
       return {
         reservations,
         unable: await store.reservations.listUnable(repository.id, [...named]),
-        commits: commits === null ? null : shas.length,
+        commits: commits?.length ?? null,
         foreign: await listForeign(reservations, results),
         lately,
         form: isUntouched(form)
@@ -125,13 +118,15 @@ export function createReporting({ store, commitLog, refs, findUser }: PageContex
         await transact((change) => store.reservations.set(change, repository, pattern, null, seen))
         return { text: `Everybody who may write may report ${visibleText(pattern)} again.` }
       }
-      const users: NamedUser[] = []
+      let users: NamedUser[] = []
       const usersError = await problemOf(async () => {
-        for (const name of form.users) users.push(await findUser(userOf(request).id, name))
+        users = await findUsers(findUser, userOf(request).id, form.users, MAX_USERS)
       })
       if (usersError) return { refused: { ...form, usersError } }
       await transact((change) => store.reservations.set(change, repository, pattern, users, seen))
-      return { text: `Reserved ${visibleText(pattern)}.${await remaining(request, repository, pattern)}` }
+      // What is done is done, even if nobody can say now what remains.
+      const rest = await remaining(request, repository, pattern).catch(insteadOf(Unavailable, ''))
+      return { text: `Reserved ${visibleText(pattern)}.${rest}` }
     },
   }
 
@@ -141,21 +136,16 @@ export function createReporting({ store, commitLog, refs, findUser }: PageContex
     repository: ReadableRepository,
     pattern: string,
   ): Promise<string> {
-    const all = await store.reservations.list(repository.id)
-    const reservation = all.find((each) => each.pattern === pattern)
-    if (!reservation) return ''
-    const names = reservation.users.map(({ name }) => name)
-    const unable = await store.reservations.listUnable(repository.id, names)
     const rules = await store.rules.load(repository.id)
-    const listed = await refs.list(repository, gitClient(request)).catch(insteadOf(Unavailable, null))
-    const commits = (await newestCommits(request, repository, rules, listed)) ?? []
-    const shas = commits.map(({ sha }) => sha)
-    const results = resultsByOthers(reservation, await store.statuses.listResults(repository.id, shas))
-    const note = noteOnResults(results, shas.length)
-    return [
-      ...unable.map((name) => ` ${noteOnUnable(name)}.`),
-      ...(note === null ? [] : [` ${note}: see below.`]),
-    ].join('')
+    const commits = (await listRuledCommits(context, repository, rules, gitClient(request))) ?? []
+    return pageQueue.render(request, async () => {
+      const { unable, results } = await findRemaining(store, repository.id, pattern, commits)
+      const note = noteOnResults(results, commits.length)
+      return [
+        ...unable.map((name) => ` ${noteOnUnable(name)}.`),
+        ...(note === null ? [] : [` ${note}: see below.`]),
+      ].join('')
+    })
   }
 }
 

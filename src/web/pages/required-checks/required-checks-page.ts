@@ -1,6 +1,14 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { listRuledCommits } from '../../../branches/ruled-commits.ts'
+import type { NamedUser } from '../../../domain/actors.ts'
 import { BRANCHES, TAGS } from '../../../domain/ref-names.ts'
-import { type RefRule, requiredBy, rulesOfRef, validateRule } from '../../../domain/ref-rules.ts'
+import {
+  MAX_BYPASSES,
+  type RefRule,
+  requiredBy,
+  rulesOfRef,
+  validateRule,
+} from '../../../domain/ref-rules.ts'
 import { isTagPattern, noteOnPattern, noteOnUnchecked, refMatcher } from '../../../domain/rule-patterns.ts'
 import { explainVerdict } from '../../../domain/verdict.ts'
 import { ServiceError } from '../../../errors.ts'
@@ -12,6 +20,7 @@ import { ruleState } from '../../../store/repositories/rules.ts'
 import { insteadOf, Unavailable } from '../../../util/expected-errors.ts'
 import { createAdministeredFinder } from '../../finding/find-administered.ts'
 import { gitClient, type RepositoryRoute } from '../../finding/find-repository.ts'
+import { findUsers } from '../../forms/find-user.ts'
 import { linesOf, problemOf } from '../../forms/form.ts'
 import { recentContexts } from '../../forms/recent-contexts.ts'
 import { sendPage } from '../../layout/layout.ts'
@@ -82,7 +91,7 @@ export async function requiredChecksPage(pages: Pages, context: PageContext): Pr
             .catch(insteadOf(ServiceError, null))
             .catch(insteadOf(Unavailable, null))
         : null
-    const reported = await reporting.read(request, repository, { rules, refs, form: sent.reporters })
+    const newest = await listRuledCommits(context, repository, rules, gitClient(request))
     return pageQueue.render(request, async () => {
       const previewed = isTagPattern(form.refPattern)
         ? tags.map(({ name, sha }) => ({ subject: shownText(name), sha, ref: `${TAGS}${name}` }))
@@ -106,7 +115,7 @@ export async function requiredChecksPage(pages: Pages, context: PageContext): Pr
         lastPassed,
         note: noteOnPattern(form.refPattern, refs && fullNames(refs)),
         form,
-        reporting: reported,
+        reporting: await reporting.read(repository, { rules, commits: newest, form: sent.reporters }),
       })
       return sendPage(reply, { title: `Required checks · ${repository.owner}/${repository.name}` }, content)
     })
@@ -143,9 +152,9 @@ export async function requiredChecksPage(pages: Pages, context: PageContext): Pr
         return { path, text: `Removed the rule for ${form.refPattern}.` }
       }
 
-      const bypass: { id: number; name: string }[] = []
+      let bypass: NamedUser[] = []
       const bypassError = await problemOf(async () => {
-        for (const name of form.bypass) bypass.push(await findUser(userOf(request).id, name))
+        bypass = await findUsers(findUser, userOf(request).id, form.bypass, MAX_BYPASSES)
       })
       if (bypassError) return { refused: { ...EMPTY, rule: { ...form, bypassError } } }
       const rule = { refPattern: form.refPattern, required: form.required, bypass }
