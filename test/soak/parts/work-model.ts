@@ -170,7 +170,6 @@ export async function runHistory(
         name: 'acme/rocket',
         context: CONTEXT,
         waiting: new Map(),
-        version: 0,
       },
       read: () => Promise.reject(new Error('not read by a claim')),
       report: (of: string, body: StatusReport) => send(host, of, body),
@@ -202,26 +201,26 @@ export async function runHistory(
     if (result !== undefined && !claim.lost.aborted)
       await claim.finish({ state: result, description: run }, never)
     worker.job = undefined
-    return 1
+    return claim.lost.aborted ? 1 : Number.POSITIVE_INFINITY
   }
 
   async function work(worker: Worker): Promise<void> {
-    const held = new Map<string, { until: number; page: string }>()
+    const heldBack = new Map<string, { since: number; until: number }>()
     const { job } = worker
     if (job?.command) job.command.end = Math.min(job.command.end, time.now())
     if (job) await runJob(worker, job.sha, job.run)
     for (;;) {
+      const began = time.now()
       const waiting = await awaiting()
-      const page = JSON.stringify(waiting)
-      const next = waiting?.find(({ sha }) => {
-        const hold = held.get(sha)
-        return !hold || hold.page !== page || hold.until <= time.now()
-      })
+      for (const [sha, { since, until }] of waiting ? heldBack : []) {
+        if (until === Number.POSITIVE_INFINITY && since < began) heldBack.delete(sha)
+      }
+      const next = waiting?.find(({ sha }) => (heldBack.get(sha)?.until ?? 0) <= time.now())
       if (next) {
         // It is fetched first.
         await sleep(between(100, 3_000))
         const seconds = isAway ? 0 : await runJob(worker, next.sha)
-        held.set(next.sha, { until: time.now() + seconds * SECOND, page })
+        heldBack.set(next.sha, { since: time.now(), until: time.now() + seconds * SECOND })
       }
       await sleep(next ? 100 : every)
     }

@@ -125,6 +125,34 @@ test('a claim that is delivered after the result changes nothing', async (t, pla
   t.equal(await place.result(sha), result)
 })
 
+test('a request between a result and the next list is seen, though the list is the same', async (t, place) => {
+  const sha = place.push('main', SCRIPT)
+  const jobs = openJobs(t, place)
+  const worker = jobs.start()
+  await jobs.started()
+  const lists = () => place.proxy.passages.filter(({ url }) => url.includes('/awaiting'))
+  const before = lists().length
+  await eventually(() => lists()[before + 1]?.status === 304)
+  const answered = Promise.withResolvers<void>()
+  const count = lists().length
+  place.proxy.always(/awaiting/, { heldUntil: answered.promise })
+  await eventually(() => lists().length > count)
+  jobs.go()
+  await worker.printed('passed in')
+  await place.request(sha)
+  place.proxy.always(/awaiting/, 'pass')
+  answered.resolve()
+  await jobs.started(2)
+  t.match(await place.settled(sha), /^success/)
+  t.ok(
+    lists()
+      .slice(count, count + 2)
+      .every(({ status }) => status === 304),
+  )
+  worker.kill('SIGTERM')
+  t.equal((await worker.finished).code, 0)
+})
+
 test('a worker that waits for its first answer ends at the first signal', async (t, place) => {
   place.proxy.always(/awaiting/, 'hang')
   const worker = openJobs(t, place).startAlone('60s')

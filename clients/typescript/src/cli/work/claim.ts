@@ -44,7 +44,7 @@ type Taken =
   | { kind: 'held' }
   /** Stored by a server that does not know claims. */
   | { kind: 'outdated' }
-  /** Not to be asked for again for so many seconds, unless what waits has changed. */
+  /** Not to be asked for again for so many seconds; infinite over a result. */
   | { kind: 'taken'; seconds: number; reason: string }
   | { kind: 'refused'; reason: string }
   | { kind: 'away' }

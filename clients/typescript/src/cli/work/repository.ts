@@ -24,8 +24,6 @@ export interface Repository {
   context: string
   /** What waits, by id, as last read. */
   waiting: ReadonlyMap<string, WaitingCommit>
-  /** Counts the changes of `waiting`. */
-  version: number
   read(signal?: AbortSignal): Promise<Reading>
   report(sha: string, body: StatusReport): Promise<ReportStatusResult>
 }
@@ -53,10 +51,8 @@ export function createRepository({ service, owner, repo, context, match }: Repos
     name: `${owner}/${repo}`,
     context,
     waiting: new Map(),
-    version: 0,
     async read(signal) {
       const current: typeof pages = []
-      let hasChanged = false
       for (let after: string | undefined, index = 0; ; index++) {
         const known = pages[index]?.after === after ? pages[index]?.answer : undefined
         const input = {
@@ -78,16 +74,12 @@ export function createRepository({ service, owner, repo, context, match }: Repos
             : { kind: 'refused', reason, status: answer.status }
         }
         if (!page) throw new Error('the service answered 304 to a read without If-None-Match')
-        hasChanged ||= page !== known
         current.push({ after, answer: page })
         if (page.body.next === null) break
         after = page.body.next
       }
-      if (hasChanged || current.length !== pages.length) {
-        repository.waiting = byCommit(current.map(({ answer }) => answer))
-        repository.version++
-      }
       pages = current
+      repository.waiting = byCommit(pages.map(({ answer }) => answer))
       return { kind: 'read' }
     },
     report: (sha, body) => service.call((client) => client.reportStatus({ owner, repo, sha, body })),

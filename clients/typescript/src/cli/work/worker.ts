@@ -27,8 +27,11 @@ interface Watched {
   repository: Repository
   cache: RepositoryCache
   running: Map<string, Job>
-  /** Not to be claimed before a time, by `performance.now()`, or before the list has changed. */
-  held: Map<string, { until: number; version: number }>
+  /**
+   * Not to be claimed before a time, both by `performance.now()`. If that is infinite, not before a list
+   * that was asked for later than `since`.
+   */
+  heldBack: Map<string, { since: number; until: number }>
   failures: Map<string, number>
   old: Set<string>
   /** Whether the last question was refused. */
@@ -48,11 +51,11 @@ export interface Worker {
 /**
  * Creates a worker. What it knows of a commit that waits:
  *
- *    ready ──▶ running ──▶ held back ──▶ ready      after Retry-After, or once the list has changed
- *      ▲          │
- *      └──────────┘ could not be fetched: with the next list
+ *    ready ──▶ running ──▶ held back ──▶ ready      after Retry-After, or with the next list
  *
- * One whose result was stored is held back until the next list, which was read after that.
+ * A list that was asked for after a result was stored, or found, has the commit only if another run was
+ * requested since: also a list that is the same as the one before. The next list also lets a commit be
+ * tried again that could not be fetched.
  */
 export function createWorker(options: WorkerOptions): Worker {
   const { settings, jobs, every, cancel, onOutage } = options
@@ -61,7 +64,7 @@ export function createWorker(options: WorkerOptions): Worker {
     (place): Watched => ({
       ...place,
       running: new Map(),
-      held: new Map(),
+      heldBack: new Map(),
       failures: new Map(),
       old: new Set(),
       isRefused: false,
@@ -76,7 +79,8 @@ export function createWorker(options: WorkerOptions): Worker {
 
   /** Asks one repository what waits. Returns whether there was an answer. */
   async function look(place: Watched): Promise<boolean> {
-    const { repository } = place
+    const { repository, heldBack } = place
+    const began = performance.now()
     const reading = await repository.read(stop).catch((error: unknown) => {
       if (!stop.aborted) throw error
     })
@@ -85,9 +89,10 @@ export function createWorker(options: WorkerOptions): Worker {
     if (reading.kind === 'refused') refuse(place, reading.reason)
     place.isRefused = reading.kind === 'refused'
     if (reading.kind !== 'read') return false
-    // The server answers, so what could not be fetched before may be tried again.
-    for (const sha of place.failures.keys()) place.held.delete(sha)
-    for (const known of [place.held, place.failures, place.old]) {
+    for (const [sha, { since, until }] of heldBack) {
+      if (until === Number.POSITIVE_INFINITY && since < began) heldBack.delete(sha)
+    }
+    for (const known of [heldBack, place.failures, place.old]) {
       for (const sha of known.keys()) if (!repository.waiting.has(sha)) known.delete(sha)
     }
     if (cancel) for (const [sha, job] of place.running) if (!repository.waiting.has(sha)) job.cancel()
@@ -149,11 +154,10 @@ export function createWorker(options: WorkerOptions): Worker {
   }
 
   function isReady(place: Watched, sha: string): boolean {
-    const { repository, running, held, old, isRefused } = place
+    const { repository, running, heldBack, old, isRefused } = place
     if (isRefused || running.has(sha)) return false
     if (old.has(sha) && repository.waiting.get(sha)?.state === null) return false
-    const hold = held.get(sha)
-    return !hold || hold.version !== repository.version || performance.now() >= hold.until
+    return performance.now() >= (heldBack.get(sha)?.until ?? 0)
   }
 
   function track(job: Job, place: Watched | undefined, sha: string): void {
@@ -170,9 +174,9 @@ export function createWorker(options: WorkerOptions): Worker {
 
   /** Remembers what a job has shown. */
   function settle(place: Watched, sha: string, end: JobEnd): void {
-    const { repository, held, failures, old } = place
-    const hold = (milliseconds: number) =>
-      held.set(sha, { until: performance.now() + milliseconds, version: repository.version })
+    const { repository, heldBack, failures, old } = place
+    const now = performance.now()
+    const hold = (milliseconds: number) => heldBack.set(sha, { since: now, until: now + milliseconds })
     if (end.kind !== 'unfetched') failures.delete(sha)
     switch (end.kind) {
       case 'done':
@@ -227,7 +231,7 @@ export function createWorker(options: WorkerOptions): Worker {
         if (stop.aborted) return !hasFailed
         if (isIdle) {
           // A request can be claimed once its second has passed.
-          const ends = watched.flatMap(({ held }) => [...held.values()].map(({ until }) => until))
+          const ends = watched.flatMap(({ heldBack }) => [...heldBack.values()].map(({ until }) => until))
           const pause = Math.min(...ends) - performance.now()
           if (pause <= 0 || pause > SOON) return !hasFailed
           await sleep(pause, stop)
