@@ -33,3 +33,25 @@ export async function abortable<T>(promise: Promise<T>, signal: AbortSignal | un
     settled.abort()
   }
 }
+
+/** Resolves when one of the signals is aborted. The signals keep what waits for it until then. */
+export function anyAborted(...signals: AbortSignal[]): Promise<void> {
+  return new Promise((resolve) => {
+    for (const signal of signals) {
+      if (signal.aborted) resolve()
+      signal.addEventListener('abort', () => resolve(), { once: true })
+    }
+  })
+}
+
+/**
+ * Returns a signal that is aborted with a longer-lived one, unless `over` is aborted before. Then the
+ * longer-lived one keeps nothing that listens to it.
+ */
+export function signalUntil(over: AbortSignal, longer: AbortSignal): AbortSignal {
+  const own = new AbortController()
+  const abort = () => own.abort(longer.reason)
+  if (longer.aborted) abort()
+  else longer.addEventListener('abort', abort, { once: true, signal: over })
+  return own.signal
+}

@@ -1,5 +1,7 @@
+import { ChildProcess } from 'node:child_process'
 import { readdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
+import { queryObjects } from 'node:v8'
 import t from 'tap'
 import { temporaryFolder } from '../../../../test/helpers/databases.ts'
 import { git } from '../../../../test/helpers/git.ts'
@@ -123,6 +125,19 @@ t.test('many branches, on several pages', async (t) => {
   t.equal((await work(['--once', '--jobs', '4']).finished).code, 0)
   const results = await Promise.all(shas.map((sha) => result(sha)))
   t.ok(results.every((each) => each?.startsWith('success')))
+})
+
+t.test('nothing is kept of jobs that have ended', async (t) => {
+  const worker = work()
+  const run = async (count: number) => {
+    const shas = Array.from({ length: count }, (_, index) => push(`kept/${index}`, 'true'))
+    for (const sha of shas) t.match(await place.settled(sha), /^success/)
+    return queryObjects(ChildProcess, { format: 'count' })
+  }
+  const before = await run(1)
+  t.ok((await run(5)) - before < 4)
+  worker.kill('SIGTERM')
+  t.equal((await worker.finished).code, 0)
 })
 
 t.test('SHA-256', async (t) => {

@@ -40,12 +40,14 @@ export function startCommand({ file, args, cwd, env, run, output, grace }: Comma
     output.copy(child.stderr, process.stderr),
   ]).catch(() => {})
 
+  let hasExited = false
   const exited = new Promise<Ending>((resolve) => {
     child.on('error', (error) => {
       const reason = 'code' in error ? String(error.code) : error.message
       if (child.pid === undefined) resolve({ kind: 'not started', reason })
     })
     child.on('exit', (code, signal) => {
+      hasExited = true
       resolve(signal === null ? { kind: 'exited', code: code ?? 0 } : { kind: 'killed', signal })
     })
   })
@@ -61,6 +63,11 @@ export function startCommand({ file, args, cwd, env, run, output, grace }: Comma
     identity,
     ended,
     async end() {
+      if (hasExited) {
+        // Its number may be that of another process by now.
+        await ended
+        return
+      }
       const left = await endProcesses(trace, grace)
       if (left.length === 0) await ended
       else say(`warning: cannot end the processes ${left.join(', ')}`)

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { realpathSync, statSync } from 'node:fs'
 import { dirname, join, sep } from 'node:path'
 import { operations } from '../../generated/operations.ts'
-import { sleep } from '../../sleep.ts'
+import { anyAborted, signalUntil, sleep } from '../../sleep.ts'
 import { describeResult } from '../ending.ts'
 import { plain, say } from '../terminal.ts'
 import type { CachedTip, RepositoryCache } from './cache.ts'
@@ -83,12 +83,14 @@ const LONGEST_DESCRIPTION = operations.reportStatus.maxLength.description
  */
 export function startJob(settings: JobSettings, task: JobTask): Job {
   const { repository, cache, tip, left } = task
-  const { folder, times, stop, kill } = settings
+  const { folder, times, stop } = settings
   const run = left?.run ?? randomUUID()
   const name = plain(`${repository.name} ${tip.branch} ${tip.sha.slice(0, SHORT)}`)
   const logName = join(repository.owner, repository.repo, `${tip.sha.slice(0, SHORT)}-${run}.log`)
   const claim = createClaim({ repository, sha: tip.sha, run, targetUrl: linkTo(settings, logName), times })
   const cancelled = new AbortController()
+  const isOver = new AbortController()
+  const kill = signalUntil(isOver.signal, settings.kill)
   /** Whether there is a command that has not been cancelled. */
   let isRunning = false
 
@@ -222,7 +224,7 @@ export function startJob(settings: JobSettings, task: JobTask): Job {
   }
 
   return {
-    ended: execute(),
+    ended: execute().finally(() => isOver.abort()),
     cancel() {
       if (!isRunning) return
       isRunning = false
@@ -230,16 +232,6 @@ export function startJob(settings: JobSettings, task: JobTask): Job {
       void claim.renew().then((isHeld) => isHeld && cancelled.abort())
     },
   }
-}
-
-/** Resolves when one of the signals is aborted. */
-export function anyAborted(...signals: AbortSignal[]): Promise<void> {
-  return new Promise((resolve) => {
-    for (const signal of signals) {
-      if (signal.aborted) resolve()
-      signal.addEventListener('abort', () => resolve(), { once: true })
-    }
-  })
 }
 
 /** Returns the link to the log of a job. */

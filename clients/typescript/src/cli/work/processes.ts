@@ -80,17 +80,16 @@ function signalAll(pids: readonly number[], signal: NodeJS.Signals): void {
  * session and removed the mark, is not found.
  */
 export function findProcesses({ run, leader }: Trace): number[] {
-  const rows = readdirSync('/proc')
+  const all = readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
     .map((name) => readRow(Number(name)))
-    .filter((row) => row !== undefined && row.state !== 'Z')
     .filter((row) => row !== undefined)
+  const rows = all.filter(({ state }) => state !== 'Z')
+  // The number of a process is given to another one only once no group and no session has it.
+  const isReused = all.some(({ pid, start }) => pid === leader?.pid && start !== leader.start)
+  const known = leader?.boot === bootId() && !isReused ? leader : undefined
   const isOfLeader = ({ pid, group, session, start }: ProcessRow) =>
-    leader !== undefined &&
-    leader.boot === bootId() &&
-    (pid === leader.pid
-      ? start === leader.start
-      : start >= leader.start && (group === leader.pid || session === leader.pid))
+    known !== undefined && start >= known.start && [pid, group, session].includes(known.pid)
   const found = new Set(rows.filter((row) => isOfLeader(row) || hasMark(row.pid, run)).map(({ pid }) => pid))
   for (let size = -1; size !== found.size; ) {
     size = found.size
