@@ -46,6 +46,11 @@ export interface Engine extends Reading {
   /** Runs `work` while no other process migrates, in one transaction. */
   exclusively(work: (db: Transaction<Tables>) => Promise<void>): Promise<void>
   /**
+   * Runs the last part of such work, which locks tables. As long as others use them, it is undone and
+   * runs again, so that nobody waits behind it for long.
+   */
+  lockBriefly(db: Transaction<Tables>, work: () => Promise<void>): Promise<void>
+  /**
    * Returns the right that the role of its URL lacks, with the statement that grants it; null if none.
    * Missing if the database has no roles.
    */

@@ -106,9 +106,9 @@ export function isRolledBack(error: unknown): boolean {
   return error instanceof DatabaseError && ROLLED_BACK.test(error.code ?? '')
 }
 
-/** Returns whether a statement has waited for a lock for as long as it may. */
+/** Returns whether a statement with this error, translated or not, has waited for a lock for as long as it may. */
 export function isLockTimeout(error: unknown): boolean {
-  return error instanceof DatabaseError && error.code === LOCK_TIMEOUT
+  return sqlStateOf(error) === LOCK_TIMEOUT
 }
 
 /** Returns whether an error from `translateError` says that the disk is full or broken. */

@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises'
 import { Kysely, PostgresDialect, sql } from 'kysely'
 import type { BatchObserver, DialectSql, Engine } from '../engine.ts'
 import { type Prepared, prepare } from '../prepared.ts'
@@ -6,7 +7,7 @@ import type { Tables } from '../tables.ts'
 import { checkOutsideTransaction, runInTransaction } from '../transaction-context.ts'
 import { type CallOptions, StatementCalls } from './calls.ts'
 import { Connections } from './connections.ts'
-import { isDiskError, retry } from './driver-errors.ts'
+import { isDiskError, isLockTimeout, retry } from './driver-errors.ts'
 import { findMissingRight } from './rights.ts'
 import { elements, isOneOf, ofCommits, reportFunctions, reporting } from './statuses.ts'
 
@@ -47,6 +48,8 @@ const TIMEOUT = 4_000
  * writable.
  */
 const DISK_ERROR_LASTS = 10_000
+/** Milliseconds after which a migration that waits for a lock lets others pass, and until it tries again. */
+const [LOCK_WAIT, LOCK_PAUSE] = [250, 1_000]
 /** The key of the advisory lock of migrations: an arbitrary number. */
 const MIGRATION_LOCK = 7_265_018
 
@@ -137,6 +140,19 @@ export function openPostgres(url: string, size: number, isLimited: boolean): Eng
         // Other processes may write to the same tables in another order.
         return retry(transaction)
       }),
+    async lockBriefly(db, work) {
+      for (;;) {
+        await sql`savepoint unlocked`.execute(db)
+        await sql`set local lock_timeout = ${sql.lit(LOCK_WAIT)}`.execute(db)
+        try {
+          return await work()
+        } catch (error) {
+          if (!isLockTimeout(error)) throw error
+        }
+        await sql`rollback to savepoint unlocked`.execute(db)
+        await setTimeout(LOCK_PAUSE)
+      }
+    },
     findMissingRight: () => onOwnConnection(findMissingRight),
     lastId,
     async setLastId(db, table, id) {

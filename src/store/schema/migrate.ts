@@ -2,7 +2,7 @@ import { type Kysely, sql, type TableMetadata, type Transaction } from 'kysely'
 import { ExpectedError } from '../../util/expected-errors.ts'
 import { type DialectSql, type Engine, PermissionDenied, type SchemaFunction } from '../engine.ts'
 import { primaryKeys, type Tables } from '../tables.ts'
-import { FIRST_BESIDE, migrations } from './migrations.ts'
+import { FIRST_BESIDE, FIRST_LOCKING, migrations } from './migrations.ts'
 
 /** The database has a schema that this version or the role cannot use. The message says why, and what to do. */
 export class UnknownSchema extends ExpectedError {
@@ -35,7 +35,12 @@ export async function migrate(engine: Engine, apply = true): Promise<boolean> {
       throw new UnknownSchema(`${problem}. Run "migrate", or start this version of the server${after}`)
     }
     try {
-      for (const [name, statements] of pending) await applyMigration(db, name, statements(engine.dialect))
+      const applyAll = async (some: typeof pending) => {
+        for (const [name, statements] of some) await applyMigration(db, name, statements(engine.dialect))
+      }
+      const isLocking = ([name]: (typeof pending)[number]) => name >= FIRST_LOCKING
+      await applyAll(pending.filter((migration) => !isLocking(migration)))
+      await engine.lockBriefly(db, () => applyAll(pending.filter(isLocking)))
       for (const { sql: statement } of functions) await sql.raw(statement).execute(db)
     } catch (error) {
       if (!(error instanceof PermissionDenied)) throw error

@@ -220,13 +220,23 @@ export const migrations: Record<string, (dialect: DialectSql) => string[]> = {
           `drop function if exists report_status(bigint, text, text, text, text, text, text, bigint, bigint, bigint,
             bigint)`,
         ],
-  '018-claims': ({ integer, text }) => [
+  '018-events-by-repository': (dialect) => [addMissingRepositories(dialect)],
+  '019-filtered-events': () => [
+    `create index audit_events_of_action on audit_events (repository_id, action, time, id)
+      where repository_id is not null`,
+    `create index audit_events_of_user on audit_events (repository_id, user_key, action, time, id)
+      where repository_id is not null`,
+    `create index audit_events_of_subject on audit_events (repository_id, subject_key, time, id)
+      where subject_key <> user_key`,
+  ],
+  '020-unused-index': () => ['drop index audit_events_of_moves'],
+  '021-claims': ({ integer, text }) => [
     `alter table statuses add column claim_seconds ${integer}`,
     `alter table statuses add column claim_run ${text}`,
     `alter table statuses add column claimed_at ${integer}`,
     `alter table statuses add column claim_report ${text}`,
   ],
-  '019-branch-moves': ({ integer, text, clustered }) => [
+  '022-branch-moves': ({ integer, text, clustered }) => [
     `create table branch_moves (
       repository_id ${integer} not null references repositories (id) on delete cascade,
       ref ${text} not null,
@@ -239,21 +249,9 @@ export const migrations: Record<string, (dialect: DialectSql) => string[]> = {
     `alter table push_intents add column head ${text}`,
     `alter table push_intents add column gated ${integer}`,
   ],
-  '020-reservations': ({ text }) => [`alter table repositories add column reporters ${text}`],
-  '021-filtered-events': () => [
-    `create index audit_events_of_action on audit_events (repository_id, action, time, id)
-      where repository_id is not null`,
-    `create index audit_events_of_user on audit_events (repository_id, user_key, action, time, id)
-      where repository_id is not null`,
-    `create index audit_events_of_subject on audit_events (repository_id, subject_key, time, id)
-      where subject_key <> user_key`,
-  ],
-  '022-events-by-repository': (dialect) => [
-    addMissingRepositories(dialect),
-    'drop index audit_events_of_moves',
-  ],
+  '023-reservations': ({ text }) => [`alter table repositories add column reporters ${text}`],
   // Only servers of version 0.4.0 write `permission`; before, nothing could be stored without it.
-  '023-one-permission': ({ integer, text, clustered, functions }) =>
+  '024-one-permission': ({ integer, text, clustered, functions }) =>
     functions.length > 0
       ? ['alter table collaborators alter column permission drop not null']
       : [
@@ -273,3 +271,9 @@ export const migrations: Record<string, (dialect: DialectSql) => string[]> = {
 
 /** The first migration of version 0.4.0, the oldest one whose servers may run beside this one. */
 export const FIRST_BESIDE = '015-event-repositories'
+
+/**
+ * The first of the migrations that lock tables, also against reads, and take a moment. Those between
+ * `FIRST_BESIDE` and it may take as long as there are many events, and let older servers read.
+ */
+export const FIRST_LOCKING = '020-unused-index'

@@ -97,6 +97,8 @@ export async function openSqlite(file: string, pageCache?: number): Promise<Engi
       // Writes the first page even if the value does not change. Invalidates no key.
       await turn.write({ name: 'probe', sql: 'pragma user_version = 1', bind: () => [] }, {}, 'probe')
     },
+    // A transaction that writes waits for no reader.
+    lockBriefly: (_db, work) => work(),
     exclusively: (work) => kysely.transaction().execute((db) => runInTransaction(() => work(db))),
     lastId,
     async setLastId(db, table, id) {
