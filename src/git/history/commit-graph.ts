@@ -6,6 +6,8 @@ import { runGit } from '../run-git.ts'
 interface GraphLimits {
   /** Commits in memory. Those that come after their children first are kept. */
   commits: number
+  /** Of git's output: an id with a space or newline for each commit, and for each of its parents. */
+  bytes: number
   /** Milliseconds. */
   timeout: number
 }
@@ -52,23 +54,28 @@ export class CommitGraph {
     repository: OpenedRepository,
     first: string,
     last: string,
-    { commits: count, timeout }: GraphLimits,
+    { commits: count, bytes, timeout }: GraphLimits,
     signal: AbortSignal,
   ): Promise<CommitGraph> {
-    const commits: string[][] = []
-    let rest = ''
-    const push = (chunk: Buffer) => {
-      const lines = (rest + chunk.toString('latin1')).split('\n')
-      rest = lines.pop() ?? ''
-      for (const line of lines) commits.push(line.split(' '))
+    let text = ''
+    const output = {
+      push(chunk: Buffer) {
+        text += chunk.toString('latin1', 0, bytes - text.length)
+      },
+      get isFull() {
+        return text.length >= bytes
+      },
     }
     const args = ['rev-list', '--topo-order', '--parents', `--max-count=${count}`, first, `^${last}`, '--']
-    const failure = await runGit(repository, args, { push }, timeout, signal)
+    const failure = await runGit(repository, args, output, timeout, signal)
     if (failure)
       throw new RepositoryUnavailable(
         `git could not list the commits of ${repository.path}: ${failure.message}`,
       )
-    const isCut = commits.length === count
+    // The last line may be cut off.
+    const lines = text.slice(0, text.lastIndexOf('\n') + 1).split('\n')
+    const commits = lines.slice(0, -1).map((line) => line.split(' '))
+    const isCut = output.isFull || commits.length === count
     if (!isCut) commits.push([last])
     return new CommitGraph(commits, isCut)
   }

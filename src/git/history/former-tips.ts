@@ -32,8 +32,11 @@ const MAX_TIPS = 300
 const DEPTH = 2
 /** Commits that are searched for the place where a list begins. */
 const MAX_SEARCHED = 20_000
-/** Bytes of paths in memory; and of each git process, commits and milliseconds. */
-const LIMITS = { maxBytes: shareOfMemory(16), commits: 20_000, timeout: 3_000 }
+/**
+ * Bytes of paths in memory; and of each git process, commits, bytes and milliseconds. A commit may name
+ * any number of parents; with two each, that many commits take less.
+ */
+const LIMITS = { maxBytes: shareOfMemory(16), commits: 20_000, bytes: 4 * 1024 * 1024, timeout: 3_000 }
 
 /** Whose tips are followed, and for whom. */
 interface Reading {
@@ -70,7 +73,7 @@ interface Piece extends Path {
 export class FormerTips {
   readonly #queue: FairQueue
   readonly #firstParents: FirstParents
-  readonly #limits: Pick<typeof LIMITS, 'commits' | 'timeout'>
+  readonly #limits: Omit<typeof LIMITS, 'maxBytes'>
   readonly #paths: LRUCache<string, Path>
   readonly #runs = new SharedRuns<Path>()
 

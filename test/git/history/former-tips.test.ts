@@ -18,6 +18,11 @@ async function createRepository(t: Test) {
   return { path, ownerTrust: 'trusted' as const }
 }
 
+/** Bytes of an id with what follows it, and of the ids of a commit and its parents. */
+const ID = 41
+const lineOf = (parents: readonly unknown[]) => ID * (1 + parents.length)
+const LONGEST_LINE = 4 * ID
+
 /** Histories whose commits have up to three parents among the five commits before them. */
 const histories = fc.array(fc.uniqueArray(fc.integer({ min: 1, max: 5 }), { maxLength: 3 }), {
   minLength: 2,
@@ -27,7 +32,7 @@ const histories = fc.array(fc.uniqueArray(fc.integer({ min: 1, max: 5 }), { maxL
 t.test('a part that is cut off answers as the whole would', async (t) => {
   const { path } = await createRepository(t)
   let [asked, cut] = [0, 0]
-  const compare = async (distances: number[][], commits: number) => {
+  const compare = async (distances: number[][], commits: number, bytes: number) => {
     const parents = distances.map((each, index) =>
       index === 0 ? [] : [...new Set((each.length > 0 ? each : [1]).map((by) => Math.max(0, index - by)))],
     )
@@ -38,7 +43,7 @@ t.test('a part that is cut off answers as the whole would', async (t) => {
       return found
     })
     const [first = '', last = ''] = [ids.at(-1), ids[0]]
-    const limits = { commits, timeout: TIMEOUT }
+    const limits = { commits, bytes, timeout: TIMEOUT }
     const graph = await CommitGraph.read(
       openUnchecked(path),
       first,
@@ -48,8 +53,13 @@ t.test('a part that is cut off answers as the whole would', async (t) => {
     )
     const known = ids.filter((id) => graph.has(id)).length
     const all = content.at(-1)?.size ?? 0
-    if (graph.isCut !== all > commits || known !== Math.min(all, commits))
-      throw new Error(`${known} of ${all} commits, at most ${commits}`)
+    const most = Math.min(all, commits)
+    const least = Math.min(most, Math.floor(bytes / LONGEST_LINE))
+    // All but the last commit.
+    const listed = [...(content.at(-1) ?? [])].reduce((sum, index) => sum + lineOf(parents[index] ?? []), -ID)
+    const isTooLong = listed >= bytes
+    if (graph.isCut !== (all > commits || isTooLong) || known < (isTooLong ? least : most) || known > most)
+      throw new Error(`${known} of ${all} commits, at most ${commits} and ${bytes} of ${listed} bytes`)
     if (graph.isCut) cut++
     for (const [from, id] of ids.entries())
       for (const [to, other] of ids.entries()) {
@@ -64,7 +74,9 @@ t.test('a part that is cut off answers as the whole would', async (t) => {
         asked++
       }
   }
-  await fc.assert(fc.asyncProperty(histories, fc.integer({ min: 1, max: 40 }), compare), { numRuns: 50 })
+  const counts = fc.integer({ min: 1, max: 40 })
+  const lengths = fc.integer({ min: 1, max: 30 * LONGEST_LINE })
+  await fc.assert(fc.asyncProperty(histories, counts, lengths, compare), { numRuns: 50 })
   t.ok(asked > 100 && cut > 0, `${asked} questions, ${cut} of 50 were cut off`)
 })
 
@@ -75,14 +87,15 @@ t.test('what lies beyond the commits that one git process lists is found by the 
   const merged = Array.from({ length: 10 }, (_, index) => [index === 0 ? 0 : index + 5])
   const ids = importGraph(repository.path, [[], [0], [0], [2, 1], [0], [4, 3], ...merged, [5, 15]])
   const at = (...indices: number[]) => indices.map((index) => ids[index] ?? '')
-  const list = async (tips: number[], commits?: number) => {
+  const list = async (tips: number[], limits: { commits?: number; bytes?: number } = {}) => {
     const queue = createGitQueue()
-    const tipsOf = new FormerTips(queue, new FirstParents(queue), commits === undefined ? {} : { commits })
+    const tipsOf = new FormerTips(queue, new FirstParents(queue), limits)
     return tipsOf.list(repository, at(...tips), { after: undefined, count: 10 }, CLIENT)
   }
   const expected = { ids: at(16, 5, 3, 1, 0), more: false }
   t.same(await list([16, 5, 3, 1]), expected)
-  t.same(await list([16, 5, 3, 1], 4), expected)
+  t.same(await list([16, 5, 3, 1], { commits: 4 }), expected)
+  t.same(await list([16, 5, 3, 1], { bytes: 4 * LONGEST_LINE }), expected)
   const alone = new FormerTips(createGitQueue(), new FirstParents(createGitQueue()), { commits: 1 })
   const cut = await alone.list(repository, at(16, 5, 3, 1), { after: undefined, count: 10 }, CLIENT)
   t.same(cut?.ids, at(16, 5, 4, 0), 'first parents, where not even a parent is listed')
