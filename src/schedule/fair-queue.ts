@@ -191,7 +191,8 @@ export class FairQueue {
     this.#slots.release(client)
     this.#time.release(client)
     if (isLong) this.#long.release(client)
-    this.#admitNext()
+    // The share of a long caller may be of use to one caller, and its long slot to another.
+    while (this.#admitNext()) {}
   }
 
   #wait(client: string, signal: AbortSignal | undefined, isLong: boolean, timeout: number): Promise<void> {
@@ -243,7 +244,9 @@ export class FairQueue {
     return last !== undefined
   }
 
-  #admitNext(): void {
+  /** Admits the caller that is next. Returns false if none can have a slot. */
+  #admitNext(): boolean {
+    if (this.#slots.isFull || this.#waiting === 0) return false
     let next: { client: string; waiter: Waiter } | undefined
     let least = Number.POSITIVE_INFINITY
     const isTurn = (this.#admissions + 1) % TURN === 0
@@ -256,15 +259,17 @@ export class FairQueue {
       least = seconds
       if (seconds === 0) break
     }
-    if (next === undefined) return
+    if (next === undefined) return false
     this.#admissions++
     const { client, waiter } = next
     this.#take(client, waiter.isLong)
     waiter.admit()
     // Move the client behind the others: it has had its turn.
     const queue = this.#queues.get(client)
-    if (queue === undefined) return
-    this.#queues.delete(client)
-    this.#queues.set(client, queue)
+    if (queue !== undefined) {
+      this.#queues.delete(client)
+      this.#queues.set(client, queue)
+    }
+    return true
   }
 }

@@ -1,4 +1,5 @@
 import { setImmediate, setTimeout } from 'node:timers/promises'
+import fc from 'fast-check'
 import t from 'tap'
 import { FairQueue, QueueFull } from '../../src/schedule/fair-queue.ts'
 
@@ -108,6 +109,84 @@ t.test('long callers have slots of their own, and others pass those that wait', 
   t.same(admitted.slice(5), ['a2L'])
   for (const slot of [3, 4, 5]) await leave(slot)
   t.same([queue.taken, queue.waiting], [0, 0])
+})
+
+t.test('what a long caller held goes to a caller of its client and to a long one of another', async (t) => {
+  const long = { slots: 1, slotsPerClient: 1 }
+  const queue = new FairQueue({ ...limits, slots: 3, long })
+  const { admitted, enter, leave } = record(queue)
+  const entered = ['aL', 'a', 'bL'].map((name) => enter(name))
+  await setTimeout()
+  t.same(admitted, ['aL'])
+  await leave(0)
+  t.same(admitted, ['aL', 'a', 'bL'])
+  await Promise.all(entered)
+})
+
+interface Caller {
+  client: string
+  isLong: boolean
+  gone: AbortController
+  release(): void
+}
+
+const anyLimits = fc.record({
+  slots: fc.integer({ min: 1, max: 6 }),
+  slotsPerClient: fc.integer({ min: 1, max: 3 }),
+  long: fc.record({
+    slots: fc.integer({ min: 1, max: 3 }),
+    slotsPerClient: fc.integer({ min: 1, max: 2 }),
+  }),
+})
+const steps = fc.array(
+  fc.record({
+    action: fc.constantFrom('enter', 'enter long', 'leave', 'give up'),
+    client: fc.constantFrom('a', 'b', 'c'),
+    which: fc.nat(9),
+  }),
+  { minLength: 30, maxLength: 60 },
+)
+
+t.test('nobody waits who could have a slot, and nobody has more than the limits allow', async (t) => {
+  let admissions = 0
+  const property = fc.asyncProperty(anyLimits, steps, async (limits, history) => {
+    const queue = new FairQueue(limits)
+    const [waiting, holding] = [new Set<Caller>(), new Set<Caller>()]
+    const mayHold = ({ client, isLong }: Caller) => {
+      const all = [...holding]
+      const own = all.filter((holder) => holder.client === client)
+      const areLong = (holders: Caller[]) => holders.filter((holder) => holder.isLong).length
+      if (all.length >= limits.slots || own.length >= limits.slotsPerClient) return false
+      return !isLong || (areLong(all) < limits.long.slots && areLong(own) < limits.long.slotsPerClient)
+    }
+    for (const { action, client, which } of history) {
+      const some = [...(action === 'leave' ? holding : waiting)]
+      const chosen = some[which % some.length]
+      if (action === 'leave' && chosen) {
+        holding.delete(chosen)
+        chosen.release()
+      } else if (action === 'give up') chosen?.gone.abort(new Error('gone'))
+      else if (action !== 'leave') {
+        const isLong = action === 'enter long'
+        const caller: Caller = { client, isLong, gone: new AbortController(), release: () => {} }
+        waiting.add(caller)
+        const admit = (release: () => void) => {
+          if (!mayHold(caller)) throw new Error(`${client} holds too much`)
+          caller.release = release
+          waiting.delete(caller)
+          holding.add(caller)
+          admissions++
+        }
+        queue.enter(client, caller.gone.signal, isLong).then(admit, () => waiting.delete(caller))
+      }
+      await setImmediate()
+      for (const caller of waiting)
+        if (mayHold(caller)) throw new Error(`${caller.client} waits, and could have a slot`)
+    }
+    for (const { gone } of waiting) gone.abort(new Error('the test ends'))
+  })
+  await fc.assert(property, { numRuns: 100 })
+  t.ok(admissions > 500, `${admissions} admissions`)
 })
 
 t.test('the queue is bounded, in total and for each client', async (t) => {
