@@ -14,8 +14,14 @@ export interface AuditFilter {
   token?: string | undefined
 }
 
-/** What an event of a repository tells. */
-export type RepositoryAction = Extract<AuditEvent, { repository: NamedRepository }>['action']
+/**
+ * What an event of a repository tells that can be listed. A name is released without a repository, and who
+ * asks for the events of one that was deleted gets 404.
+ */
+export type RepositoryAction = Exclude<
+  Extract<AuditEvent, { repository: NamedRepository }>['action'],
+  'repository.name-released' | 'repository.deleted'
+>
 
 /** All of them, those first that are looked for most. */
 export const REPOSITORY_ACTIONS = [
@@ -33,8 +39,6 @@ export const REPOSITORY_ACTIONS = [
   'repository.imported',
   'repository.renamed',
   'repository.transferred',
-  'repository.name-released',
-  'repository.deleted',
 ] as const satisfies readonly RepositoryAction[]
 
 /** Which events of a repository to list. */

@@ -34,8 +34,6 @@ const KINDS: Record<RepositoryAction, string> = {
   'repository.imported': 'Imported',
   'repository.renamed': 'Renamed',
   'repository.transferred': 'Moved to another owner',
-  'repository.name-released': 'Names released',
-  'repository.deleted': 'Deleted',
 }
 
 /** Characters of what was asked for that an answer repeats. */
