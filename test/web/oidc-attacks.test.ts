@@ -653,6 +653,11 @@ t.test('tabs sign in side by side, whatever other pages send', async (t) => {
   t.equal((await client.get(tabs[1] ?? '')).headers.get('location'), '/', 'given up, but signed in')
   t.equal((await open().get(tabs[0] ?? '')).status, 401)
   t.equal((await client.get('/settings/tokens')).status, 200)
+
+  const long = open()
+  const next = `/tab?${'/'.repeat(900)}`
+  for (let tab = 0; tab < 5; tab++) await callbackOf(long, provider, 'alice', next)
+  t.ok(long.cookieHeader().length < 4_096, 'each takes three bytes for a slash')
 })
 
 t.test('the secret is sent as the provider accepts it', async (t) => {

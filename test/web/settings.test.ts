@@ -646,6 +646,11 @@ t.test('a form that was open meanwhile says what changed, and keeps what was typ
   t.match(renamed.body, 'alice/rocket is called alice/missile by now. Nothing was changed.')
   t.match(renamed.body, '<a href="/alice/missile">')
   t.match(renamed.body, /<dt>Other required checks<\/dt><dd><div[^>]*>ci\/mine/, 'what was typed')
+  const reserved = await send('/checks', { pattern: 'ci/*', users: 'bob', seen: 'null', change: 'reserve' })
+  t.match(
+    reserved.body,
+    /<dt>Contexts<\/dt><dd><div[^>]*>ci\/\*.*<dt>Users who may report them<\/dt><dd><div[^>]*>bob/s,
+  )
   const stranger = await bob.submit('/settings/tokens', `${page}/checks`, rule)
   t.equal(stranger.status, 404)
   t.match(stranger.body, 'The repository is called alice/missile now', 'whoever may read it is told')

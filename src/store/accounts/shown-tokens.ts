@@ -16,6 +16,8 @@ export interface TokenInfo extends Pick<Selectable<Tables['tokens']>, 'id' | 'na
   expiresAt: Milliseconds | null
   /** Since the epoch. */
   lastUsedAt: Seconds | null
+  /** What it reported carries this id: that of its old secrets too. */
+  reporterId: number | null
   /** OWNER/NAME of each repository that still exists and that the reader may see. */
   repositories: string[] | null
   /** How many others exist. */
@@ -39,6 +41,7 @@ export const shownColumns = [
   'created_at as createdAt',
   'expires_at as expiresAt',
   'last_used_at as lastUsedAt',
+  'reporter_id as reporterId',
   ...limitColumns,
 ] as const
 type LimitColumns = Pick<Selectable<Tables['tokens']>, (typeof limitColumns)[number]>

@@ -57,6 +57,8 @@ const TYPED = [
   ['required', 'Other required checks'],
   ['bypass', 'Users who may push without them'],
   ['contexts', 'Contexts'],
+  ['pattern', 'Contexts'],
+  ['users', 'Users who may report them'],
 ] as const
 
 /** Renders what was typed in a form that came to nothing, so that it need not be typed again. */

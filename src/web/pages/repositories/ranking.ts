@@ -63,20 +63,22 @@ export class Ranking {
     return this.#first
   }
 
-  /** Looks at all repositories if that is due. */
-  look(): void {
+  /** Looks at all repositories if that is due. @throws StoreUnavailable */
+  async look(): Promise<void> {
     if (this.#isLooking || performance.now() < this.#nextLook) return
     this.#isLooking = true
-    // A page later looks again if the database cannot be read now.
-    this.#lookAtAll()
-      .catch(() => {})
-      .finally(() => {
-        this.#isLooking = false
-      })
+    const start = performance.now()
+    try {
+      await this.#lookAtAll()
+    } finally {
+      this.#isLooking = false
+      // Also if it has failed: not every page begins to look at all of them.
+      const end = performance.now()
+      this.#nextLook = end + Math.max(MAX_AGE, (end - start) / PART)
+    }
   }
 
   async #lookAtAll(): Promise<void> {
-    const start = performance.now()
     const broken: number[] = []
     for (const some of chunksOf(await this.#store.repositories.list(), AT_ONCE)) {
       await this.#read(some, async () => undefined)
@@ -88,7 +90,6 @@ export class Ranking {
     const place = (id: number) => places.get(id) ?? pushed.length
     broken.sort((one, other) => place(one) - place(other) || other - one)
     this.#first = [...new Set([...broken, ...pushed])].slice(0, FIRST)
-    this.#nextLook = performance.now() + Math.max(MAX_AGE, (performance.now() - start) / PART)
   }
 
   /** Reads conditions that are not remembered. git runs only where files do not name the commit. */

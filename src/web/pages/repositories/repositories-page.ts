@@ -2,6 +2,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { isName, isOwnerName, isReserved, nameKey } from '../../../domain/names.ts'
 import { allows } from '../../../domain/permissions.ts'
 import { ServiceError } from '../../../errors.ts'
+import { asServiceError } from '../../../replies/error-replies.ts'
 import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
 import type { ListedRepository } from '../../../store/access/repository-listing.ts'
 import type { OwnerView } from '../../../store/owners/groups.ts'
@@ -154,7 +155,9 @@ export async function repositoriesPage(pages: Pages, options: PageContext): Prom
     const known = isPart ? await store.listing.of(userId, ranking.first) : []
     const own = isPart && userId !== null ? await store.listing.writable(userId, LISTED) : []
     // No page waits for it.
-    if (isPart) reply.raw.once('finish', () => ranking.look())
+    const look = () =>
+      ranking.look().catch((error: unknown) => pages.logError(request, asServiceError(error)))
+    if (isPart) reply.raw.once('finish', look)
     const repositories = new Map([...known, ...own.sort(byName), ...others].map((one) => [one.id, one]))
     const candidates = [...repositories.values()]
       .slice(0, LISTED)

@@ -8,7 +8,8 @@ const LIFETIME = 600
 /** Attempts of one browser at a time, in tabs of their own. */
 const MOST = 5
 /**
- * Longest path in a cookie: the cookies of all attempts are one header, which proxies limit to 8 KiB.
+ * Bytes of the longest path in a cookie, as it is encoded there: the cookies of all attempts are one
+ * header, which proxies limit to 8 KiB.
  */
 const MAX_NEXT = 1_000
 const PREFIX = 'sign-in-'
@@ -39,7 +40,7 @@ export function createAttempts(
       const names = sessionAuth.cookieNames(request).filter((name) => name.startsWith(PREFIX))
       for (const name of names.slice(0, Math.max(0, names.length + 1 - MOST)))
         sessionAuth.createCookie(name).set(request, reply, '', 0)
-      const value = secret + (next.length > MAX_NEXT ? '/' : next)
+      const value = secret + (encodeURIComponent(next).length > MAX_NEXT ? '/' : next)
       cookieOf(stateOf(secret)).set(request, reply, value, LIFETIME)
     },
 

@@ -133,10 +133,12 @@ export async function tokenPages(
     send: (request: FastifyRequest<TokenRoute>, reply, token) =>
       sendPage(reply, { title: 'Revoke token' }, revokeView(sessionOf(request), token)),
     refused: () => undefined,
-    async submit({ request, subject: { id, name }, transact }) {
+    async submit({ request, subject: { id, name, reporterId }, transact }) {
       const old = replacedName(name)
-      const others = await store.tokens.list(userOf(request).id)
-      const works = others.some((token) => token.name === old && !isExpired(token.expiresAt, Date.now()))
+      // Another token may have the same name.
+      const isOld = (token: TokenInfo) => token.name === old && token.reporterId === reporterId
+      const tokens = await store.tokens.list(userOf(request).id)
+      const works = tokens.some((token) => isOld(token) && !isExpired(token.expiresAt, Date.now()))
       // Another request may have revoked it, which is the desired result.
       await problemOf(() => transact((change) => store.tokens.revoke(change, id)))
       const text = `The token “${name}” was revoked.`
