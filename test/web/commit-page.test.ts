@@ -252,6 +252,7 @@ t.test('a commit is described, and failures come first', async (t) => {
   t.match(found.body, '<bdi>ci/mac</bdi>')
   t.notMatch(found.body, '<bdi>wait</bdi>')
   t.match(found.body, 'value="MEMORY"')
+  t.match(found.body, '>Context or description contains</label>')
   t.match((await anonymous.get(page(`${sha}?q=nothing&q=x`))).body, 'No check matches the filter.')
   t.match(
     (await anonymous.get(page(`${sha}?q=%22%3E%3Cscript%3E&state=x`))).body,

@@ -53,15 +53,13 @@ export function createGroupStore({ kysely }: Reading) {
      */
     async find(name: string, userId: number | null): Promise<OwnerView | null> {
       if (!isOwnerName(name)) return null
-      const [owner] = await viewOwners(kysely, userId).where('owners.name_key', '=', nameKey(name)).execute()
-      return owner ? { ...owner, isGroup: Boolean(owner.isGroup) } : null
+      const named = viewOwners(kysely, userId).where('owners.name_key', '=', nameKey(name))
+      return (await readOwners(named))[0] ?? null
     },
 
     /** Returns the owners whose repositories a user administers: the user, and groups. */
-    async administeredBy(userId: number): Promise<OwnerView[]> {
-      const rows = await viewOwners(kysely, userId).where('members.permission', '=', 'admin').execute()
-      return rows.map((owner) => ({ ...owner, isGroup: Boolean(owner.isGroup) }))
-    },
+    administeredBy: (userId: number) =>
+      readOwners(viewOwners(kysely, userId).where('members.permission', '=', 'admin')),
   }
 }
 
@@ -106,4 +104,9 @@ function viewOwners(db: Queries, userId: number | null) {
     .select(['owners.id', 'owners.name', 'members.permission'])
     .select(({ eb }) => eb('users.id', 'is', null).as('isGroup'))
     .orderBy('owners.name_key')
+}
+
+async function readOwners(query: ReturnType<typeof viewOwners>): Promise<OwnerView[]> {
+  // SQLite answers with a number.
+  return (await query.execute()).map((owner) => ({ ...owner, isGroup: Boolean(owner.isGroup) }))
 }

@@ -23,7 +23,7 @@ interface PermissionForms {
   admin: string
 }
 
-/** Renders a form that gives a user a permission. @param sent what was sent; empty at first */
+/** Renders a form that gives a user a permission, as it was refused, or as it is at first. */
 export function givePermission(forms: PermissionForms, button: Html, { form, error }: Refused): Html {
   return html`<form method="post" action="${forms.action}">
     ${csrfField(forms.session)}<input type="hidden" name="from" value="none">

@@ -27,6 +27,7 @@ export interface StatusFilter {
 /** A check as a filter sees it. */
 export interface FilteredCheck {
   context: string
+  /** Missing if checks are only looked for by their names. */
   description?: string | null
   /** null if it has not been reported. */
   state: StatusState | null
@@ -68,10 +69,11 @@ function isIn(check: FilteredCheck, state: FilterState): boolean {
 export function filterForm({ q, state }: StatusFilter, checks: readonly FilteredCheck[], ref = ''): Html {
   const option = (name: FilterState) =>
     html`<option value="${name}"${name === state ? html` selected` : ''}>${name} (${checks.filter((check) => isIn(check, name)).length})</option>`
+  const text = checks.some(({ description }) => description !== undefined) ? 'Context or description' : 'Name'
   const clear = ref && `ref=${encodeURIComponent(ref)}`
   return html`<form class="filter" role="search" aria-label="Checks">
   ${ref && html`<input type="hidden" name="ref" value="${ref}">`}
-  <label class="sr" for="q">Context or description contains</label>
+  <label class="sr" for="q">${text} contains</label>
   <input id="q" name="q" type="search" value="${q}" placeholder="Name" maxlength="${2 * MAX_TEXT}" autocomplete="off">
   <label class="sr" for="state">State</label>
   <select id="state" name="state"><option value="">all states (${checks.length})</option>${STATES.map(option)}</select>
