@@ -214,6 +214,7 @@ const ROUTES: Record<string, Sample[]> = {
       '/docs/reference',
       '/docs/recipes',
       '/docs/recipes/notes',
+      '/docs/client',
       '/openapi.yaml',
       '/openapi.json',
       '/healthz',

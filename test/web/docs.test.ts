@@ -117,27 +117,35 @@ t.test('each recipe is served as it is, and filled in for a server and a reposit
   const { body: notes } = await server.call('GET', '/assets/recipes/README.md')
   for (const [, path = ''] of notes.matchAll(/\]\(([\w-][^)#:]*)/g))
     t.equal((await server.call('GET', `/assets/recipes/${path}`)).status, 200, path)
-  const notesPage = await server.call('GET', '/docs/recipes/notes?repository=alice/x.y')
   const wordsOf = (text: string) => text.match(/\w+/g)
-  const filledIn = notes
-    .slice(notes.indexOf('\n## '))
-    .replaceAll('https://status.example.org', server.url)
-    .replaceAll('https://mirror@status.example.org', server.url.replace('//', '//mirror@'))
-    .replaceAll('acme/rocket', 'alice/x.y')
-  const content = notesPage.body.slice(notesPage.body.indexOf('<h2'), notesPage.body.indexOf('</main>'))
-  t.same(
-    wordsOf(unescaped(content.replace(/<[^>]*>/g, ' '))),
-    wordsOf(filledIn.replace(/\]\([^)]*\)|^```\w+$/gm, ' ')),
-    'the notes are a page, with all of their words',
-  )
-  t.notMatch(content.replace(/<pre.*?<\/pre>/gs, ''), /`|\]\(|^#|^\||^- |\*\*/m, 'and without marks')
-  const ids = [...content.matchAll(/ id="([^"]*)"/g)].map(([, id]) => id)
-  for (const [, target = ''] of content.matchAll(/href="([^"]*)"/g))
-    if (target.startsWith('#')) t.ok(ids.includes(target.slice(1)), target)
-    else {
-      t.equal((await server.call('GET', unescaped(target))).status, 200, target)
-      if (target.startsWith('/docs/')) t.match(target, 'repository=alice%2Fx.y', 'for the same repository')
+  const idsIn = (html: string) => [...html.matchAll(/ id="([^"]*)"/g)].map(([, id]) => id)
+  const { body: client } = await server.call('GET', '/assets/client.md')
+  for (const [path, text] of [
+    ['/docs/recipes/notes', notes],
+    ['/docs/client', client],
+  ] as const) {
+    const filledIn = text
+      .slice(text.indexOf('\n## '))
+      .replaceAll('https://status.example.org', server.url)
+      .replaceAll('https://mirror@status.example.org', server.url.replace('//', '//mirror@'))
+      .replaceAll('acme/rocket', 'alice/x.y')
+    const { body } = await server.call('GET', `${path}?repository=alice/x.y`)
+    const content = body.slice(body.indexOf('<h2'), body.indexOf('</main>'))
+    t.same(
+      wordsOf(unescaped(content.replace(/<[^>]*>/g, ' '))),
+      wordsOf(filledIn.replace(/\]\([^)]*\)|^```\w+$|^\d\. /gm, ' ')),
+      `${path} has all words of the document`,
+    )
+    const prose = content.replace(/<(pre|code)\b.*?<\/\1>/gs, '')
+    t.notMatch(prose, /`|\]\(|^#|^\||^- |^\d\. |\*\*/m, 'and none of its marks')
+    for (const [, target = ''] of content.matchAll(/href="([^"]*)"/g)) {
+      const [page = '', id] = unescaped(target).split('#')
+      if (page.startsWith('https:')) continue
+      const linked = page === '' ? content : (await server.call('GET', page)).body
+      if (id !== undefined) t.ok(idsIn(linked).includes(id), target)
+      if (page.startsWith('/docs/')) t.match(target, 'repository=alice%2Fx.y', 'for the same repository')
     }
+  }
   const former = await server.call('GET', '/assets/recipes.md')
   t.same([former.status, former.headers.get('location')], [301, '/assets/recipes/README.md'])
 

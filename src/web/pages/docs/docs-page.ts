@@ -5,7 +5,7 @@ import { sendPage } from '../../layout/layout.ts'
 import type { Pages } from '../../routing/pages.ts'
 import { firstOf, type Query } from '../../routing/query.ts'
 import { docsHead, docsStyle, docsView } from './docs-view.ts'
-import { notesView } from './notes-view.ts'
+import { clientView, notesView } from './documents-view.ts'
 import { recipes } from './recipes.ts'
 import { recipesView } from './recipes-view.ts'
 import { referenceView } from './reference.ts'
@@ -36,11 +36,15 @@ export async function docsPage(pages: Pages): Promise<void> {
       recipesView({ origin: request.client.origin(), repository, error, recipe }),
     )
   })
-  pages.get<{ Querystring: Query<'repository'> }>('/docs/recipes/notes', async (request, reply) => {
-    const repository = firstOf(request.query.repository)
-    const content = notesView(request.client.origin(), isRepositoryName(repository) ? repository : '')
-    return sendPage(reply, { title: 'Notes on recipes' }, content)
-  })
+  for (const [path, title, view] of [
+    ['/docs/recipes/notes', 'Notes on recipes', notesView],
+    ['/docs/client', 'Client', clientView],
+  ] as const)
+    pages.get<{ Querystring: Query<'repository'> }>(path, async (request, reply) => {
+      const repository = firstOf(request.query.repository)
+      const content = view(request.client.origin(), isRepositoryName(repository) ? repository : '')
+      return sendPage(reply, { title }, content)
+    })
 }
 
 const NOT_A_REPOSITORY = 'This is not the name of a repository. Give its owner and name, such as acme/rocket.'

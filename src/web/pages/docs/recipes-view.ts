@@ -2,7 +2,7 @@ import { field } from '../../forms/form.ts'
 import { recipePath } from '../../text/ci-lines.ts'
 import { type Html, html } from '../../text/html.ts'
 import { copyButton } from '../../text/text.ts'
-import { inlineView } from './notes-view.ts'
+import { inlineView } from './markdown.ts'
 import { fillIn, type Recipe, recipes } from './recipes.ts'
 
 interface RecipesView {
@@ -35,7 +35,7 @@ say how contexts are named, and how commits of a repository elsewhere get here.<
       html`<li>${files.map(
         ({ file }, index) =>
           html`${index > 0 ? ', ' : ''}<a href="${recipePath(repository, file)}"${file === recipe?.file ? html` aria-current="true"` : ''}>${file}</a>`,
-      )}: ${inlineView(purpose)}</li>
+      )}: ${inlineView(purpose, (target) => target)}</li>
 `,
   )}</ul>
 ${recipe ? recipeView(recipe, origin, error ? '' : repository) : ''}`

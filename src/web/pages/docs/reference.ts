@@ -37,7 +37,7 @@ export const referenceView = html`<h1>Samples, pages, versions and errors</h1>
 <h2 id="samples">Code samples</h2>
 <p><code>BASE_URL</code> is the address of this server, <code>TOKEN</code> a <a href="/settings/tokens">personal access token</a>,
 and <code>SHA</code> the full id of a commit. The Python needs only its standard library.</p>
-<p id="client">The <a href="/assets/client.md">TypeScript client</a> comes from this server alone; no registry has it:
+<p id="client">The <a href="/docs/client">TypeScript client</a> comes from this server alone; no registry has it:
 <code>npm install --no-save $BASE_URL/assets/commit-status-client.tgz</code>. ${digest ? html`The SHA-256 of this file is <code>${digest}</code>.` : ''}</p>
 ${samples.map(
   ({ operationId, summary, code }) => html`<h3 id="${operationId}">${summary}</h3>
