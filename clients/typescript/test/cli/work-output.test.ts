@@ -1,9 +1,16 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { PassThrough, Readable } from 'node:stream'
 import t from 'tap'
 import { temporaryFolder } from '../../../../test/helpers/databases.ts'
+import { startServer } from '../../../../test/helpers/server.ts'
 import { openOutput, removeOldLogs } from '../../src/cli/work/output.ts'
+import { openWorkPlace } from '../helpers/working.ts'
+
+const server = await startServer(t)
+const place = await openWorkPlace(t, server, 'acme/rocket')
+const program = [process.execPath, resolve(import.meta.dirname, '../../src/cli/main.ts')]
+t.setTimeout(120_000)
 
 t.test('the log of a run that is begun again goes on', async (t) => {
   const file = join(temporaryFolder(t), 'acme', 'x.log')
@@ -13,6 +20,16 @@ t.test('the log of a run that is begun again goes on', async (t) => {
     output.close()
   }
   t.equal(readFileSync(file, 'utf8'), 'one\ntwo\n')
+})
+
+t.test('a command goes on when what reads its output has ended', async (t) => {
+  const command = ['sh', '-c', 'yes "a line of fifty characters, one of many in a log" | head -c 1000000']
+  const sha = place.push('main', '')
+  // With the labels of several jobs, what is read at once is longer than what waits in memory.
+  const worker = place.workAlone(['--once', '--jobs', '2'], { command, program })
+  worker.child.stdout?.destroy()
+  t.match(await worker.finished, { code: 0, stdout: '' })
+  t.match(await place.result(sha), /^success/)
 })
 
 t.test('only logs are removed, and the newest are kept', async (t) => {

@@ -2,7 +2,6 @@ import { closeSync, openSync, readdirSync, rmSync, statSync, writeSync } from 'n
 import { dirname, join } from 'node:path'
 import type { Readable, Writable } from 'node:stream'
 import { StringDecoder } from 'node:string_decoder'
-import { sleep } from '../../sleep.ts'
 import { say } from '../terminal.ts'
 import { createFolder } from './folder.ts'
 
@@ -24,7 +23,6 @@ export interface Output {
 /** Bytes of a log; a command that prints without end must not fill the disk. */
 const LARGEST_LOG = 64 * 2 ** 20
 const LONGEST_LINE = 10_000
-const DRAIN_PAUSE = 20
 /** Sequences that color text. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they begin with an escape
 const COLORS = /\x1b\[[\d;:]*m/g
@@ -60,7 +58,12 @@ export function openOutput(label: string, file: string | undefined): Output {
   return {
     async copy(from, to) {
       const decoder = new StringDecoder('utf8')
-      const print = (line: string) => to.write(`${label}${printable(line)}\n`)
+      // One that cannot be written to any more may never drain, but fails the write.
+      const print = (lines: string[]) =>
+        new Promise<void>((resolve) => {
+          const text = lines.map((line) => `${label}${printable(line)}\n`).join('')
+          if (text === '' || to.write(text, () => resolve())) resolve()
+        })
       let rest = ''
       for await (const chunk of from as AsyncIterable<Buffer>) {
         record(chunk)
@@ -70,10 +73,9 @@ export function openOutput(label: string, file: string | undefined): Output {
           lines.push(rest)
           rest = ''
         }
-        for (const line of lines) print(line)
-        while (to.writableNeedDrain && !to.destroyed) await sleep(DRAIN_PAUSE)
+        await print(lines)
       }
-      if (rest !== '') print(rest)
+      if (rest !== '') await print([rest])
     },
     close() {
       if (log !== undefined) closeSync(log)
