@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, readlinkSync, utimesSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { PassThrough, Readable } from 'node:stream'
 import t from 'tap'
@@ -15,7 +15,7 @@ t.setTimeout(120_000)
 t.test('the log of a run that is begun again goes on', async (t) => {
   const file = join(temporaryFolder(t), 'acme', 'x.log')
   for (const text of ['one\n', 'two\n']) {
-    const output = openOutput('', file)
+    const output = openOutput('', { file, keep: 1 })
     await output.copy(Readable.from([Buffer.from(text)]), new PassThrough().resume())
     output.close()
   }
@@ -38,3 +38,45 @@ t.test('only logs are removed, and the newest are kept', async (t) => {
   removeOldLogs(folder, 1)
   t.same(readdirSync(folder).sort(), ['a.log', 'notes.txt'])
 })
+
+t.test('the log of a command that is running stays', async (t) => {
+  const folder = temporaryFolder(t)
+  const logOf = (name: string) => ({ file: join(folder, name), keep: 1 })
+  const running = openOutput('', logOf('running.log'))
+  utimesSync(join(folder, 'running.log'), 1, 1)
+  for (const name of ['first.log', 'second.log']) openOutput('', logOf(name)).close()
+  t.strictSame(readdirSync(folder).length, 2)
+  t.ok(existsSync(join(folder, 'running.log')))
+  running.close()
+  t.strictSame(readdirSync(folder).length, 1)
+})
+
+t.test('folders that a command removes do not change its result', async (t) => {
+  const logs = join(temporaryFolder(t), 'logs')
+  const sha = place.push('main', 'rm -r "$PWD" "$LOGS"')
+  const { code, stderr } = await place.work(['--once', '--logs', logs], { env: { LOGS: logs } }).finished
+  t.equal(code, 0, stderr)
+  t.match(stderr, /warning: ENOENT: .*logs/)
+  t.match(await place.result(sha), /^success/)
+})
+
+t.test('a command line that is too long is an error of the commit, and its log is closed', async (t) => {
+  const logs = join(temporaryFolder(t), 'logs')
+  const sha = place.push('main', '')
+  const command = ['true', 'x'.repeat(200_000)]
+  t.equal((await place.work(['--once', '--logs', logs], { command }).finished).code, 1)
+  t.match(await place.result(sha), /^error: .*E2BIG/)
+  t.strictSame(
+    readdirSync('/proc/self/fd').filter((fd) => targetOf(fd).startsWith(logs)),
+    [],
+  )
+})
+
+/** Returns the file of a descriptor; empty if it was closed meanwhile. */
+function targetOf(descriptor: string): string {
+  try {
+    return readlinkSync(`/proc/self/fd/${descriptor}`)
+  } catch {
+    return ''
+  }
+}

@@ -1,15 +1,16 @@
 import { randomUUID } from 'node:crypto'
 import { realpathSync, statSync } from 'node:fs'
-import { dirname, join, sep } from 'node:path'
+import { join, sep } from 'node:path'
 import { operations } from '../../generated/operations.ts'
 import { anyAborted, signalUntil, sleep } from '../../sleep.ts'
+import type { Ending } from '../command.ts'
 import { describeResult } from '../ending.ts'
 import { plain, say } from '../terminal.ts'
 import type { CachedTip, RepositoryCache } from './cache.ts'
 import { type ClaimTimes, createClaim, type Result } from './claim.ts'
 import { startCommand } from './command.ts'
 import type { JobRecord, WorkFolder } from './folder.ts'
-import { type LogSettings, openOutput, removeOldLogs } from './output.ts'
+import { type LogSettings, openOutput } from './output.ts'
 import { MARK } from './processes.ts'
 import type { Repository } from './repository.ts'
 
@@ -166,44 +167,51 @@ export function startJob(settings: JobSettings, task: JobTask): Job {
   }
 
   async function runCommand(record: JobRecord, checkout: string): Promise<Result | undefined> {
+    const started = { at: performance.now(), time: Date.now() }
+    const ending = await followCommand(record, checkout)
+    if (claim.lost.aborted) return undefined
+    if (cancelled.signal.aborted) return failure(`cancelled: ${tip.branch} has moved on`)
+    if (kill.aborted || !ending) return failure('cancelled')
+    const files = filesWithin(checkout, settings.junit)
+    return describeResult(ending, performance.now() - started.at, { files, since: started.time })
+  }
+
+  /** Returns how the command has ended; undefined if it was interrupted. */
+  async function followCommand(record: JobRecord, checkout: string): Promise<Ending | undefined> {
     const {
       command: [file, args],
       env,
       logs,
       hasLabels,
     } = settings
-    const log = logs && join(logs.folder, logName)
+    const log = logs && { file: join(logs.folder, logName), keep: logs.keep }
     const output = openOutput(hasLabels ? `${name} | ` : '', log)
-    say(`${name}: started`)
-    const started = { at: performance.now(), time: Date.now() }
-    const own = { COMMIT_STATUS_SHA: tip.sha, COMMIT_STATUS_BRANCH: tip.branch, [MARK]: run }
-    const repo = { COMMIT_STATUS_REPO: repository.name, COMMIT_STATUS_CONTEXT: repository.context }
-    const command = startCommand({
-      file,
-      args,
-      cwd: checkout,
-      env: { ...env, CI: 'true', ...repo, ...own },
-      run,
-      output,
-      grace: times.grace,
-    })
-    isRunning = true
     try {
-      folder.write({ ...record, command: command.identity })
-    } catch (error) {
-      // The mark alone also tells the next worker what to end.
-      say(`warning: ${name}: ${reasonOf(error)}`)
+      say(`${name}: started`)
+      const own = { COMMIT_STATUS_SHA: tip.sha, COMMIT_STATUS_BRANCH: tip.branch, [MARK]: run }
+      const repo = { COMMIT_STATUS_REPO: repository.name, COMMIT_STATUS_CONTEXT: repository.context }
+      const command = startCommand({
+        file,
+        args,
+        cwd: checkout,
+        env: { ...env, CI: 'true', ...repo, ...own },
+        run,
+        output,
+        grace: times.grace,
+      })
+      isRunning = true
+      try {
+        folder.write({ ...record, command: command.identity })
+      } catch (error) {
+        // The mark alone also tells the next worker what to end.
+        say(`warning: ${name}: ${reasonOf(error)}`)
+      }
+      const interrupted = anyAborted(claim.lost, kill, cancelled.signal).then(command.end)
+      return (await Promise.race([command.ended, interrupted])) ?? undefined
+    } finally {
+      isRunning = false
+      output.close()
     }
-    const interrupted = anyAborted(claim.lost, kill, cancelled.signal).then(command.end)
-    const ending = await Promise.race([command.ended, interrupted])
-    isRunning = false
-    output.close()
-    if (logs) removeOldLogs(dirname(join(logs.folder, logName)), logs.keep)
-    if (claim.lost.aborted) return undefined
-    if (cancelled.signal.aborted) return failure(`cancelled: ${tip.branch} has moved on`)
-    if (kill.aborted || !ending) return failure('cancelled')
-    const files = filesWithin(checkout, settings.junit)
-    return describeResult(ending, performance.now() - started.at, { files, since: started.time })
   }
 
   async function finish(result: Result | undefined): Promise<JobEnd> {
@@ -241,12 +249,11 @@ function linkTo({ logs }: JobSettings, logName: string): string | undefined {
 
 /** Returns the files that are in a folder, also where a link leads. What is no file is left out. */
 function filesWithin(folder: string, files: readonly string[]): string[] {
-  const root = realpathSync(folder) + sep
   return files.flatMap((file) => {
     const path = join(folder, file)
     try {
       const real = realpathSync(path)
-      if (real.startsWith(root) && statSync(real).isFile()) return [real]
+      if (real.startsWith(realpathSync(folder) + sep) && statSync(real).isFile()) return [real]
       say(`warning: ${file} is left out: no file of the checkout`)
     } catch {
       say(`warning: ${file} is left out: missing`)

@@ -17,9 +17,12 @@ export interface LogSettings {
 export interface Output {
   /** Copies a stream to the terminal and the log until it ends, as fast as the terminal takes it. */
   copy(from: Readable, to: Writable): Promise<void>
+  /** Closes the log, and removes older ones. */
   close(): void
 }
 
+/** Logs that are being written. */
+const openLogs = new Set<string>()
 /** Bytes of a log; a command that prints without end must not fill the disk. */
 const LARGEST_LOG = 64 * 2 ** 20
 const LONGEST_LINE = 10_000
@@ -31,27 +34,29 @@ const COLORS = /\x1b\[[\d;:]*m/g
  * Opens the output of a command.
  *
  * @param label begins each line at the terminal
- * @param file the log, created with its folder; it goes on if a killed worker has begun it
+ * @param log created with its folder; it goes on if a killed worker has begun it
  */
-export function openOutput(label: string, file: string | undefined): Output {
+export function openOutput(label: string, log?: { file: string; keep: number }): Output {
   let size = 0
-  let log: number | undefined
-  if (file !== undefined) {
-    createFolder(dirname(file))
+  let descriptor: number | undefined
+  if (log) {
+    createFolder(dirname(log.file))
     // A run that is begun again goes on with its log.
-    log = openSync(file, 'a')
+    descriptor = openSync(log.file, 'a')
+    openLogs.add(log.file)
   }
 
   function record(chunk: Buffer): void {
-    if (log === undefined || size >= LARGEST_LOG) return
+    if (descriptor === undefined || size >= LARGEST_LOG) return
     try {
-      writeSync(log, chunk.subarray(0, LARGEST_LOG - size))
+      writeSync(descriptor, chunk.subarray(0, LARGEST_LOG - size))
       size += chunk.length
-      if (size >= LARGEST_LOG) writeSync(log, `\n[commit-status: the log ends after ${LARGEST_LOG} bytes]\n`)
+      if (size >= LARGEST_LOG)
+        writeSync(descriptor, `\n[commit-status: the log ends after ${LARGEST_LOG} bytes]\n`)
     } catch (error) {
       // A full disk ends the log, not the command.
       size = LARGEST_LOG
-      say(`warning: a log ends: ${error instanceof Error ? error.message : error}`)
+      say(`warning: a log ends: ${reasonOf(error)}`)
     }
   }
 
@@ -78,7 +83,18 @@ export function openOutput(label: string, file: string | undefined): Output {
       if (rest !== '') await print([rest])
     },
     close() {
-      if (log !== undefined) closeSync(log)
+      if (!log || descriptor === undefined) return
+      const closed = descriptor
+      // What could not be ended may print more, and the number becomes that of another file.
+      descriptor = undefined
+      openLogs.delete(log.file)
+      try {
+        closeSync(closed)
+        removeOldLogs(dirname(log.file), log.keep)
+      } catch (error) {
+        // It is not the result of the command.
+        say(`warning: ${reasonOf(error)}`)
+      }
     },
   }
 }
@@ -91,13 +107,18 @@ function printable(line: string): string {
     .replace(/[^\t\P{Cc}]|[\p{Bidi_Control}\u2028\u2029]/gu, ' ')
 }
 
-/** Removes all but the newest logs of a folder. */
+/** Removes all but the newest logs of a folder, beside those that are being written. */
 export function removeOldLogs(folder: string, keep: number): void {
   const files = readdirSync(folder)
     .filter((name) => name.endsWith('.log'))
     .map((name) => join(folder, name))
+    .filter((path) => !openLogs.has(path))
     // Another worker may have removed one.
     .map((path) => ({ path, at: statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0 }))
     .sort((a, b) => b.at - a.at)
   for (const { path } of files.slice(keep)) rmSync(path, { force: true })
+}
+
+function reasonOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
 }
