@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { sql } from 'kysely'
@@ -7,7 +8,7 @@ import { checkAll } from '../src/maintenance/check.ts'
 import { deleteRepository } from '../src/repositories/delete.ts'
 import { openStore } from '../src/store/store.ts'
 import { basic } from './git-http/client.ts'
-import { beginRpc, pushBody } from './git-http/raw.ts'
+import { beginRefs, beginRpc, pushBody } from './git-http/raw.ts'
 import { databases, temporaryFolder } from './helpers/databases.ts'
 import { listEvents } from './helpers/events.ts'
 import { replaceGit } from './helpers/git.ts'
@@ -34,17 +35,24 @@ for (const { database, isReplaced } of cases)
     // git works until the deletion has ended.
     replaceGit(
       t,
-      `case "$*" in *'receive-pack '*|*'cat-file '*|*'for-each-ref '*|*'log '*)
+      `case "$*" in *'receive-pack '*|*'upload-pack '*|*'cat-file '*|*'for-each-ref '*|*'log '*)
         echo "$*" >'${begun}'/$$; until [ -e '${ended}' ]; do sleep 0.05; done;; esac
       exec "$git" "$@"`,
     )
 
-    const push = beginRpc(`${url}/owner/demo.git`, 'git-receive-pack', basic(token, ''))
+    const place = `${url}/owner/demo.git`
+    const authorization = basic(token, '')
+    const push = beginRpc(place, 'git-receive-pack', authorization)
     push.request.end(pushBody([`${NONE} ${commit} refs/heads/new`], 'report-status'))
     await until(() => store.pushes.hasOpen(id))
     const report = server.report('owner/demo', commit, { state: 'success' }, token)
     const page = openPageClient(url).get('/owner/demo')
-    await until(() => readdirSync(begun).length >= 3)
+    const lists = [beginRefs(place, { authorization }), beginRefs(place, {})]
+    const expected = { expect: '100-continue', 'content-length': '4' }
+    const fetched = beginRpc(place, 'git-upload-pack', authorization, expected)
+    fetched.request.flushHeaders()
+    await once(fetched.request, 'continue')
+    await until(() => readdirSync(begun).length >= 5)
     await deleteRepository((work) => other.audit.transaction({ kind: 'administrator' }, work), other, {
       owner: 'owner',
       name: 'demo',
@@ -57,6 +65,10 @@ for (const { database, isReplaced } of cases)
     const answers = [(await report).status, (await page).status]
     t.equal(answers[0], 404, 'a report finds nothing')
     if (!isReplaced) t.equal(answers[1], 303, 'whoever is not signed in is asked to')
+    fetched.request.end('0009')
+    t.match((await fetched.answer).body.toString(), /^....ERR (?!.*unavailable)/)
+    const statuses = lists.map(async ({ answer }) => (await answer).status)
+    t.same(await Promise.all(statuses), [404, 401], 'lists of refs')
     const said = (await push.answer).body.toString()
     t.match(said, /ng refs\/heads\/new (?!.*unavailable).*/i)
     const again = replacement ?? (await create())

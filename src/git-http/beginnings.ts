@@ -1,7 +1,6 @@
 import type { Server } from 'node:http'
 import { setImmediate } from 'node:timers/promises'
 import { FairQueue, type QueueClient } from '../schedule/fair-queue.ts'
-import { asGitError } from './refusals.ts'
 
 /**
  * Milliseconds for which a request lets connections be accepted first, at most: on a busy machine a few
@@ -35,12 +34,6 @@ export function createBeginnings(server: Server, maxWait: number) {
     } while (hasAccepted && performance.now() < end)
   }
 
-  /** @throws ServiceError `git_busy`; the signal's reason */
-  return async (client: QueueClient): Promise<void> => {
-    try {
-      await queue.run(client, untilAccepted)
-    } catch (error) {
-      throw asGitError(error)
-    }
-  }
+  /** @throws QueueFull; the signal's reason */
+  return (client: QueueClient): Promise<void> => queue.run(client, untilAccepted)
 }

@@ -19,7 +19,7 @@ import { bodyLimit, checkGitBodyHeaders } from './body.ts'
 import { createFolderSync } from './push/folder-sync.ts'
 import { Presence } from './push/presence.ts'
 import { PushRecorder } from './push/record.ts'
-import { refuseFetch, tellInProtocol } from './refusals.ts'
+import { asGitError, refuseFetch, tellInProtocol } from './refusals.ts'
 import { createGitServer, type GitServerOptions, openServable } from './run.ts'
 import type { GitRequest, GitService } from './service.ts'
 
@@ -100,7 +100,11 @@ export async function gitHttp(app: FastifyInstance, options: GitHttpOptions): Pr
   app.setErrorHandler(async (error, _request, reply) => {
     // That a client disconnects before the answer begins is no error of the server.
     const isDisconnect = hasCode(error, 'ERR_STREAM_PREMATURE_CLOSE')
-    return sendTextError(reply, isDisconnect ? new ServiceError('malformed_request') : error, CHALLENGE)
+    return sendTextError(
+      reply,
+      isDisconnect ? new ServiceError('malformed_request') : asGitError(error),
+      CHALLENGE,
+    )
   })
 
   /**

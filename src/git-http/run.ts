@@ -18,7 +18,7 @@ import type { GitLimits } from './limits.ts'
 import { type PushRequest, readCommands } from './push/commands.ts'
 import { Push, type PushOptions } from './push/push.ts'
 import { EMPTY_PACKET, progress } from './push/report.ts'
-import { asGitError, PushRefusals } from './refusals.ts'
+import { PushRefusals } from './refusals.ts'
 import { type GitRequest, startService } from './service.ts'
 import type { Spool } from './spool.ts'
 import { SpooledStream } from './spooled-stream.ts'
@@ -182,7 +182,7 @@ export function createGitServer(options: GitServerOptions) {
       return run.answer
     } catch (error) {
       body?.close()
-      throw asGitError(error)
+      throw error
     }
   }
 

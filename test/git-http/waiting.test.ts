@@ -108,7 +108,7 @@ t.test('of the requests that wait to begin, only those of whoever sends too many
   const before = await begin({ address: 'user 2' }).then(() => begun)
   t.ok(before < 10, `another begins after ${before} of them`)
   const outcomes = await many
-  t.match(outcomes.pop(), { status: 'rejected', reason: { code: 'git_busy' } })
+  t.match(outcomes.pop(), { status: 'rejected', reason: { name: 'QueueFull' } })
   t.ok(outcomes.every(({ status }) => status === 'fulfilled'))
 })
 
