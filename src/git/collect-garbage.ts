@@ -47,9 +47,11 @@ export class GarbageCollector {
     this.#waiting.add(path)
     await this.#inTurn(async () => {
       this.#waiting.delete(path)
-      if (this.#closing.signal.aborted || !(await mayHaveGarbage(path))) return
+      if (!(await mayHaveGarbage(path)) || this.#closing.signal.aborted) return
       const stop = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(this.#timeout)])
-      if (await runAuto(repository, stop, this.#timeout)) this.#pausedUntil.delete(path)
+      // Without memory for another process, for example, git cannot be started.
+      const succeeded = await runAuto(repository, stop, this.#timeout).catch(() => false)
+      if (succeeded) this.#pausedUntil.delete(path)
       else this.#pausedUntil.set(path, performance.now() + PAUSE)
     })
   }

@@ -10,7 +10,7 @@ import {
   utimesSync,
   writeFileSync,
 } from 'node:fs'
-import { join } from 'node:path'
+import { delimiter, join } from 'node:path'
 import t from 'tap'
 import { GarbageCollector } from '../../../src/git/collect-garbage.ts'
 import { openUnchecked } from '../../../src/git/opened-repository.ts'
@@ -79,6 +79,26 @@ t.test('git is asked about garbage only where it may find some', async (t) => {
   t.notOk(await isAsked())
   writeFileSync(join(path, 'config'), '[core]\n\tbare = true\n[include]\n\tpath = other\n')
   t.ok(await isAsked(), 'its owner may have set other numbers')
+})
+
+t.test('a collection that cannot be started rejects nothing, and a stop begins none', async (t) => {
+  const { path } = await createSample(t)
+  await git(path, ['config', 'gc.autoPackLimit', '1'])
+  replaceGit(t, `touch ${path}/asked`)
+  const repository = openUnchecked(path)
+  const collector = new GarbageCollector(60_000)
+  const { PATH = '' } = process.env
+  // The system starts no process with so long a variable.
+  process.env.PATH = PATH + delimiter + 'x'.repeat(256 * 1024)
+  await collector.collect(repository).finally(() => {
+    process.env.PATH = PATH
+  })
+  const stopped = new GarbageCollector(60_000)
+  const collected = stopped.collect(repository)
+  await Promise.all([stopped.close(), collected])
+  t.notOk(existsSync(join(path, 'asked')))
+  await new GarbageCollector(60_000).collect(repository)
+  t.ok(existsSync(join(path, 'asked')))
 })
 
 t.test('a fetch sends large files as they are stored', async (t) => {
