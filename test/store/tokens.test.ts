@@ -29,6 +29,7 @@ for (const database of databases) {
         createdAt: 1_700_000_000,
         expiresAt: 1_800_000_000_123,
         lastUsedAt: null,
+        reporterId: first.reporterId,
         repositories: null,
         hiddenRepositories: 0,
         contexts: null,

@@ -137,6 +137,7 @@ t.test('each recipe is served as it is, and filled in for a server and a reposit
       `${path} has all words of the document`,
     )
     const prose = content.replace(/<(pre|code)\b.*?<\/\1>/gs, '')
+    t.notMatch(content, '<th scope="col"></th>', 'a column without a heading has none')
     t.notMatch(prose, /`|\]\(|^#|^\||^- |^\d\. |\*\*/m, 'and none of its marks')
     for (const [, target = ''] of content.matchAll(/href="([^"]*)"/g)) {
       const [page = '', id] = unescaped(target).split('#')

@@ -47,7 +47,7 @@ function blockView(block: string, heading: string, pathOf: PathOf): Html {
       .map((cell) => cell.trim()),
   )
   return html`<div class="scroll" tabindex="0" role="group" aria-labelledby="${heading}"><table>
-<thead><tr>${head.map((cell) => html`<th scope="col">${inline(cell)}</th>`)}</tr></thead>
+<thead><tr>${head.map((cell) => (cell === '' ? html`<td></td>` : html`<th scope="col">${inline(cell)}</th>`))}</tr></thead>
 <tbody>${rows.map((row) => html`<tr>${row.map((cell) => html`<td>${inline(cell)}</td>`)}</tr>`)}</tbody></table></div>`
 }
 
