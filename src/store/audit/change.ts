@@ -72,13 +72,15 @@ class Change<By extends Actor = Recorded> {
 
   /**
    * Stores an event of what several changes do, each of which counts on: the first one inserts it,
-   * and the others replace its details.
+   * and the others replace its details. The first one needs the right to do that, too, so that none
+   * fails half-way.
    *
    * @param id what the change before returned
    * @returns the id of the event
    */
   async recordSoFar(this: Change<Recorded>, id: number | undefined, event: AuditEvent): Promise<number> {
-    if (id !== undefined && (await replaceDetails(this.db, this.by, id, event, this.#operator))) return id
+    // No event has the id 0.
+    if (await replaceDetails(this.db, this.by, id ?? 0, event, this.#operator)) return id ?? 0
     const lines = await recordEvents(this.db, this.by, [event], this.#operator)
     this.#lines.push(...lines)
     return lines[0]?.id ?? 0

@@ -3,7 +3,10 @@ import { primaryKeys, type Tables } from '../tables.ts'
 
 /** Rights on a table that the server uses. */
 const USED = ['select', 'insert', 'update', 'delete']
-/** Tables that need fewer of them: events are never changed, and only `audit prune` removes any. */
+/**
+ * Tables that need fewer of them: only `prune` and `check --prune` change an event, and only
+ * `audit prune` removes any.
+ */
 const FEWER: Partial<Record<keyof Tables, string[]>> = {
   audit_events: ['select', 'insert'],
   schema_migrations: ['select', 'update'],

@@ -1,6 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import { type Test, test } from 'tap'
+import { createPruning } from '../../../src/maintenance/prune.ts'
 import { openStore, type StoreOptions } from '../../../src/store/store.ts'
+import { nowInSeconds } from '../../../src/store/time.ts'
 import { asAdministrator } from '../../helpers/changes.ts'
 import {
   createPostgresDatabase,
@@ -55,7 +57,15 @@ test('a role with rights on rows alone serves the current schema, and says which
     `grant ${DATA_RIGHTS} on branch_moves to ${role}`,
     `revoke update, delete on audit_events from ${role}`,
   )
-  await (await openStore(limited)).close()
+  const reader = await open(t, limited)
+  const old = ['b', 'c'].map((digit) => digit.repeat(40))
+  for (const sha of old) await addReport({ store, repositoryId, sha }, 'ci/build')
+  const prune = createPruning(reader, { no_longer_in_git: true })
+  await t.rejects(prune(repositoryId, [old[0] ?? ''], nowInSeconds() + 60), {
+    name: 'PermissionDenied',
+    message: 'PostgreSQL: permission denied for table audit_events',
+  })
+  t.ok(await store.statuses.hasAny(repositoryId, old[0] ?? ''), 'it fails before it removes anything')
 
   await run('revoke usage on schema public from public')
   t.teardown(() => run('grant usage on schema public to public'))
