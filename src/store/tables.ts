@@ -126,7 +126,7 @@ export interface Tables {
     contexts: string | null
     /** Whether it may push: 0 or 1. */
     push: Generated<number>
-    /** Stored with its reports. */
+    /** Stored with its reports. An old secret of a rotated token has that of the token. */
     reporter_id: number | null
   }
   /** See `columns.ts`. `sha` is in lower case. */

@@ -43,7 +43,7 @@ for (const database of databases) {
         expiresAt: null,
       })
       t.match(second, { scopes: '', expiresAt: null })
-      const listed = [second, first].map((shown) => ({ ...shown, signInDue: null }))
+      const listed = [second, first].map((shown) => ({ ...shown, isReplaced: false, signInDue: null }))
       t.same(await store.tokens.list(alice.id), listed)
       t.same(await store.tokens.list(bob.id), [])
     })
@@ -100,6 +100,14 @@ for (const database of databases) {
         oldExpiresAt: soon - 1,
       })
       await t.rejects(asAdministrator(store).tokens.rotate('none', again), { name: 'Refusal' })
+      const replaced = (await store.tokens.list(userId)).filter(({ isReplaced }) => isReplaced)
+      t.same(replaced.map(({ expiresAt }) => expiresAt).sort(), [soon - 1, soon])
+      for (const { id: old } of replaced)
+        await t.rejects(
+          asAdministrator(store).tokens.rotate(old, { ...again, hash: 'longer' }),
+          { message: `the token ${old} is an old secret of ${id}; rotate that one, or create another one` },
+          'an old secret gets no other lifetime',
+        )
       const eve = await signIn(store, await asAdministrator(store).users.create('eve'))
       await t.rejects(
         store.audit.transaction(eve, (change) => store.tokens.rotate(change, id, again)),
@@ -128,6 +136,28 @@ for (const database of databases) {
         const days = rotated.expiresAt && Math.round((rotated.expiresAt - Date.now()) / day)
         t.equal(days, expected, `${lifetime} days, of at most ${maxLifetime}`)
       }
+    })
+
+    t.test('the next rotation deletes old secrets that have expired', async (t) => {
+      const { store } = await openTestStore(t, database)
+      const write = asAdministrator(store)
+      const { id: userId } = await write.users.create('alice')
+      const token = { userId, name: 'ci', prefix: '', scopes: [] }
+      const { id } = await write.tokens.create({ ...token, hash: '0', expiresAt: null })
+      // Neither those of other tokens, nor another token that has expired.
+      const { id: other } = await write.tokens.create({ ...token, hash: 'x', expiresAt: null })
+      const { id: expired } = await write.tokens.create({ ...token, hash: 'y', expiresAt: 1 })
+      let rotations = 0
+      const rotate = (id: string, oldExpiresAt: number) =>
+        write.tokens.rotate(id, { ...token, hash: `${++rotations}`, expiresAt: () => null, oldExpiresAt })
+      await rotate(other, 1)
+      for (let night = 0; night < 3; night++) await rotate(id, 1)
+      await rotate(id, Date.now() + 3_600_000)
+      await rotate(id, 1)
+      const listed = (await store.tokens.list(userId)).map(({ id: listed, isReplaced, expiresAt }) =>
+        [id, other, expired].includes(listed) ? listed : [isReplaced, (expiresAt ?? 0) > 1],
+      )
+      t.same(listed.map(String).sort(), [id, other, expired, [true, true]].map(String).sort(), 'one works')
     })
 
     t.test('every secret of rotations at once works', async (t) => {

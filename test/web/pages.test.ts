@@ -439,6 +439,8 @@ t.test('a token gets another secret in the browser, with its limits', async (t) 
     [false, 'CI (replaced)'],
     [true, 'CI'],
   ])
+  const links = (await client.get('/settings/tokens')).body.match(/[^"]*\/rotate(?=")/g)
+  t.same(links, [page], 'an old secret cannot be rotated')
   const revoked = async (id = '') => {
     const revoke = `/settings/tokens/${id}/revoke`
     t.equal((await client.submit(revoke, revoke)).status, 303)

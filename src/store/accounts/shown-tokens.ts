@@ -28,6 +28,8 @@ export interface TokenInfo extends Pick<Selectable<Tables['tokens']>, 'id' | 'na
 
 /** A token in a list. */
 export interface ListedToken extends TokenInfo {
+  /** Whether it is the old secret of a token that was rotated. */
+  isReplaced: boolean
   /** See `signInDue`. */
   signInDue: Milliseconds | null
 }
@@ -64,14 +66,16 @@ export async function listTokens(
     .selectFrom('tokens')
     .innerJoin('users', 'users.id', 'tokens.user_id')
     .select(shownColumns.map((column) => `tokens.${column}` as const))
-    .select(['users.name as user', 'users.signed_in_at'])
+    .leftJoin('reporters', 'reporters.id', 'tokens.reporter_id')
+    .select(['users.name as user', 'users.signed_in_at', 'reporters.token_id as original'])
     .$if(userId !== undefined, (query) => query.where('user_id', '=', userId ?? 0))
     .orderBy('tokens.created_at', 'desc')
     .orderBy('tokens.id')
     .execute()
   const names = await repositoryNames(db, rows, readerId)
-  return rows.map(({ signed_in_at, ...row }) => ({
+  return rows.map(({ signed_in_at, original, ...row }) => ({
     ...asShown(row, names),
+    isReplaced: original !== null && original !== row.id,
     signInDue: signInDue(signed_in_at, signInEvery),
   }))
 }

@@ -130,11 +130,12 @@ export function replacedName(name: string): string {
 
 /**
  * Gives a token another secret and a new lifetime. The old secret works until `oldExpiresAt`, unless
- * it expires before, as a token of its own, so that a token can be rotated again at any time. A user
- * can only rotate own tokens.
+ * it expires before, as a token of its own, so that a token can be rotated again at any time. Those
+ * that have expired are deleted. A user can only rotate own tokens.
  *
  * @returns when the two secrets expire, in milliseconds since the epoch; null: never
- * @throws Refusal if there is no such token, or it has expired
+ * @throws Refusal if there is no such token, it has expired, or it is an old secret, which would get
+ * the lifetime that it has lost
  */
 async function rotateToken(
   change: Change<Person>,
@@ -145,6 +146,15 @@ async function rotateToken(
   const { user, ...old } = await lockToken(change, id, by.kind === 'user' ? by.user.id : undefined)
   if (old.expires_at !== null && old.expires_at <= Date.now())
     throw new Refusal(`the token ${id} has expired; create another one`)
+  const reporters = db
+    .selectFrom('reporters')
+    .select('token_id')
+    .where('id', '=', old.reporter_id ?? 0)
+  const { token_id: original = id } = (await reporters.executeTakeFirst()) ?? {}
+  if (original !== id)
+    throw new Refusal(
+      `the token ${id} is an old secret of ${original}; rotate that one, or create another one`,
+    )
 
   const lifetime = old.expires_at === null ? null : old.expires_at - inMilliseconds(old.created_at)
   const fresh = {
@@ -159,6 +169,13 @@ async function rotateToken(
   const until = Math.min(old.expires_at ?? oldExpiresAt, oldExpiresAt)
   const copy = { ...old, id: newTokenId(), name: replacedName(old.name), expires_at: until }
   await db.insertInto('tokens').values(copy).execute()
+  await db
+    .deleteFrom('tokens')
+    .where('user_id', '=', old.user_id)
+    .where('reporter_id', '=', old.reporter_id ?? 0)
+    .where('id', '!=', id)
+    .where('expires_at', '<=', Date.now())
+    .execute()
 
   const details = {
     id,

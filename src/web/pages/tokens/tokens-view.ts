@@ -73,7 +73,7 @@ function createdView({ secret, name, example, repository }: NonNullable<TokensVi
 </section>`
 }
 
-function tokenTable(tokens: TokenInfo[], now: number): Html {
+function tokenTable(tokens: ListedToken[], now: number): Html {
   return html`<div class="scroll" tabindex="0" role="group" aria-labelledby="yours"><table class="tokens">
   <thead><tr><th scope="col">Name</th><th scope="col">Token</th><th scope="col">Scope</th><th scope="col">Limits</th><th scope="col">Created</th>
     <th scope="col">Expires</th><th scope="col">Last used</th><th scope="col"><span class="sr">Actions</span></th></tr></thead>
@@ -81,7 +81,7 @@ function tokenTable(tokens: TokenInfo[], now: number): Html {
 </table></div>`
 }
 
-function tokenRow(token: TokenInfo, now: number): Html {
+function tokenRow(token: ListedToken, now: number): Html {
   return html`<tr>
   <th scope="row">${shownText(token.name)}</th>
   <td data-column="Token"><code>${token.prefix}…</code></td>
@@ -90,7 +90,7 @@ function tokenRow(token: TokenInfo, now: number): Html {
   <td data-column="Created">${time(formatTime(token.createdAt))}</td>
   <td data-column="Expires">${expiry(token.expiresAt, now)}</td>
   <td data-column="Last used">${token.lastUsedAt === null ? html`<span class="faint">never</span>` : time(formatTime(token.lastUsedAt))}</td>
-  <td class="action">${isExpired(token.expiresAt, now) ? '' : html`<a href="/settings/tokens/${token.id}/rotate">Rotate<span class="sr"> ${token.name}</span></a> `}<a class="danger" href="/settings/tokens/${token.id}/revoke">Revoke<span class="sr"> ${token.name}</span></a></td>
+  <td class="action">${token.isReplaced || isExpired(token.expiresAt, now) ? '' : html`<a href="/settings/tokens/${token.id}/rotate">Rotate<span class="sr"> ${token.name}</span></a> `}<a class="danger" href="/settings/tokens/${token.id}/revoke">Revoke<span class="sr"> ${token.name}</span></a></td>
 </tr>`
 }
 
