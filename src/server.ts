@@ -113,7 +113,8 @@ async function serve(): Promise<void> {
   setInterval(cleanUp, LEFTOVERS_INTERVAL).unref()
   const removeDeleted = async () => {
     try {
-      await removeDeletedRepositories(store)
+      for (const error of await removeDeletedRepositories(store))
+        logger.error({ err: error }, 'cannot remove what is left of a deleted repository; trying again')
     } catch (error) {
       logger.error({ err: error }, 'cannot remove what is left of deleted repositories; trying again')
     }

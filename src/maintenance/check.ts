@@ -73,8 +73,9 @@ export async function checkAll(
   // A repository or a status may seem to be missing because of the damage.
   if (damage.length > 0) return { findings: damage, trusted: [], pruned: [], damaged: true }
 
-  await removeDeletedRepositories(store)
-  const result: CheckResult = { findings: [], trusted: [], pruned: [], damaged: false }
+  const left = await removeDeletedRepositories(store)
+  const findings = left.map(({ message }) => `deleted repository: ${message}`)
+  const result: CheckResult = { findings, trusted: [], pruned: [], damaged: false }
   if (full) result.findings.push(...(await unknownStates(store)))
 
   const pruning = prune ? createPruning(store, { no_longer_in_git: true }) : null

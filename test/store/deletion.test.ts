@@ -1,15 +1,16 @@
-import { spawn } from 'node:child_process'
-import { existsSync } from 'node:fs'
+import { execFileSync, spawn } from 'node:child_process'
+import { existsSync, rmSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { sql } from 'kysely'
 import { type Test, test } from 'tap'
-import type { SignedIn } from '../../src/domain/actors.ts'
+import { ADMINISTRATOR, type Administrator, type SignedIn } from '../../src/domain/actors.ts'
 import { CommitLookup } from '../../src/git/objects/commit-lookup.ts'
 import { readBackup } from '../../src/maintenance/backup/read.ts'
 import { writeBackup } from '../../src/maintenance/backup/write.ts'
 import { checkAll } from '../../src/maintenance/check.ts'
 import { deleteRepository, removeDeletedRepositories } from '../../src/repositories/delete.ts'
+import type { Transact } from '../../src/store/audit/change.ts'
 import { openStore, type Store } from '../../src/store/store.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import { databases, openTestStore } from '../helpers/databases.ts'
@@ -170,6 +171,28 @@ for (const database of databases) {
         Promise.reject(stop),
       )
       t.match(await store.repositories.list(), [{ name: 'present' }], 'one that is not deleted stays')
+    })
+
+    t.test('one whose files cannot be removed keeps no other one', async (t) => {
+      const { store } = await openTestStore(t, database)
+      const { id, path } = await addRepository(store, 'acme/rocket')
+      const other = await addRepository(store, 'acme/missile')
+      // Nobody can name what is below it by a path.
+      const folder = 'x'.repeat(250)
+      const deepen = `for (let depth = 0; depth < 20; depth++) { fs.mkdirSync('${folder}'); process.chdir('${folder}') }`
+      execFileSync(process.execPath, ['--eval', deepen], { cwd: path })
+      const transact: Transact<Administrator> = (work) => store.audit.transaction(ADMINISTRATOR, work)
+      t.match(await deleteRepository(transact, store, rocket), { code: 'ENAMETOOLONG' })
+      await asAdministrator(store).repositories.delete({ owner: 'acme', name: 'missile' })
+      t.match(await removeDeletedRepositories(store), [{ code: 'ENAMETOOLONG' }])
+      t.same(await store.repositories.listDeleted(), [id])
+      t.same([existsSync(path), existsSync(other.path)], [true, false])
+      const choice = { full: false, commits: false, prune: false }
+      const { findings } = await checkAll(store, new CommitLookup(), choice, () => {})
+      t.match(findings, [/^deleted repository: ENAMETOOLONG: /])
+      t.equal(findings.length, 1)
+      rmSync(join(path, folder), { recursive: true })
+      t.same([await removeDeletedRepositories(store), existsSync(path)], [[], false])
     })
 
     t.test('a killed command is completed by the server', async (t) => {

@@ -1,5 +1,6 @@
 import { rmSync } from 'node:fs'
 import t, { type Test } from 'tap'
+import { removeDeletedRepositories } from '../../src/repositories/delete.ts'
 import { invitation as inviteBy } from '../../src/web/forms/permission-forms.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import { databases, sqlite } from '../helpers/databases.ts'
@@ -137,6 +138,8 @@ for (const database of databases) {
     t.equal(deleted.status, 303, 'also by a form of version 0.3.0')
     t.equal(await messageOf(alice, deleted.headers.get('location')), 'acme/moon was deleted.')
     t.same(await store.repositories.list(), [])
+    t.equal((await store.repositories.listDeleted()).length, 1, 'it waits for nothing that is left')
+    await removeDeletedRepositories(store)
     t.throws(() => process.chdir(path), { code: 'ENOENT' }, 'with its files')
   })
 }

@@ -161,9 +161,10 @@ export function addRepositoryCommands(program: Command, settings: Settings): voi
     .command('delete <owner/name>')
     .description('delete a repository and its statuses; the files of an imported one stay')
     .action((fullName: string) =>
-      withStore(settings, (store) =>
-        deleteRepository(asAdministrator(store), store, splitFullName(fullName)),
-      ),
+      withStore(settings, async (store) => {
+        const problem = await deleteRepository(asAdministrator(store), store, splitFullName(fullName))
+        if (problem) say(`${fullName} is deleted. The server will remove what is left: ${problem.message}`)
+      }),
     )
 
   repo

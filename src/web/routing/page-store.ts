@@ -2,7 +2,8 @@ import type { Store } from '../../store/store.ts'
 
 /**
  * The functions of the store that pages use. Those that write take the change of who has sent a
- * form, except `findOrCreate`, which is for somebody who has just shown who it is.
+ * form, except `findOrCreate`, which is for somebody who has just shown who it is, and `takePlaces`,
+ * by which the server gives an id to no repository.
  */
 export type PageStore = Pick<
   Store,
@@ -22,7 +23,6 @@ export type PageStore = Pick<
     | 'list'
     | 'recordDefaultBranch'
     | 'recordFollowing'
-    | 'removeDeleted'
     | 'rename'
     | 'setVisibility'
   >

@@ -3,7 +3,6 @@ import type { SignedIn } from '../../../domain/actors.ts'
 import { Refusal } from '../../../domain/refusal.ts'
 import { isBranchName } from '../../../git/refs/read-refs.ts'
 import { chooseDefaultBranch, followPushes } from '../../../repositories/default-branch.ts'
-import { deleteRepository } from '../../../repositories/delete.ts'
 import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
 import type { Transact } from '../../../store/audit/change.ts'
 import { VISIBILITIES } from '../../../store/tables.ts'
@@ -103,7 +102,8 @@ export async function settingsPage(pages: Pages, context: PageContext): Promise<
       }
       case 'delete': {
         if (form.get('confirm') !== fullName) throw new Refusal(`type ${fullName}`)
-        await deleteRepository(transact, store, repository)
+        // The server soon removes what is left, which may be millions of rows.
+        await transact((change) => store.repositories.delete(change, repository))
         return { path: '/', text: `${fullName} was deleted.` }
       }
       default:
