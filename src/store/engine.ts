@@ -174,7 +174,10 @@ export class ForeignKeyViolation extends Error {
   override readonly name = 'ForeignKeyViolation'
 }
 
-/** A row has a value that another one has. Nothing was written. */
+/**
+ * A row has a value that another one has. Nothing was written. Only where transactions that write run at
+ * once (see `serialWrites`): elsewhere, what one has looked for stays missing until its end.
+ */
 export class UniqueViolation extends Error {
   override readonly name = 'UniqueViolation'
 }

@@ -43,6 +43,31 @@ async function setUp(t: Parameters<typeof openTestStore>[0], database: TestDatab
   }
 }
 
+t.test('PostgreSQL: many moves of one branch keep questions about other repositories together', async (t) => {
+  const { store, repository } = await setUp(t, postgres)
+  const moves = Array.from({ length: 60 }, (_, index) => ({
+    repository_id: repository.id,
+    ref: MAIN,
+    push_id: index,
+    old_id: idOf(index),
+    new_id: idOf(index + 1),
+  }))
+  await store.engine.kysely.insertInto('branch_moves').values(moves).execute()
+  const batches: number[] = []
+  store.engine.observeBatches?.((waits) => batches.push(waits.length))
+  const ask = () =>
+    Promise.all(
+      Array.from({ length: 20 }, (_, index) => store.listTips(repository.id + index, MAIN, idOf(60))),
+    )
+  t.same(
+    (await ask()).map(({ length }) => length),
+    [60, ...Array.from({ length: 19 }, () => 1)],
+  )
+  batches.length = 0
+  await ask()
+  t.ok(Math.max(...batches) >= 19, `${batches}`)
+})
+
 for (const database of databases) {
   t.test(`${database.name}: what a branch was at is what pushes moved it from and to`, async (t) => {
     const { push, tips, rows } = await setUp(t, database)

@@ -79,7 +79,7 @@ export function createBranchMoves(engine: Reading) {
     which: keyof typeof READ = 'newest',
   ): Promise<string[]> => {
     const named = `%"ref":${JSON.stringify(ref).replaceAll(/[!%_]/g, '!$&')},%`
-    const cache = { key: OPEN_PUSHES, variant: `${which} ${repositoryId} ${ref}` }
+    const cache = { key: openPushesKey(repositoryId), variant: `${which} ${ref}` }
     const rows = await engine.read(queries[which], { repositoryId, ref, named }, cache)
     return tipsOf(rows, ref, tip)
   }
@@ -90,8 +90,13 @@ function textOrNull(value: Expression<string> | null) {
   return sql<string | null>`${value ?? sql`cast(null as text)`}`
 }
 
-/** The rows in a cache that a push invalidates when it is stored. */
+/** The key of what any push invalidates when it is stored. */
 export const OPEN_PUSHES = 'push intents'
+
+/** Returns that of what a push to a repository invalidates. */
+export function openPushesKey(repositoryId: number): string {
+  return `${OPEN_PUSHES} ${repositoryId}`
+}
 
 function tipsOf(rows: readonly PushRow[], ref: string, tip: string): string[] {
   const tips = [tip]

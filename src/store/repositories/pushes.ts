@@ -8,7 +8,7 @@ import type { Engine } from '../engine.ts'
 import { prepare } from '../prepared.ts'
 import { locate } from '../repository-files.ts'
 import type { Tables } from '../tables.ts'
-import { OPEN_PUSHES, recordMoves } from './branch-moves.ts'
+import { OPEN_PUSHES, openPushesKey, recordMoves } from './branch-moves.ts'
 import { eventOf, isEvent, type PushOutcome, withoutRecorded } from './push-events.ts'
 import type { Repository } from './repositories.ts'
 
@@ -177,7 +177,7 @@ export function createPushStore(engine: Engine, repositories: string, audit: Aud
         server,
         head,
       }
-      const [stored] = await engine.write(insert, row, OPEN_PUSHES)
+      const [stored] = await engine.write(insert, row, openPushesKey(row.repositoryId), OPEN_PUSHES)
       if (!stored) throw new Error('the push was not stored')
       return stored.id
     },

@@ -8,7 +8,7 @@ import { listAccess } from '../access/access-list.ts'
 import { administeredRepository, namedAs, type RepositoryName } from '../access/administration.ts'
 import { keepUsers, keptUser } from '../access/locked-rows.ts'
 import type { Change } from '../audit/change.ts'
-import type { Engine } from '../engine.ts'
+import type { Reading } from '../engine.ts'
 import type { Queries } from '../tables.ts'
 
 /** A reservation with the users that still exist, ordered by name. */
@@ -18,7 +18,7 @@ export interface NamedReservation {
 }
 
 /** Returns functions that manage which contexts of a repository only some users may report. */
-export function createReservationStore({ kysely }: Engine) {
+export function createReservationStore({ kysely }: Reading) {
   return {
     /** Returns the names of the users with these ids; see `reportersOf`. */
     namesOf: (ids: readonly number[]) => namesOf(kysely, ids),
