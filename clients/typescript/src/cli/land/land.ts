@@ -12,7 +12,7 @@ import { findReportTarget, targetOptions, totalTimeoutOf } from '../target.ts'
 import { hasColors, plain, print, printJson, say } from '../terminal.ts'
 import { UsageError } from '../usage-error.ts'
 import { checkCheckout } from './checkout.ts'
-import { landCommit } from './landing.ts'
+import { landCommit, topicOf } from './landing.ts'
 import { LandingEnd } from './landing-end.ts'
 import { createRemote, removalOf } from './remote.ts'
 import { createTickets, refsOfCommit, type TicketTimes, ticketFolder, topicFolder } from './tickets.ts'
@@ -114,8 +114,10 @@ export async function land(
     end = error
   } finally {
     await cleanUp(end?.outcome).catch(({ message }: Error) => {
-      const command = created.size > 0 ? `; to remove it: ${removalOf([...created])}` : ''
-      say(`may have left a ticket or a branch on the server: ${message}${command}`)
+      const refs = new Set([...created].map((update) => update.slice(update.indexOf(':') + 1)))
+      say(
+        `may have left a ticket or a branch on the server: ${message}; to remove it: ${removalOf([...refs])}`,
+      )
     })
     // Not before: another signal would end the removal.
     for (const name of SIGNALS) signals.off(name, cancel)
@@ -130,24 +132,38 @@ export async function land(
   }
   return outcome === 'interrupted' ? 128 + constants.signals[interruptedBy ?? 'SIGINT'] : exitCodes[outcome]
 
-  /** Removes the ticket, and the topic unless its checks are still running. */
+  /**
+   * Removes the ticket, and the topic unless its checks are still running. If another landing of this commit has
+   * taken the ticket over, or has one of its own, they stay: that one waits for the checks.
+   */
   async function cleanUp(outcome: LandingEnd['outcome'] = 'unanswered'): Promise<void> {
-    // A refused token is not sent again: it is counted.
-    if (created.size === 0 && outcome === 'unanswered') return
+    if (created.size === 0) return
     const cleaner = createRemote(createGit(env, { url, token, timeout: () => CLEANUP }), url, {
       patience: () => CLEANUP,
       outageAfter,
       onOutage,
     })
-    const own = refsOfCommit(await cleaner.list(...folders), commit, branch)
+    const topic = topicOf(place)
     const isRunning = outcome === 'pending' || outcome === 'missing'
-    const kept = own.filter((ref) => isRunning && ref.startsWith('refs/heads/'))
-    const gone = own.filter((ref) => !kept.includes(ref))
-    if (kept.length > 0) say(`left ${kept.join(', ')} for its checks; to remove it: ${removalOf(kept)}`)
-    for (const ref of created) if (!gone.includes(ref)) created.delete(ref)
-    if (gone.length === 0) return
-    const updates = gone.map((ref) => `:${ref}`)
-    const reason = await cleaner.push([], updates)
-    if (reason) throw new Error(reason)
+
+    async function findOwn() {
+      const refs = await cleaner.list(...folders)
+      const isOwn = (ref: string) => created.has(`${refs.get(ref)}:${ref}`)
+      const isShared = refsOfCommit(refs, commit, branch).some((ref) => ref !== topic && !isOwn(ref))
+      const own = [...refs].filter(([ref]) => isOwn(ref) && !(ref === topic && (isShared || isRunning)))
+      const isLeft = refs.has(topic) && !isShared && !own.some(([ref]) => ref === topic)
+      return { own, isLeft }
+    }
+
+    const { own, isLeft } = await findOwn()
+    if (isLeft) say(`left ${topic} for its checks; to remove it: ${removalOf([topic])}`)
+    created.clear()
+    for (const [ref, value] of own) created.add(`${value}:${ref}`)
+    if (own.length === 0) return
+    const leases = own.map(([ref, value]) => `--force-with-lease=${ref}:${value}`)
+    const deletions = own.map(([ref]) => `:${ref}`)
+    const reason = await cleaner.push(['--atomic', ...leases], deletions)
+    // Another landing may have taken the ticket over meanwhile.
+    if (reason !== undefined && (await findOwn()).own.length > 0) throw new Error(reason)
   }
 }

@@ -100,9 +100,11 @@ export async function landCommit(landing: Landing): Promise<LandingEnd> {
  */
 async function passChecks(landing: Landing, merge: string, tip: string, refs: Refs): Promise<boolean> {
   const over = new AbortController()
-  const watching = watchBranch(landing, tip, over)
+  let isBuilt = false
+  const watching = watchBranch(landing, merge, tip, over, () => isBuilt)
   try {
     await build(landing, merge, tip, refs)
+    isBuilt = true
     await waitForChecks(landing, merge, tip, over.signal)
     return true
   } catch (error) {
@@ -114,8 +116,17 @@ async function passChecks(landing: Landing, merge: string, tip: string, refs: Re
   }
 }
 
-/** Renews the ticket until `over` is aborted, or aborts it once the branch has moved. */
-async function watchBranch(landing: Landing, tip: string, over: AbortController): Promise<void> {
+/**
+ * Renews the ticket until `over` is aborted, or aborts it once the branch has moved. Pushes the topic again if
+ * somebody has removed it before CI has seen it, such as another landing of this commit that was interrupted.
+ */
+async function watchBranch(
+  landing: Landing,
+  merge: string,
+  tip: string,
+  over: AbortController,
+  isBuilt: () => boolean,
+): Promise<void> {
   const { branch, tickets, look, times, signal } = landing
   for (;;) {
     await sleep(times.heartbeat, over.signal, signal)
@@ -124,7 +135,11 @@ async function watchBranch(landing: Landing, tip: string, over: AbortController)
       await tickets.renew()
       const refs = await look()
       if (refs.get(`refs/heads/${branch}`) !== tip) over.abort()
-      else await tickets.sweep(refs)
+      else {
+        await tickets.sweep(refs)
+        const isMissing = isBuilt() && !refs.has(topicOf(landing))
+        if (isMissing && !(await hasReports(landing, merge))) await pushTopic(landing, merge)
+      }
     } catch {
       // After a failure, the next one may succeed.
     }
@@ -132,25 +147,35 @@ async function watchBranch(landing: Landing, tip: string, over: AbortController)
 }
 
 async function build(landing: Landing, merge: string, tip: string, refs: Refs): Promise<void> {
-  const { branch, remote, created } = landing
   const topic = topicOf(landing)
-  if (refs.has(topic)) created.add(topic)
-  const known = await readVerdict(landing, merge, branch)
-  const hasReports = 'required' in known && known.required.every(({ state }) => state !== null)
-  if (hasReports || refs.get(topic) === merge) return
-  const words = await remote.verify([`${merge}:${topic}`])
+  if ((await hasReports(landing, merge)) || refs.get(topic) === merge) return
+  const words = await landing.remote.verify([`${merge}:${topic}`])
   if (words !== undefined) {
     for (const line of words.split('\n').slice(-MOST_LINES)) say(`pre-push: ${line}`)
     throw new LandingEnd('failure', `the pre-push hook of this checkout refused ${merge}`)
   }
-  created.add(topic)
-  const reason = await remote.push(['--force'], [`${merge}:${topic}`])
+  const reason = await pushTopic(landing, merge)
   if (reason !== undefined) throw new LandingEnd('unanswered', await explainTopic(landing, tip, reason))
-  say(`pushed ${merge} to ${topic.replace('refs/heads/', '')}`)
+}
+
+/** Returns whether something has been reported for each required check. */
+async function hasReports(landing: Landing, merge: string): Promise<boolean> {
+  const known = await readVerdict(landing, merge, landing.branch)
+  return 'required' in known && known.required.every(({ state }) => state !== null)
+}
+
+/** Pushes a commit to where CI builds it. Returns why the server refused, or undefined. */
+async function pushTopic(landing: Landing, merge: string): Promise<string | undefined> {
+  const topic = topicOf(landing)
+  const update = `${merge}:${topic}`
+  landing.created.add(update)
+  const reason = await landing.remote.push(['--force'], [update])
+  if (reason === undefined) say(`pushed ${merge} to ${topic.replace('refs/heads/', '')}`)
+  return reason
 }
 
 async function waitForChecks(landing: Landing, merge: string, tip: string, over: AbortSignal): Promise<void> {
-  const { client, owner, repo, url, branch } = landing
+  const { client, owner, repo, url, branch, created } = landing
   const options = { ...pollOptions(landing), signal: AbortSignal.any([landing.signal, over]) }
   const result = await waitForVerdict(client, { owner, repo, sha: merge, branch }, options)
   if (result.outcome === 'unanswered')
@@ -158,6 +183,8 @@ async function waitForChecks(landing: Landing, merge: string, tip: string, over:
   if (result.outcome === 'noRules') throw new LandingEnd('noRules', noRuleMatches(branch))
   if (result.outcome === 'success') return
   const { outcome, verdict, decisive } = result
+  // Nobody waits for its checks any longer, whoever pushed it.
+  if (outcome === 'failure') created.add(`${merge}:${topicOf(landing)}`)
   const unmet = `${unmetChecks(verdict.required).join(', ')} on ${merge}`
   const sentence =
     outcome === 'failure'
@@ -167,7 +194,7 @@ async function waitForChecks(landing: Landing, merge: string, tip: string, over:
 }
 
 /** Returns the ref that CI builds. It is the same when the landing runs again. */
-function topicOf({ branch, commit }: Landing): string {
+export function topicOf({ branch, commit }: Pick<Landing, 'branch' | 'commit'>): string {
   return topicFolder(branch) + digitsOf(commit)
 }
 

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { pauseAfter } from '../../poll.ts'
 import { sleep } from '../../sleep.ts'
 import type { Git } from '../git.ts'
@@ -45,7 +46,10 @@ export interface TicketOptions {
   branch: string
   commit: string
   times: TicketTimes
-  /** Refs that this landing may have left on the server. */
+  /**
+   * What this landing has pushed and may have left on the server, as `VALUE:REF`. The answer to a push can be
+   * lost, so each is added before it.
+   */
   created: Set<string>
   /** Returns the target, the topics and the tickets on the server. */
   look(): Promise<Refs>
@@ -125,10 +129,12 @@ export function createTickets(options: TicketOptions): Tickets {
 
   async function renew(): Promise<string | undefined> {
     renewed = performance.now()
-    const input = `${commit} ${process.pid} ${Date.now()}\n`
+    // No other landing of this commit pushes the same value.
+    const input = `${commit} ${randomUUID()}\n`
     const blob = (await git(['hash-object', '-w', '--stdin'], { input })).stdout.trim()
-    created.add(name)
-    return remote.push(['--force'], [`${blob}:${name}`])
+    const update = `${blob}:${name}`
+    created.add(update)
+    return remote.push(['--force'], [update])
   }
 
   /** Returns the older tickets, oldest first, so many milliseconds after the last time. */

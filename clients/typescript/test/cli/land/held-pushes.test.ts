@@ -1,9 +1,12 @@
+import { EventEmitter } from 'node:events'
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
 import { asAdministrator } from '../../../../../test/helpers/changes.ts'
+import { capture } from '../../../../../test/helpers/cli.ts'
 import { git } from '../../../../../test/helpers/git.ts'
+import { land as landWith } from '../../../src/cli/land/land.ts'
 import { startQuickLanding } from '../../helpers/landing.ts'
 
 const place = await startQuickLanding(t)
@@ -127,5 +130,100 @@ t.test('what the server refuses to land stays where it was', async (t) => {
     / --no-verify \S+ .*:refs\/heads\/land\/main\/\S+.*\n.*$/,
     'the refused push removed no topic',
   )
+  t.strictSame(leftovers(), [])
+})
+
+/** Starts a landing that does not renew its ticket, and that `interrupt` ends. */
+function landSlowly(commit: string, environment: Record<string, string> = {}) {
+  const signals = new EventEmitter()
+  const times = { heartbeat: 600_000, grace: 600_000, interval: 250 }
+  const finished = capture(() =>
+    landWith([commit], { ...place.environment, ...environment }, signals, () => times),
+  )
+  return {
+    interrupt() {
+      signals.emit('SIGINT', 'SIGINT')
+      return finished
+    },
+  }
+}
+
+/** Returns the topic and the ticket of a commit with their values, once both are there. */
+async function refsOf(commit: string): Promise<Record<string, string>> {
+  const own = () => leftovers().filter((name) => name.includes(commit.slice(0, 12)))
+  await until(() => own().length === 2)
+  return Object.fromEntries(own().map((name) => [name, ref(name)]))
+}
+
+t.test('a landing that has pushed nothing leaves what another one of the same commit has', async (t) => {
+  const commit = write(main(), { 'nothing.txt': 'n\n' })
+  const landing = land([commit])
+  const [topicName = '', ticket = ''] = Object.keys(await refsOf(commit))
+  const spy = spyGit('first-list', "*ls-remote*' refs/heads/main '*")
+  const other = landSlowly(commit, spy.environment)
+  await spy.untilHeld()
+  t.match(await other.interrupt(), { code: 130, stderr: /^[^\n]*interrupted by SIGINT\n$/ })
+  t.strictSame(leftovers(), [topicName, ticket])
+  await spy.release()
+  await report(commit, 'success')
+  t.match(await landing, { code: 0, stderr: /^(?!.*pushed.*pushed)/s })
+})
+
+t.test('a landing whose ticket another one has taken over leaves it, and the topic', async (t) => {
+  const commit = write(main(), { 'taken.txt': 't\n' })
+  const first = landSlowly(commit)
+  const before = await refsOf(commit)
+  const second = land([commit])
+  const [topicName = '', ticket = ''] = Object.keys(before)
+  await until(() => ref(ticket) !== before[ticket])
+  t.match(await first.interrupt(), { code: 130, stderr: /^(?!.*left)/s })
+  t.strictSame(leftovers(), [topicName, ticket])
+  await report(commit, 'success')
+  t.match(await second, { code: 0, stderr: /^(?!.*pushed)/s })
+  t.strictSame(leftovers(), [])
+})
+
+t.test('a ticket that is taken over at the moment of its removal stays', async (t) => {
+  const commit = write(main(), { 'lease.txt': 'l\n' })
+  const spy = spyGit('lease', "*' :refs/'*")
+  const first = landSlowly(commit, spy.environment)
+  const before = await refsOf(commit)
+  const interrupted = first.interrupt()
+  await spy.untilHeld()
+  const second = land([commit])
+  const [topicName = '', ticket = ''] = Object.keys(before)
+  await until(() => ref(ticket) !== before[ticket])
+  await spy.release()
+  t.match(await interrupted, { code: 130 })
+  t.strictSame(leftovers(), [topicName, ticket])
+  await report(commit, 'success')
+  t.match(await second, { code: 0, stderr: /^(?!.*pushed)/s })
+})
+
+t.test('a topic that somebody removes is pushed again, until CI has seen it', async (t) => {
+  const commit = write(main(), { 'removed.txt': 'r\n' })
+  const landing = land([commit])
+  const [topicName = '', ticket = ''] = Object.keys(await refsOf(commit))
+  git(path, 'update-ref', '-d', topicName)
+  t.equal(await topic(commit), commit)
+  await report(commit, 'pending')
+  git(path, 'update-ref', '-d', topicName)
+  for (let renewals = 0; renewals < 2; renewals++) {
+    const value = ref(ticket)
+    await until(() => ![value, ''].includes(ref(ticket)))
+  }
+  t.equal(ref(topicName), '')
+  await report(commit, 'success')
+  t.match(await landing, { code: 0 })
+  t.strictSame(leftovers(), [])
+})
+
+t.test('a topic whose check has failed is removed by whoever finds that, whoever pushed it', async (t) => {
+  const commit = write(main(), { 'found.txt': 'f\n' })
+  git(checkout, 'push', '--quiet', path, `${commit}:refs/heads/land/main/${commit.slice(0, 12)}`)
+  const landing = land([commit])
+  await refsOf(commit)
+  await report(commit, 'failure')
+  t.match(await landing, { code: 1 })
   t.strictSame(leftovers(), [])
 })
