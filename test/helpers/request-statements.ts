@@ -163,6 +163,7 @@ export const requests: Record<string, (store: Store) => Promise<unknown>> = {
   'the rules of a branch': (store) => store.rules.requiredPatterns(500, 'release-3'),
   'all statuses of a commit with their reporters': (store) =>
     store.statuses.listWithReporters({ repositoryId: 500, sha: SHA }),
+  'checks of commits that have ended': (store) => store.statuses.listResults(500, [SHA, NEW_SHA]),
   'a failure': (store) => store.failures.count('192.0.2.9', { limit: 30, window: 300 }),
   'a reservation and its release': async (store) => {
     const reservation = await store.failures.reserve('192.0.2.10', { limit: 30, window: 300 })
