@@ -102,7 +102,7 @@ t.test('a ticket that is silent is passed over, and named with the command that 
   const spoken = `refs/landing/main/20200101T000000001Z-$(id)-${digits}`
   for (const name of [ticket, spoken]) git(path, 'update-ref', name, git(path, 'rev-parse', 'main:a.txt'))
   git(path, 'update-ref', `refs/heads/land/main/${digits}`, main())
-  // One look at least between one and a half heartbeats and three, also on a busy machine.
+  // One list of tickets at least between one and a half heartbeats and three, also on a busy machine.
   const times = { heartbeat: 1_000, grace: 60_000, interval: 250 }
   const commit = write(main(), { 'silent.txt': 's\n' })
   const landing = capture(() => landWith([commit], place.environment, process, () => times))
@@ -172,10 +172,10 @@ t.test('an outage is no missed renewal', async (t) => {
   proxy.always(/git/, { status: 503 })
   await setTimeout(4 * times.heartbeat)
   proxy.always(/git/, 'pass')
-  const looks = () =>
+  const lists = () =>
     proxy.passages.filter(({ url, status }) => /upload-pack/.test(url) && status === 200).length
-  const before = looks()
-  await until(() => looks() > before + 1)
+  const before = lists()
+  await until(() => lists() > before + 1)
   git(path, 'update-ref', '-d', ticket)
   await report(await topic(commit), 'success')
   const { code, stderr } = await landing
@@ -217,17 +217,28 @@ t.test('a ticket that is renewed at the moment of its removal stays', async (t) 
   const ticket = `refs/landing/main/20200101T000000000Z-${'c'.repeat(12)}`
   const [old = '', renewed = ''] = git(path, 'rev-parse', 'main:a.txt', 'main:b.txt').split('\n')
   git(path, 'update-ref', ticket, old)
-  // The second look finds it stale, and the landing renews and sweeps nothing meanwhile.
+  // The second list shows it as stale, and the landing renews and sweeps nothing meanwhile.
   const times = { heartbeat: 60_000, grace: 100, interval: 250 }
   const commit = write(main(), { 'renewed.txt': 'r\n' })
-  const printed = { stdout: '', stderr: '' }
-  const landing = capture(() => landWith([commit], through(proxy.url), process, () => times), printed)
-  await until(() => printed.stderr.includes('waiting for older tickets on main: 1'))
   const renewal = Promise.withResolvers<void>()
-  proxy.always(/receive-pack/, { heldUntil: renewal.promise })
+  let stderr = ''
+  const printed = {
+    stdout: '',
+    get stderr() {
+      return stderr
+    },
+    // At once, since the removal may follow within a moment.
+    set stderr(text) {
+      stderr = text
+      if (text.includes('waiting for older tickets on main: 1'))
+        proxy.always(/receive-pack/, { heldUntil: renewal.promise })
+    },
+  }
+  const landing = capture(() => landWith([commit], through(proxy.url), process, () => times), printed)
+  await until(() => stderr.includes('waiting for older tickets on main: 1'))
   const pushes = () => proxy.passages.filter(({ url }) => /receive-pack/.test(url)).length
-  const before = pushes()
-  await until(() => pushes() > before)
+  // Two requests have published the ticket.
+  await until(() => pushes() > 2)
   git(path, 'update-ref', ticket, renewed, old)
   renewal.resolve()
   await report(await topic(commit), 'success')
