@@ -62,6 +62,16 @@ export function checkRequired(patterns: readonly string[]): void {
 }
 
 /**
+ * Returns the branch given by `--onto` or `--branch`.
+ *
+ * @throws UsageError when both are given
+ */
+export function oneBranch(onto: string | undefined, branch: string | undefined): string | undefined {
+  if (onto === undefined || branch === undefined) return onto ?? branch
+  throw new UsageError('--onto and --branch are the same; give one of them')
+}
+
+/**
  * Returns the commit given by `--sha` or as a positional argument.
  *
  * @throws UsageError when there is more than one

@@ -95,10 +95,15 @@ export async function findRepository(
         : `"${job.foreignName}" is not OWNER/NAME: give --repo or set COMMIT_STATUS_REPO`,
     )
   }
-  const [owner, repo, ...more] = repository.split('/')
-  if (!owner || !repo || more.length > 0)
-    throw new UsageError(`--repo must be OWNER/NAME; got "${repository}"`)
+  const [owner, repo] = splitName(repository)
   return { client, owner, repo, job }
+}
+
+/** @throws UsageError unless it is OWNER/NAME */
+export function splitName(name: string): [owner: string, repo: string] {
+  const [owner, repo, ...more] = name.split('/')
+  if (!owner || !repo || more.length > 0) throw new UsageError(`--repo must be OWNER/NAME; got "${name}"`)
+  return [owner, repo]
 }
 
 /**
@@ -131,8 +136,15 @@ export async function findReportTarget(
   fetch?: Fetch,
 ): Promise<Target> {
   const target = await findTarget(values, env, fetch)
-  if (!env.COMMIT_STATUS_TOKEN?.trim()) throw new UsageError('missing token: set COMMIT_STATUS_TOKEN')
+  tokenOf(env)
   return target
+}
+
+/** @throws UsageError if there is no token */
+export function tokenOf({ COMMIT_STATUS_TOKEN }: NodeJS.ProcessEnv): string {
+  const token = COMMIT_STATUS_TOKEN?.trim()
+  if (!token) throw new UsageError('missing token: set COMMIT_STATUS_TOKEN')
+  return token
 }
 
 /**

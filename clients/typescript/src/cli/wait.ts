@@ -1,6 +1,6 @@
 import type { Status } from '../index.ts'
 import { matchesPattern } from '../pattern.ts'
-import { checkRequired, oneCommit, parse, wordsOf } from './arguments.ts'
+import { checkRequired, oneBranch, oneCommit, parse, wordsOf } from './arguments.ts'
 import { describeResult } from './describe-wait.ts'
 import { parseDuration } from './duration.ts'
 import { printEvents } from './events.ts'
@@ -32,9 +32,7 @@ export const waitOptions = {
 /** Runs `commit-status wait`: ends when the statuses of a commit decide; see `decideWait`. */
 export async function wait(args: string[], env: NodeJS.ProcessEnv): Promise<number> {
   const { values: given, sha, patterns } = readArguments(args)
-  if (given.branch !== undefined && given.onto !== undefined)
-    throw new UsageError('--onto and --branch are the same; give one of them')
-  const values = { ...given, branch: given.branch ?? given.onto }
+  const values = { ...given, branch: oneBranch(given.onto, given.branch) }
   const time = (name: 'settle' | 'stalled' | 'timeout' | 'interval') =>
     values[name] === undefined ? undefined : parseDuration(values[name], `--${name}`)
   const rules = {

@@ -1,14 +1,14 @@
 import { constants } from 'node:os'
 import { defaultTimes } from '../../client.ts'
 import { waitDefaults } from '../../wait-for-state.ts'
-import { oneCommit, parse } from '../arguments.ts'
+import { oneBranch, oneCommit, parse } from '../arguments.ts'
 import type { SignalSource } from '../cancellation.ts'
 import { parseDuration } from '../duration.ts'
 import { exitCodes } from '../exit-codes.ts'
 import { statusRows } from '../get.ts'
 import { createGit } from '../git.ts'
 import { createOutageNotice } from '../outage.ts'
-import { findReportTarget, targetOptions, totalTimeoutOf } from '../target.ts'
+import { findReportTarget, targetOptions, tokenOf, totalTimeoutOf } from '../target.ts'
 import { hasColors, plain, print, printJson, say } from '../terminal.ts'
 import { UsageError } from '../usage-error.ts'
 import { checkCheckout } from './checkout.ts'
@@ -49,9 +49,7 @@ export async function land(
   timesOf = ticketTimes,
 ): Promise<number> {
   const { values, positionals } = parse({ args, allowPositionals: true, options: landOptions })
-  if (values.onto !== undefined && values.branch !== undefined)
-    throw new UsageError('--onto and --branch are the same; give one of them')
-  const branch = values.onto ?? values.branch ?? 'main'
+  const branch = oneBranch(values.onto, values.branch) ?? 'main'
   const timeout = parseDuration(values.timeout ?? '30m', '--timeout')
   const given = oneCommit(values.sha, positionals) ?? 'HEAD'
   if (given === branch)
@@ -62,7 +60,7 @@ export async function land(
   )
   const commit = sha.toLowerCase()
   const url = new URL(`/${owner}/${repo}.git`, values.url ?? env.COMMIT_STATUS_URL).href
-  const token = env.COMMIT_STATUS_TOKEN?.trim() ?? ''
+  const token = tokenOf(env)
   const start = performance.now()
   const left = () => start + timeout - performance.now()
 
@@ -79,13 +77,13 @@ export async function land(
   const onOutage = createOutageNotice()
   const outageAfter = readTimeout ?? defaultTimes.totalTimeout
   const remote = createRemote(git, url, {
-    patience: () => Math.max(left(), outageAfter),
+    retryFor: () => Math.max(left(), outageAfter),
     outageAfter,
     onOutage,
     signal,
   })
   const folders = [topicFolder(branch), ticketFolder(branch)]
-  const look = () => remote.list(`refs/heads/${branch}`, ...folders)
+  const readRefs = () => remote.list(`refs/heads/${branch}`, ...folders)
   const times = timesOf(timeout)
   const created = new Set<string>()
   const place = {
@@ -97,7 +95,7 @@ export async function land(
     branch,
     git,
     remote,
-    look,
+    readRefs,
     times,
     left,
     readTimeout,
@@ -139,7 +137,7 @@ export async function land(
   async function cleanUp(outcome: LandingEnd['outcome'] = 'unanswered'): Promise<void> {
     if (created.size === 0) return
     const cleaner = createRemote(createGit(env, { url, token, timeout: () => CLEANUP }), url, {
-      patience: () => CLEANUP,
+      retryFor: () => CLEANUP,
       outageAfter,
       onOutage,
     })

@@ -61,9 +61,9 @@ function pollOptions({ left, times, readTimeout, onOutage, signal }: Landing) {
  * @throws LandingEnd for every other end
  */
 export async function landCommit(landing: Landing): Promise<LandingEnd> {
-  const { commit, branch, git, remote, tickets, look } = landing
+  const { commit, branch, git, remote, tickets, readRefs } = landing
   const target = `refs/heads/${branch}`
-  let refs = await look()
+  let refs = await readRefs()
   for (;;) {
     const tip = refs.get(target)
     if (!tip) throw new UsageError(`--onto: the server has no branch ${branch}`)
@@ -76,7 +76,7 @@ export async function landCommit(landing: Landing): Promise<LandingEnd> {
     refs = await tickets.turn(refs, time)
     if (refs.get(target) !== tip) continue
     const hasPassed = await passChecks(landing, merge, tip, refs)
-    refs = await look()
+    refs = await readRefs()
     if (hasPassed && refs.get(target) === tip) {
       const own = refsOfCommit(refs, commit, branch)
       const options = ['--atomic', `--force-with-lease=${target}:${tip}`]
@@ -84,7 +84,7 @@ export async function landCommit(landing: Landing): Promise<LandingEnd> {
       const name = merge === commit ? '' : ` as ${merge}`
       if (reason === undefined) return new LandingEnd('success', `landed ${commit} on ${branch}${name}`)
       const before = refs
-      refs = await look()
+      refs = await readRefs()
       if ([target, ...own].every((ref) => refs.get(ref) === before.get(ref)))
         throw new LandingEnd('unanswered', `the server refused to move ${branch} to ${merge}: ${reason}`)
     }
@@ -127,13 +127,13 @@ async function watchBranch(
   over: AbortController,
   isBuilt: () => boolean,
 ): Promise<void> {
-  const { branch, tickets, look, times, signal } = landing
+  const { branch, tickets, readRefs, times, signal } = landing
   for (;;) {
     await sleep(times.heartbeat, over.signal, signal)
     if (over.signal.aborted || signal.aborted) return
     try {
       await tickets.renew()
-      const refs = await look()
+      const refs = await readRefs()
       if (refs.get(`refs/heads/${branch}`) !== tip) over.abort()
       else {
         await tickets.sweep(refs)

@@ -45,7 +45,7 @@ const SLOWEST_FETCH = ['-c', 'http.lowSpeedLimit=1', '-c', 'http.lowSpeedTime=90
 
 interface RemoteOptions {
   /** Returns how long something is tried again, in milliseconds. */
-  patience(): number
+  retryFor(): number
   /** How long something fails before `onOutage` is called, in milliseconds. */
   outageAfter: number
   onOutage: OutageNotice
@@ -55,7 +55,7 @@ interface RemoteOptions {
 export function createRemote(
   git: Git,
   url: string,
-  { patience, outageAfter, onOutage, signal }: RemoteOptions,
+  { retryFor, outageAfter, onOutage, signal }: RemoteOptions,
 ): Remote {
   // Another push, perhaps of a landing that was killed, may move the same ref at this moment.
   const isTransient = (result: GitResult, index: number) =>
@@ -65,7 +65,7 @@ export function createRemote(
 
   async function retry(args: readonly string[]): Promise<GitResult> {
     const start = performance.now()
-    const longest = patience()
+    const longest = retryFor()
     for (let index = 0; ; index++) {
       const begun = performance.now()
       const result = await git(args)

@@ -52,7 +52,7 @@ export interface TicketOptions {
    */
   created: Set<string>
   /** Returns the target, the topics and the tickets on the server. */
-  look(): Promise<Refs>
+  readRefs(): Promise<Refs>
   /** Milliseconds until the landing times out. */
   left(): number
   signal: AbortSignal
@@ -116,7 +116,7 @@ export function refsOfCommit(refs: Refs, commit: string, branch: string): string
  * the server. One that runs again takes over its former ticket.
  */
 export function createTickets(options: TicketOptions): Tickets {
-  const { git, remote, branch, commit, times, created, look, left, signal } = options
+  const { git, remote, branch, commit, times, created, readRefs, left, signal } = options
   const folder = ticketFolder(branch)
   const passOver = MISSED_RENEWALS * times.heartbeat
   const seen = new Map<string, SeenTicket>()
@@ -197,7 +197,7 @@ export function createTickets(options: TicketOptions): Tickets {
         const refused = await renew()
         if (refused) throw new LandingEnd('unanswered', `the server refused the ticket ${name}: ${refused}`)
         // One that was published meanwhile may be older.
-        current = await look()
+        current = await readRefs()
       }
       let announced = 0
       let passed = 0
@@ -223,7 +223,7 @@ export function createTickets(options: TicketOptions): Tickets {
         signal.throwIfAborted()
         // After a failure, the next one may succeed.
         if (performance.now() - renewed >= times.heartbeat) await renew().catch(() => {})
-        current = await look()
+        current = await readRefs()
         const elapsed = performance.now() - now
         waited += elapsed
         passed = elapsed - overslept - (remote.outages() - outagesBefore)

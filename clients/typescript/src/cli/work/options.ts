@@ -3,7 +3,7 @@ import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { parse, wordsOf } from '../arguments.ts'
 import { parseDuration } from '../duration.ts'
-import { targetOptions } from '../target.ts'
+import { splitName, targetOptions } from '../target.ts'
 import { UsageError } from '../usage-error.ts'
 import type { LogSettings } from './output.ts'
 
@@ -64,12 +64,6 @@ export function readOptions(args: string[]) {
     logs: readLogs(values),
     folder: values.folder,
   }
-}
-
-function splitName(name: string): [owner: string, repo: string] {
-  const [owner, repo, ...more] = name.split('/')
-  if (!owner || !repo || more.length > 0) throw new UsageError(`--repo must be OWNER/NAME; got "${name}"`)
-  return [owner, repo]
 }
 
 function parseCount(text: string, name: string): number {

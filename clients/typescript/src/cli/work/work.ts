@@ -4,7 +4,7 @@ import { anyAborted } from '../../sleep.ts'
 import { SAME_SIGNAL, type SignalSource } from '../cancellation.ts'
 import { exitCodes } from '../exit-codes.ts'
 import { createOutageNotice } from '../outage.ts'
-import { openService } from '../target.ts'
+import { openService, tokenOf } from '../target.ts'
 import { say } from '../terminal.ts'
 import { UsageError } from '../usage-error.ts'
 import { openCache } from './cache.ts'
@@ -30,8 +30,7 @@ export async function work(
 ): Promise<number> {
   const options = readOptions(args)
   if (process.platform !== 'linux') throw new UsageError('work needs Linux, whose /proc lists processes')
-  const token = env.COMMIT_STATUS_TOKEN?.trim() ?? ''
-  if (token === '') throw new UsageError('missing token: set COMMIT_STATUS_TOKEN')
+  const token = tokenOf(env)
   const target = await openService(options, env)
   const folder = openFolder(resolve(options.folder ?? defaultFolder(target.baseUrl, options.context, env)))
   try {

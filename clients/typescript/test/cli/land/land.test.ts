@@ -107,7 +107,7 @@ t.test('who may bypass the rule is told if the branch was moved although checks 
   await asAdministrator(server.store).rules.set(repository, { ...rule, bypass: [user] })
   const url = `${server.url}/acme/rocket.git`
   const own = createGit(place.environment, { url, token: place.token, timeout: () => 60_000 })
-  const times = { patience: () => 0, outageAfter: 0, onOutage: () => {} }
+  const times = { retryFor: () => 0, outageAfter: 0, onOutage: () => {} }
   const commit = write(main(), { 'g.txt': 'g\n' })
   const { code, stderr } = await capture(async () => {
     const refused = await createRemote(own, url, times).push([], [`${commit}:refs/heads/main`])
