@@ -87,11 +87,8 @@ export class PushRefusals {
 
   /** As `refuse`, of a push that failed. @throws the error if HTTP must tell it */
   async fail(call: GitRequest, request: PushRequest, cause: unknown): Promise<Buffer> {
-    // A git that cannot be started fails twice.
-    const isRecorded = call.request.refusal !== null
     const error = asGitError(await recheckAccess(cause, call.authorizeAgain))
     const reason = tellInProtocol(call, error)
-    if (isRecorded) return reportRefusal(request, reason)
     return this.refuse(call, request, { reason, kind: kindOfError(error) })
   }
 }

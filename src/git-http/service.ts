@@ -106,7 +106,8 @@ const COMMITTER = { GIT_COMMITTER_NAME: 'anonymous', GIT_COMMITTER_EMAIL: 'anony
  * While git is stopping, its output is still read, and then discarded.
  *
  * @returns a promise that resolves when git has begun its answer. It rejects with
- * RepositoryUnavailable if git cannot be started or cannot list the refs, or the reason of `signal`
+ * RepositoryUnavailable if git cannot be started or cannot list the refs, or the reason of `signal`.
+ * If git cannot be started, nothing is done with the answer
  */
 export function startService(
   repository: OpenedRepository,
@@ -138,6 +139,8 @@ export function startService(
   if (call.step === 'rpc' && pid !== undefined) begin()
 
   const fail = (error: unknown) => {
+    // Whoever is told that git has not begun answers.
+    if (pid === undefined) return
     // A client that does not read what git says would not read the report either.
     if (push && !push.report.isBegun && !output.writableNeedDrain) failure ??= reportFailure(error)
     // The answer may end without it.
@@ -181,7 +184,7 @@ export function startService(
       else if (end.code === null || isCut(tail) || push?.report.isBegun === false) fail(reason)
     }
     await onEnd(end)
-    output.end()
+    if (pid !== undefined) output.end()
   }
 
   signal.addEventListener('abort', stop)

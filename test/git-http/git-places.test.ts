@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
 import { readdirSync, readFileSync } from 'node:fs'
-import { Agent, get, type IncomingMessage } from 'node:http'
+import { Agent, get, type IncomingMessage, request } from 'node:http'
 import { getPriority } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
@@ -58,6 +58,35 @@ t.test('without free file descriptors git is unavailable, and the server goes on
   }
   limitFiles(1_024)
   t.equal(await ask(refs), 200)
+})
+
+t.test('a push whose git cannot be started is refused once', async (t) => {
+  const { server, path, authorization } = await startGitServer(t)
+  const token = 'x'.repeat(32)
+  const { url, child, call } = await startInstance(t, server.options, { METRICS_TOKEN: token })
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+  t.teardown(() => agent.destroy())
+  const id = readFileSync(join(path, 'refs/heads/main'), 'utf8').trim()
+  const push = async (name: string) => {
+    const headers = { authorization, 'content-type': 'application/x-git-receive-pack-request' }
+    const pushed = request(`${url}/owner/demo.git/git-receive-pack`, { method: 'POST', agent, headers })
+    pushed.end(pushBody([`${ZERO} ${id} refs/heads/${name}`], 'report-status'))
+    const [answer] = await once(pushed, 'response')
+    return text(answer)
+  }
+  t.match(await push('first'), /ok refs\/heads\/first\n/)
+  const limitFiles = (count: number) => execFileSync('prlimit', [`--pid=${child.pid}`, `--nofile=${count}:`])
+  const open = readdirSync(`/proc/${child.pid}/fd`).length
+  let refused = 0
+  // Some pushes fail before git would be started.
+  for (let more = 0; more < 12; more++) {
+    limitFiles(open + more)
+    if (/ng refs.*unavailable/.test(await push(`with-${more}`))) refused++
+  }
+  limitFiles(1_024)
+  t.ok(refused > 0)
+  const { body } = await call('GET', '/metrics', { token })
+  t.same(body.match(/(?<=^commit_status_refused_pushes_total\{reason="unavailable"\} ).+$/m), [`${refused}`])
 })
 
 t.test('a request holds no place before all of it has arrived', async (t) => {
