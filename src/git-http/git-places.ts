@@ -13,6 +13,7 @@ const GRACE_PERIOD = 250
 /** A git process that waits until its client has read more. */
 interface Paused {
   client: string
+  isLong: boolean
   since: number
   giveUp(): boolean
 }
@@ -41,12 +42,13 @@ export class GitPlaces extends FairQueue {
   /**
    * Says that the client does not need its place until it has read more.
    *
-   * @param giveUp called when others wait for the place, first for the client that was paused first.
+   * @param isLong as in `enter`
+   * @param giveUp called when a caller waits that could have the place, first for the client that was paused first.
    * Returns false if git has ended: its client may never read the rest
    * @returns a function to call when the client has read more
    */
-  pause(client: string, giveUp: () => boolean): () => void {
-    const paused = { client, giveUp, since: performance.now() }
+  pause(client: string, isLong: boolean, giveUp: () => boolean): () => void {
+    const paused = { client, isLong, giveUp, since: performance.now() }
     this.#paused.add(paused)
     this.#timer ??= setInterval(() => this.#review(), GRACE_PERIOD)
     return () => {
@@ -58,10 +60,10 @@ export class GitPlaces extends FairQueue {
   }
 
   #review(): void {
-    let needed = this.waiting
-    for (const { client, since, giveUp } of this.#paused) {
-      if (needed === 0 || performance.now() - since < GRACE_PERIOD) return
-      if (this.needsSlotOf(client) && giveUp()) needed--
+    let given = 0
+    for (const { client, isLong, since, giveUp } of this.#paused) {
+      if (performance.now() - since < GRACE_PERIOD) return
+      if (given < this.waitingFor(client, isLong) && giveUp()) given++
     }
   }
 }

@@ -37,6 +37,10 @@ interface Run {
   /** What a push asks for, once it is known. */
   pushRequest: PushRequest | null
   answer: SpooledStream
+  /** Milliseconds after which git is stopped. */
+  timeout: number
+  /** Whether it may keep its place longer than others wait for one. */
+  isLong: boolean
   /** Stops git. */
   stop: AbortController
   /** Whether git has ended, and the place is free. */
@@ -85,7 +89,7 @@ export function createGitServer(options: GitServerOptions) {
   if (addGauge) addGauges(addGauge, places, pushDisk, answerDisk, spool)
 
   function createRun(call: GitRequest, body: Body | null): Run {
-    const { request, service, client } = call
+    const { request, service, client, pusher } = call
     const stop = new AbortController()
     const connection = connectionSignal(request.raw.socket)
     const whileWanted = body ? AbortSignal.any([connection, body.displaced]) : connection
@@ -94,13 +98,16 @@ export function createGitServer(options: GitServerOptions) {
       memory: { bytes: limits.answerMemory.each, budget: answerMemory },
       disk: { spool, budget: answerDisk },
     }
+    const timeout = body?.timeout ?? limits.timeout
+    const isLong = pusher !== null && timeout > limits.pushTime.short
     const giveUp = () => {
       stop.abort(new ServiceError('git_busy'))
       return !run.hasEnded
     }
-    const answer = new SpooledStream(room, () => places[service].pause(client, giveUp))
+    const answer = new SpooledStream(room, () => places[service].pause(client, isLong, giveUp))
     const pushRequest = body?.request ?? null
-    const run: Run = { call, body, pushRequest, answer, stop, hasEnded: false, whileWanted }
+    const state = { pushRequest, answer, stop, hasEnded: false }
+    const run: Run = { call, body, timeout, isLong, ...state, whileWanted }
     return run
   }
 
@@ -118,10 +125,8 @@ export function createGitServer(options: GitServerOptions) {
    * @returns why git must not decide about a push; null if git has begun
    */
   async function runInPlace(run: Run, maxWait: number): Promise<RefRefusal | null> {
-    const { call, body, answer, stop, whileWanted } = run
+    const { call, body, timeout, isLong, answer, stop, whileWanted } = run
     const { repository, service, client, pusher, authorizeAgain } = call
-    const timeout = body?.timeout ?? limits.timeout
-    const isLong = pusher !== null && timeout > limits.pushTime.short
     const leave = await places[service].enter(client, whileWanted, isLong, maxWait)
     body?.keep()
 

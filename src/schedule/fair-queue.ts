@@ -61,8 +61,15 @@ class Slots {
     return this.taken >= this.#limit
   }
 
-  hasOneFor(client: string): boolean {
-    return !this.isFull && (this.#held.get(client) ?? 0) < this.#limitPerClient
+  /** @param giver a client that would give one up */
+  hasOneFor(client: string, giver?: string): boolean {
+    const isFree = this.taken - (giver === undefined ? 0 : 1) < this.#limit
+    return isFree && this.shareLeft(client) + (giver === client ? 1 : 0) > 0
+  }
+
+  /** Returns how many more a client may hold. */
+  shareLeft(client: string): number {
+    return this.#limitPerClient - (this.#held.get(client) ?? 0)
   }
 
   take(client: string): void {
@@ -167,9 +174,20 @@ export class FairQueue {
     }
   }
 
-  /** Returns whether a caller waits that could have a slot if the client gave one up. */
-  needsSlotOf(client: string): boolean {
-    return (this.#slots.isFull && this.#waiting > 0) || this.#queues.has(client)
+  /**
+   * Returns how many of the callers that wait could have a slot if a client gave up slots.
+   *
+   * @param isLong whether long callers of the client would give them up
+   */
+  waitingFor(giver: string, isLong = false): number {
+    const longGiver = isLong ? giver : undefined
+    let count = 0
+    for (const [client, queue] of this.#queues) {
+      if (!this.#slots.hasOneFor(client, giver)) continue
+      const able = [...queue].filter((waiter) => !waiter.isLong || this.#long.hasOneFor(client, longGiver))
+      count += client === giver ? able.length : Math.min(able.length, this.#slots.shareLeft(client))
+    }
+    return count
   }
 
   /** Refuses all waiting callers of the client. Callers that hold a slot keep it. */

@@ -153,16 +153,19 @@ t.test('git that waits for its client gives up only a place that somebody needs'
   const places = new GitPlaces(4, 60_000)
   const given: string[] = []
   const release = await places.enter('slow')
-  const goOn = places.pause('slow', () => given.push('slow') > 0)
+  const goOn = places.pause('slow', false, () => given.push('slow') > 0)
   const held = [await places.enter('busy'), await places.enter('busy')]
   const waiting = places.enter('busy')
   await setTimeout(1_000)
   t.same(given, [], 'who waits has half of the places')
   const more = await places.enter('other')
+  await setTimeout(1_000)
+  t.same(given, [], 'also where all places are taken')
+  const third = places.enter('third')
   await until(() => given.length > 0)
   goOn()
   for (const giveBack of [release, ...held, more]) giveBack()
-  ;(await waiting)()
+  for (const entered of [waiting, third]) (await entered)()
 })
 
 t.test('a client that never reads the rest of its answer protects no others', async (t) => {
@@ -287,10 +290,10 @@ t.test('a client has its time to read before it loses its place to others', asyn
     releases[index]?.()
     return true
   }
-  resumes.push(places.pause('a', giveUp(0)))
+  resumes.push(places.pause('a', false, giveUp(0)))
   await setTimeout(150)
   const begun = performance.now()
-  resumes.push(places.pause('b', giveUp(1)))
+  resumes.push(places.pause('b', false, giveUp(1)))
   for (const release of await Promise.all([places.enter('c'), places.enter('d')])) release()
   t.ok(performance.now() - begun >= 250)
 })

@@ -283,17 +283,27 @@ t.test('run releases its slot after success and failure', async (t) => {
   t.equal(queue.taken, 0)
 })
 
-t.test('a slot is needed of a client that waits itself, and of any only if all are taken', async (t) => {
-  const queue = new FairQueue({ ...limits, slots: 4, slotsPerClient: 2 })
-  const { enter } = record(queue)
-  await Promise.all(['a1', 'a2', 'b1'].map((name) => enter(name)))
-  const waiting = enter('a3')
-  t.same([queue.needsSlotOf('a'), queue.needsSlotOf('b')], [true, false])
-  await enter('b2')
-  t.same([queue.needsSlotOf('a'), queue.needsSlotOf('b')], [true, true])
-  queue.dismiss('a', new Error('the test ends'))
-  await t.rejects(waiting, { message: 'the test ends' })
-})
+t.test(
+  'slots that a client gives up are of use to its own callers, and to those with a share left',
+  async (t) => {
+    const long = { slots: 2, slotsPerClient: 1 }
+    const queue = new FairQueue({ ...limits, slots: 5, slotsPerClient: 2, long, waiting: 9 })
+    const { enter } = record(queue)
+    const waitingFor = () => ['a', 'b', 'c'].map((client) => queue.waitingFor(client))
+    await Promise.all(['a1', 'aL', 'bL', 'c1'].map((name) => enter(name)))
+    const waiting = [enter('a2'), enter('a3')]
+    t.same(waitingFor(), [2, 0, 0], 'a slot is free')
+    await enter('b1')
+    t.same(waitingFor(), [2, 0, 0], 'who waits has its whole share')
+    waiting.push(enter('c2'), enter('c3'))
+    t.same(waitingFor(), [3, 1, 2], 'but another one only half of it')
+    waiting.push(enter('dL'))
+    t.same(waitingFor(), [3, 1, 2], 'a long one needs that of a long one')
+    t.same([queue.waitingFor('a', true), queue.waitingFor('b', true)], [4, 2])
+    for (const client of ['a', 'c', 'd']) queue.dismiss(client, new Error('the test ends'))
+    for (const caller of waiting) await t.rejects(caller, { message: 'the test ends' })
+  },
+)
 
 t.test('a queue of turns admits one caller of each client in a turn of the event loop', async (t) => {
   const queue = new FairQueue({ slots: 1, slotsPerClient: 1, oncePerTurn: true })
