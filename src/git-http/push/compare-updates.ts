@@ -196,7 +196,8 @@ async function findCommits(
   signal: AbortSignal,
 ): Promise<Set<string>> {
   const format = '--batch-check=%(objecttype) %(objectname)'
-  const lines = await readGit(repository, ['cat-file', format], { signal, input: ids.join('\n') })
+  const options = { timeout: TIMEOUT, signal, input: ids.join('\n') }
+  const lines = await readGit(repository, ['cat-file', format], options)
   return new Set(lines.match(/(?<=^commit ).+$/gm))
 }
 
