@@ -80,7 +80,8 @@ export async function decide(push: GatedPush, pushed: PushedRefs): Promise<Decis
     return await decideRefs(push, pushed)
   } catch (error) {
     if (error instanceof ServiceError) return refuseAll(pushed.updates, NO_ACCESS)
-    push.onError(error)
+    // A client that disconnects is no error of the server.
+    if (!pushed.signal.aborted) push.onError(error)
     return refuseAll(pushed.updates, FAILED)
   }
 }

@@ -2,10 +2,11 @@ import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
 import type { RefUpdate } from '../../../src/domain/ref-updates.ts'
 import { openRepository } from '../../../src/git/opened-repository.ts'
+import { compareUpdates } from '../../../src/git-http/push/compare-updates.ts'
 import { Presence } from '../../../src/git-http/push/presence.ts'
 import { openTestStore, sqlite, temporaryFolder } from '../../helpers/databases.ts'
 import { listPushes } from '../../helpers/events.ts'
-import { createCommits, git } from '../../helpers/git.ts'
+import { createCommits, git, replaceGit } from '../../helpers/git.ts'
 import { addRepository } from '../../helpers/records.ts'
 import { beginPush, createPush, report, startRecorder } from './begin-push.ts'
 
@@ -84,6 +85,20 @@ for (const where of ['the same server', 'another server'])
     t.equal(await open(), 0)
   })
 
+t.test('updates are compared however long git takes, as long as a push may', async (t) => {
+  const { store } = await openTestStore(t, sqlite)
+  const repository = await addRepository(store, 'owner/demo')
+  const opened = await openRepository(repository)
+  const update = { ref, old: NONE, new: git(repository.path, 'rev-parse', 'main^{tree}') }
+  const { timeout } = AbortSignal
+  t.capture(AbortSignal, 'timeout', (delay: number) => timeout.call(AbortSignal, delay / 100))
+  replaceGit(t, 'sleep 0.5; exec "$git" "$@"')
+  const known = { branches: new Map(), tags: new Map() }
+  const { signal } = new AbortController()
+  const changes = [{ update, isTag: false }]
+  t.match(await compareUpdates(opened, changes, known, signal), [{ refusal: { kind: 'not a commit' } }])
+})
+
 t.test('a push goes only from one state to the next', async (t) => {
   const { store } = await openTestStore(t, sqlite)
   const repository = await addRepository(store, 'owner/demo')
@@ -115,6 +130,12 @@ t.test('a push goes only from one state to the next', async (t) => {
   await push.begin(opened, signal)
   await t.rejects(push.begin(opened, signal), /open cannot be beginning/)
   t.equal((await push.decide(asked)).size, 0)
+  // No error is handed over, which would fail the test.
+  const { size } = await push.decide({
+    ...asked,
+    signal: AbortSignal.abort(new Error('it has disconnected')),
+  })
+  t.equal(size, 1, 'nothing is updated for a client that has disconnected')
   const [first, second] = [push.decide(asked), push.decide(asked)]
   await t.rejects(second, /deciding cannot be deciding/)
   const ended = push.end()
