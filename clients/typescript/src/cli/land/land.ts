@@ -154,7 +154,8 @@ export async function land(
     }
 
     const { own, isLeft } = await findOwn()
-    if (isLeft) say(`left ${topic} for its checks; to remove it: ${removalOf([topic])}`)
+    const why = isRunning ? ' for its checks; to' : ', which another landing has pushed; if that has ended,'
+    if (isLeft) say(`left ${topic}${why} remove it: ${removalOf([topic])}`)
     created.clear()
     for (const [ref, value] of own) created.add(`${value}:${ref}`)
     if (own.length === 0) return

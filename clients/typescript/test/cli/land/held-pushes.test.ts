@@ -218,12 +218,24 @@ t.test('a topic that somebody removes is pushed again, until CI has seen it', as
   t.strictSame(leftovers(), [])
 })
 
-t.test('a topic whose check has failed is removed by whoever finds that, whoever pushed it', async (t) => {
-  const commit = write(main(), { 'found.txt': 'f\n' })
-  git(checkout, 'push', '--quiet', path, `${commit}:refs/heads/land/main/${commit.slice(0, 12)}`)
-  const landing = land([commit])
-  await refsOf(commit)
-  await report(commit, 'failure')
-  t.match(await landing, { code: 1 })
-  t.strictSame(leftovers(), [])
-})
+t.test(
+  'a topic that a landing has found stays if that is interrupted, and goes if its check fails',
+  async (t) => {
+    const commit = write(main(), { 'found.txt': 'f\n' })
+    const topicName = `refs/heads/land/main/${commit.slice(0, 12)}`
+    git(checkout, 'push', '--quiet', path, `${commit}:${topicName}`)
+    const interrupted = landSlowly(commit)
+    await refsOf(commit)
+    t.match(await interrupted.interrupt(), {
+      code: 130,
+      stderr: `left ${topicName}, which another landing has pushed; if that has ended, remove it: git push origin --delete ${topicName}\n`,
+    })
+    t.strictSame(leftovers(), [topicName])
+
+    const landing = land([commit])
+    await refsOf(commit)
+    await report(commit, 'failure')
+    t.match(await landing, { code: 1 })
+    t.strictSame(leftovers(), [])
+  },
+)
