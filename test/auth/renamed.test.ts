@@ -17,6 +17,8 @@ t.test('the new name of a repository is told to who may read it, and to nobody e
   const other = await server.createRepository('acme/other', { private: true })
   for (const name of ['open', 'secret'])
     await write.repositories.rename({ owner: 'acme', name }, { owner: 'acme', name: `new-${name}` })
+  await server.createRepository('beta/open')
+  await write.repositories.rename({ owner: 'beta', name: 'open' }, { owner: 'beta', name: 'closed' })
   const owner = await server.createToken('acme')
   const limited = await server.createToken('acme', { limits: { repositories: [other.id] } })
   const stranger = await server.createToken('stranger')
@@ -56,6 +58,7 @@ t.test('the new name of a repository is told to who may read it, and to nobody e
   await createAccount(server, 'visitor')
   await client.signIn('visitor')
   t.match(await client.get('/acme/open/checks'), { status: 404, body: told('open') })
+  t.match((await client.get('/beta/open/checks')).body, 'is called beta/closed now')
   t.notMatch((await client.get('/acme/secret')).body, 'new-secret')
   const badge = async (name: string) => (await fetch(`${url}/acme/${name}/badge.svg`)).status
   t.same(await Promise.all(['open', 'new-open', 'secret', 'missing'].map(badge)), [200, 200, 404, 404])

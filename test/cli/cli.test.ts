@@ -136,6 +136,13 @@ t.test('repositories', async (t) => {
   t.equal(await status(token), 404)
   await refused(1, /no repository/, 'repo', 'delete', 'acme/rocket')
   t.match(await cli('repo', 'list'), { code: 0, stderr: '' })
+  // Nobody can name what is below it by a path.
+  const folder = 'x'.repeat(250)
+  const deepen = `for (let depth = 0; depth < 20; depth++) { fs.mkdirSync('${folder}'); process.chdir('${folder}') }`
+  execFileSync(process.execPath, ['--eval', deepen], { cwd: long })
+  const deleted = await cli('repo', 'delete', 'acme/long')
+  t.match(deleted, { code: 0, stdout: '', stderr: /^acme\/long is deleted\. .*: ENAMETOOLONG: / })
+  rmSync(join(long, folder), { recursive: true })
 })
 
 t.test('imports', async (t) => {

@@ -1,3 +1,4 @@
+import { rmSync } from 'node:fs'
 import t from 'tap'
 import { asAdministrator } from '../helpers/changes.ts'
 import { runCli } from '../helpers/cli.ts'
@@ -17,7 +18,7 @@ for (const database of databases)
       ...(options.databaseUrl && { DATABASE_URL: options.databaseUrl }),
     }
     const cli = (...args: string[]) => runCli(['repo', 'reporters', 'acme/rocket', ...args], environment)
-    const { id, commits } = await server.createRepository('acme/rocket', { commits: 31 })
+    const { id, path, commits } = await server.createRepository('acme/rocket', { commits: 31 })
     const [oldest = ''] = commits
     const newest = commits.at(-1) ?? ''
     for (const name of ['ci-bot', 'writer', 'reader'])
@@ -78,6 +79,11 @@ for (const database of databases)
       [2, /--json prints the list/, 'lint', 'writer', '--json'],
     ] as const)
       t.match(await cli(...args), { code, stderr: problem })
+    rmSync(path, { recursive: true })
+    t.match(await cli('ci/*', 'writer'), {
+      code: 0,
+      stderr: 'warning: git cannot read acme/rocket, so earlier results are not known\n',
+    })
     t.match(await cli('ci/*', '--anyone'), { code: 0, stdout: '', stderr: '' })
     t.same(JSON.parse((await cli('--json')).stdout), [])
   })

@@ -1,4 +1,8 @@
 import t from 'tap'
+import { listRuledCommits } from '../../src/branches/ruled-commits.ts'
+import { createGitQueue } from '../../src/git/history/cached-reads.ts'
+import { CommitLog } from '../../src/git/history/log.ts'
+import { RefLists } from '../../src/git/history/ref-lists.ts'
 import { parseCidr } from '../../src/http/address.ts'
 import type { CacheOptions } from '../../src/store/engine.ts'
 import type { Prepared } from '../../src/store/prepared.ts'
@@ -6,6 +10,7 @@ import { reservationState } from '../../src/store/repositories/reservations.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import { databases } from '../helpers/databases.ts'
 import { listEvents } from '../helpers/events.ts'
+import { gitWith, importGraph } from '../helpers/git.ts'
 import { startInstance } from '../helpers/instance.ts'
 import { longestStretch, measured } from '../helpers/loop-stretch.ts'
 import { createAccount, csrfOf, openPageClient } from '../helpers/page-client.ts'
@@ -244,6 +249,25 @@ t.test('a form names few users, however long it is', async (t) => {
   const { status, body } = await owner.submit(PAGE, PAGE, { seen: 'null', ...rule, bypass: others })
   t.equal(status, 422)
   t.match(body, /bypass-error">21 users; at most 20 are allowed/)
+})
+
+t.test('the newest commits are those of the newest branches with rules', async (t) => {
+  const { createRepository } = await startServer(t)
+  const repository = await createRepository('acme/rocket', { commits: 0 })
+  // Commits of a second each, the newest last, and a branch at each.
+  const shas = importGraph(
+    repository.path,
+    Array.from({ length: 1_001 }, (_, index) => (index === 0 ? [] : [index - 1])),
+  )
+  const lines = shas.map((sha, index) => `create refs/heads/b${index} ${sha}\n`)
+  gitWith(repository.path, lines.join(''), 'update-ref', '--stdin')
+  const queue = createGitQueue()
+  const git = { refs: new RefLists(queue), commitLog: new CommitLog(queue) }
+  const list = (refPattern: string) =>
+    listRuledCommits(git, repository, [{ refPattern, required: ['ci'], bypass: [] }], { address: 'local' })
+  t.same(await list('b0'), [], 'of a thousand branches')
+  t.same(await list('b1'), [shas[1], shas[0]])
+  t.equal((await list('b*'))?.[0], shas.at(-1))
 })
 
 t.test('one page after another reads the results of the newest commits', async (t) => {

@@ -72,9 +72,9 @@ export class CommitGraph {
       throw new RepositoryUnavailable(
         `git could not list the commits of ${repository.path}: ${failure.message}`,
       )
-    // The last line may be cut off.
-    const lines = text.slice(0, text.lastIndexOf('\n') + 1).split('\n')
-    const commits = lines.slice(0, -1).map((line) => line.split(' '))
+    // The last line is empty, or was cut off.
+    const lines = text.split('\n').slice(0, -1)
+    const commits = lines.map((line) => line.split(' '))
     const isCut = output.isFull || commits.length === count
     if (!isCut) commits.push([last])
     return new CommitGraph(commits, isCut)

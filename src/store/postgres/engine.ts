@@ -141,8 +141,8 @@ export function openPostgres(url: string, size: number, isLimited: boolean): Eng
         return retry(transaction)
       }),
     async lockBriefly(db, work) {
+      await sql`savepoint unlocked`.execute(db)
       for (;;) {
-        await sql`savepoint unlocked`.execute(db)
         await sql`set local lock_timeout = ${sql.lit(LOCK_WAIT)}`.execute(db)
         try {
           return await work()

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
@@ -104,6 +105,13 @@ for (const database of databases)
     await asAdministrator(store).rules.set(repository, rule)
     t.same(await findUnchecked(store, repository, 'main'), [{ ref: 'refs/heads/alias', user: 'ann' }])
     t.same(await findUnchecked(store, repository, 'other'), [])
+    // Nobody can name what is below it by a path.
+    const folder = 'x'.repeat(250)
+    const deepen = `for (let depth = 0; depth < 20; depth++) { fs.mkdirSync('${folder}'); process.chdir('${folder}') }`
+    execFileSync(process.execPath, ['--eval', deepen], { cwd: join(repository.path, 'refs') })
+    const named = [{ ref: 'refs/heads/alias', user: 'ann' }]
+    t.same(await findUnchecked(store, repository, 'alias'), named, 'what the name alone tells')
+    rmSync(join(repository.path, 'refs', folder), { recursive: true })
     await store.pushes.open(pusher, [{ ...update, ref: 'refs/heads/main' }])
     t.equal((await findUnchecked(store, repository, 'main')).length, 1, 'a push that began later is checked')
     await git(repository.path, ['update-ref', 'refs/heads/main', next])
