@@ -198,10 +198,13 @@ export async function runHistory(
       command.end = Math.min(command.end, time.now())
       result = random.pick(['success', 'failure'])
     }
-    if (result !== undefined && !claim.lost.aborted)
-      await claim.finish({ state: result, description: run }, never)
+    let { loss } = claim
+    if (result !== undefined && !loss) {
+      const sent = await claim.finish({ state: result, description: run }, never)
+      if (typeof sent === 'object') loss = sent
+    }
     worker.job = undefined
-    return claim.lost.aborted ? 1 : Number.POSITIVE_INFINITY
+    return loss?.kind === 'taken' ? loss.seconds : Number.POSITIVE_INFINITY
   }
 
   async function work(worker: Worker): Promise<void> {

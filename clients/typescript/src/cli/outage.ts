@@ -4,17 +4,16 @@ import { say } from './terminal.ts'
 export type OutageNotice = (problem: string | null) => void
 
 /**
- * Creates a notice that says on stderr once that the service is away, and once that it is back.
+ * Creates a notice that says once that the service is away, and once that it is back.
  *
- * @param prepare called before each message
+ * @param write by default writes to stderr
  */
-export function createOutageNotice(prepare: () => void = () => {}): OutageNotice {
+export function createOutageNotice(write: (message: string) => void = say): OutageNotice {
   let isAway = false
   return (problem) => {
     if (isAway === (problem !== null)) return
     isAway = !isAway
-    prepare()
-    say(
+    write(
       problem === null ? 'the service answers again' : `no answer from the service, still trying: ${problem}`,
     )
   }

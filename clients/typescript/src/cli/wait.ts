@@ -69,7 +69,10 @@ export async function wait(args: string[], env: NodeJS.ProcessEnv): Promise<numb
     .waitForState(commit, {
       ...rules,
       onChange: (read) => progress.update(counted(read)),
-      onOutage: createOutageNotice(progress.clear),
+      onOutage: createOutageNotice((message) => {
+        progress.clear()
+        say(message)
+      }),
     })
     .finally(progress.end)
   if (result.outcome === 'unanswered') {

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import t, { type Test } from 'tap'
@@ -181,7 +181,7 @@ test('a result that was refused is kept for the next worker at the second signal
   place.proxy.always(reportsOf(sha), { status: 403 })
   jobs.go()
   await eventually(() => reports(place, sha).some(({ state }) => state === 'success'))
-  t.equal((await endTwice(worker)).code, 128 + 15)
+  t.match(await endTwice(worker), { code: 128 + 15, stderr: /not reported, so the next worker .*: success/ })
   t.strictSame(place.jobs(), jobs.runs())
   place.proxy.always(reportsOf(sha), 'pass')
   t.equal((await jobs.start(['--once']).finished).code, 0)
@@ -207,6 +207,63 @@ async function leaveJob(t: Test, place: WorkPlace, failure: 'hang' | { status: n
   return { sha, worker, other, run: jobs.runs()[0] ?? '' }
 }
 
+test('--once ends with 5 if a claim is refused, and says why', async (t, place) => {
+  const sha = place.push('main', SCRIPT)
+  const other = place.push('other', 'true')
+  place.proxy.always(reportsOf(sha), { status: 403 })
+  const { code, stderr } = await openJobs(t, place).start(['--once']).finished
+  t.match({ code, stderr }, { code: 5, stderr: /: the server refuses: out of order\n/ })
+  t.equal(await place.result(sha), undefined)
+  t.match(await place.result(other), /^success/)
+})
+
+test('--once ends with 5 if a commit is lost to refusals, and says why', async (t, place) => {
+  const sha = place.push('main', SCRIPT)
+  const jobs = openJobs(t, place)
+  const worker = jobs.start(['--once'])
+  await jobs.started()
+  place.proxy.always(reportsOf(sha), { status: 403 })
+  t.match(await worker.finished, { code: 5, stderr: /main .*: not reported: out of order\n/ })
+  t.strictSame([place.jobs(), findProcesses({ run: jobs.runs()[0] ?? '' })], [[], []])
+})
+
+test('a job that cannot be written down is not blamed on the server', async (t, place) => {
+  const sha = place.push('main', SCRIPT)
+  const written = Promise.withResolvers<void>()
+  // After what the start asks, the first question for what waits.
+  place.proxy.plan('pass', 'pass', { heldUntil: written.promise })
+  const worker = openJobs(t, place).start(['--once'])
+  await place.proxy.reached(3)
+  const folder = join(place.folder, 'jobs')
+  rmSync(folder, { recursive: true })
+  writeFileSync(folder, '')
+  written.resolve()
+  const { code, stderr } = await worker.finished
+  t.match({ code, stderr }, { code: 5, stderr: /: cannot write down a job: E[A-Z]+: / })
+  t.notMatch(stderr, 'refuses')
+  t.equal(await place.result(sha), undefined)
+})
+
+test('each repository has an outage of its own', async (t, place) => {
+  const other = `${place.name}-other`
+  await server.createRepository(other)
+  const list = (name: string) => new RegExp(`^GET .*/${name}/awaiting`)
+  place.proxy.always(list(other), { status: 503 })
+  const worker = place.work(['--repo', other], { env: { COMMIT_STATUS_TIMEOUT: '1s' } })
+  const notice = `commit-status: ${other}: no answer from the service, still trying: `
+  await worker.printed(notice)
+  const lists = () =>
+    place.proxy.passages.filter(({ method, url }) => list(place.name).test(`${method} ${url}`)).length
+  const count = lists()
+  await eventually(() => lists() > count + 2)
+  t.notMatch(worker.output.stderr, 'answers again')
+  place.proxy.always(list(other), 'pass')
+  await worker.printed(`commit-status: ${other}: the service answers again\n`)
+  t.equal(worker.output.stderr.split('no answer').length, 2)
+  worker.kill('SIGTERM')
+  t.equal((await worker.finished).code, 0)
+})
+
 test('a second signal ends what waits for a list that is refused', async (t, place) => {
   const { sha, worker, run } = await leaveJob(t, place, { status: 403 })
   t.equal((await endTwice(worker)).code, 128 + 15)
@@ -224,6 +281,6 @@ for (const failure of ['hang', { status: 403 }] as const)
     t.equal(sent.at(-1)?.status, 409)
     t.equal(sent.filter(({ status }) => status === 409).length, 1, 'then nothing more is reported')
     worker.kill('SIGTERM')
-    t.match(await worker.finished, { code: 0, stderr: /another run has it/ })
+    t.match(await worker.finished, { code: 0, stderr: /not reported: This context has a result, "failure"/ })
     t.equal(await place.result(sha), 'failure: by hand')
   })

@@ -81,7 +81,7 @@ test('whoever asks for another run ends the one in progress', async (t, place) =
   t.match(await place.settled(sha), /^success: passed in /)
   await gone(next)
   worker.kill('SIGTERM')
-  t.match(await worker.finished, { code: 0, stderr: /another run has it/ })
+  t.match(await worker.finished, { code: 0, stderr: /not reported: This context is "pending"/ })
   t.strictSame(place.jobs(), [])
 })
 
@@ -206,7 +206,10 @@ test('a worker that stood still loses its commit to another one', async (t, plac
   stalled.worker.kill('SIGCONT')
   await gone(stalled.run)
   stalled.worker.kill('SIGTERM')
-  t.match(await stalled.worker.finished, { code: 0, stderr: /another run has it/ })
+  t.match(await stalled.worker.finished, {
+    code: 0,
+    stderr: /not reported: This context has a result, "success"/,
+  })
   t.equal(await place.result(sha), result)
 })
 

@@ -25,13 +25,15 @@ export interface Claim {
   take(stop: AbortSignal, hurry: AbortSignal): Promise<Taken>
   /** Aborted once another run has the commit, or the claim has run out while the server refused. */
   lost: AbortSignal
+  /** Why it was aborted. */
+  readonly loss: Loss | undefined
   /** Reports `pending` now. Returns whether the run still has the commit. */
   renew(): Promise<boolean>
   /**
-   * Sends the result until it is answered or refused for longer than the claim lasts (`lost`), and for
-   * a few more seconds once `hurry` is aborted.
+   * Sends the result until it is answered or refused for longer than the claim lasts, and for a few more
+   * seconds once `hurry` is aborted.
    */
-  finish(result: Result, hurry: AbortSignal): Promise<'stored' | 'lost' | 'unanswered'>
+  finish(result: Result, hurry: AbortSignal): Promise<'stored' | 'unanswered' | Loss>
 }
 
 export interface Result {
@@ -48,6 +50,9 @@ type Taken =
   | { kind: 'taken'; seconds: number; reason: string }
   | { kind: 'refused'; reason: string }
   | { kind: 'away' }
+
+/** Why a run does not have its commit. */
+export type Loss = Extract<Taken, { kind: 'taken' | 'refused' }>
 
 export interface ClaimTimes {
   /** Seconds for which each report claims the commit. */
@@ -78,6 +83,7 @@ export function createClaim({ repository, sha, run, targetUrl, times }: ClaimOpt
   const began = performance.now()
   const lost = new AbortController()
   const isOver = new AbortController()
+  let loss: Loss | undefined
   /** When the last report that was stored had been sent. */
   let held = Number.NEGATIVE_INFINITY
 
@@ -117,9 +123,10 @@ export function createClaim({ repository, sha, run, targetUrl, times }: ClaimOpt
 
   async function renew(): Promise<boolean> {
     const sent = await insist(running, isOver.signal)
-    const isLost = (sent.kind === 'taken' || sent.kind === 'refused') && !isOver.signal.aborted
-    if (isLost) lost.abort(sent.reason)
-    return !isLost
+    if ((sent.kind !== 'taken' && sent.kind !== 'refused') || isOver.signal.aborted) return true
+    loss = sent
+    lost.abort()
+    return false
   }
 
   async function keep(): Promise<void> {
@@ -132,6 +139,9 @@ export function createClaim({ repository, sha, run, targetUrl, times }: ClaimOpt
 
   return {
     lost: lost.signal,
+    get loss() {
+      return loss
+    },
     renew,
     async take(stop, hurry) {
       const taken = await Promise.race([insist(running, stop), after(hurry, 0)])
@@ -141,8 +151,8 @@ export function createClaim({ repository, sha, run, targetUrl, times }: ClaimOpt
     async finish(result, hurry) {
       isOver.abort()
       const sent = await Promise.race([insist(result, hurry), after(hurry, LAST_CHANCE)])
-      if (!isAnswer(sent)) return 'unanswered'
-      return sent.kind === 'held' || sent.kind === 'outdated' ? 'stored' : 'lost'
+      if (sent.kind === 'away' || !isAnswer(sent)) return 'unanswered'
+      return sent.kind === 'held' || sent.kind === 'outdated' ? 'stored' : sent
     },
   }
 }

@@ -7,7 +7,7 @@ import type { Ending } from '../command.ts'
 import { describeResult } from '../ending.ts'
 import { plain, say } from '../terminal.ts'
 import type { CachedTip, RepositoryCache } from './cache.ts'
-import { type ClaimTimes, createClaim, type Result } from './claim.ts'
+import { type ClaimTimes, createClaim, type Loss, type Result } from './claim.ts'
 import { startCommand } from './command.ts'
 import type { JobRecord, WorkFolder } from './folder.ts'
 import { type LogSettings, openOutput } from './output.ts'
@@ -51,9 +51,10 @@ export type JobEnd =
   | { kind: 'old' }
   /** Could not be fetched, which may pass. */
   | { kind: 'unfetched' }
-  /** Somebody else has it. */
-  | { kind: 'taken'; seconds: number }
-  | { kind: 'refused'; reason: string }
+  /** Somebody else has it, or the server refuses. */
+  | Loss
+  /** This machine could not write down the job. */
+  | { kind: 'unwritten'; reason: string }
   | { kind: 'outdated' }
   | { kind: 'stopped' }
 
@@ -118,7 +119,7 @@ export function startJob(settings: JobSettings, task: JobTask): Job {
     try {
       folder.write(record)
     } catch (error) {
-      return { kind: 'refused', reason: reasonOf(error) }
+      return { kind: 'unwritten', reason: reasonOf(error) }
     }
     const taken = await claim.take(stop, kill)
     if (taken.kind !== 'held') {
@@ -129,9 +130,9 @@ export function startJob(settings: JobSettings, task: JobTask): Job {
     return finish(problem === undefined ? await perform(record).catch(failure) : failure(problem))
   }
 
-  /** Returns the result of a command that could not be run, or was ended; undefined if the claim was lost. */
-  function failure(error: unknown): Result | undefined {
-    if (claim.lost.aborted) return undefined
+  /** Returns the result of a command that could not be run, or was ended, unless the claim was lost. */
+  function failure(error: unknown): Result | Loss {
+    if (claim.loss) return claim.loss
     const reason = kill.aborted ? 'cancelled' : plain(reasonOf(error))
     return { state: 'error', description: Array.from(reason).slice(0, LONGEST_DESCRIPTION).join('') }
   }
@@ -148,8 +149,8 @@ export function startJob(settings: JobSettings, task: JobTask): Job {
     }
   }
 
-  /** Checks the commit out and runs the command; undefined if the claim was lost. */
-  async function perform(record: JobRecord): Promise<Result | undefined> {
+  /** Checks the commit out and runs the command, unless the claim is lost. */
+  async function perform(record: JobRecord): Promise<Result | Loss> {
     if (left) {
       const ended = AbortSignal.any([kill, claim.lost])
       for (let reading = await repository.read(ended); reading.kind !== 'read'; ) {
@@ -162,14 +163,13 @@ export function startJob(settings: JobSettings, task: JobTask): Job {
     }
     const checkout = folder.checkoutOf(run)
     await cache.checkOut(tip.sha, checkout)
-    if (claim.lost.aborted) return undefined
-    return runCommand(record, checkout)
+    return claim.loss ?? runCommand(record, checkout)
   }
 
-  async function runCommand(record: JobRecord, checkout: string): Promise<Result | undefined> {
+  async function runCommand(record: JobRecord, checkout: string): Promise<Result | Loss> {
     const started = { at: performance.now(), time: Date.now() }
     const ending = await followCommand(record, checkout)
-    if (claim.lost.aborted) return undefined
+    if (claim.loss) return claim.loss
     if (cancelled.signal.aborted) return failure(`cancelled: ${tip.branch} has moved on`)
     if (kill.aborted || !ending) return failure('cancelled')
     const files = filesWithin(checkout, settings.junit)
@@ -214,16 +214,24 @@ export function startJob(settings: JobSettings, task: JobTask): Job {
     }
   }
 
-  async function finish(result: Result | undefined): Promise<JobEnd> {
-    const sent = result && (await claim.finish(result, kill))
-    if (sent === 'unanswered') return { kind: 'stopped' }
-    remove()
-    if (!result || sent === 'lost') {
-      say(`${name}: another run has it`)
-      return { kind: 'taken', seconds: 1 }
+  async function finish(result: Result | Loss): Promise<JobEnd> {
+    if ('kind' in result) return drop(result)
+    const sent = await claim.finish(result, kill)
+    const said = `${result.state}, ${result.description}`
+    if (sent === 'unanswered') {
+      say(`${name}: not reported, so the next worker of this folder runs it again: ${said}`)
+      return { kind: 'stopped' }
     }
-    say(`${name}: ${result.state}, ${result.description}`)
+    if (sent !== 'stored') return drop(sent)
+    remove()
+    say(`${name}: ${said}`)
     return { kind: 'done', state: result.state }
+  }
+
+  function drop(loss: Loss): JobEnd {
+    remove()
+    say(`${name}: not reported: ${loss.reason}`)
+    return loss
   }
 
   function remove(): void {

@@ -3,7 +3,6 @@ import { resolve } from 'node:path'
 import { anyAborted } from '../../sleep.ts'
 import { SAME_SIGNAL, type SignalSource } from '../cancellation.ts'
 import { exitCodes } from '../exit-codes.ts'
-import { createOutageNotice } from '../outage.ts'
 import { openService, tokenOf } from '../target.ts'
 import { say } from '../terminal.ts'
 import { UsageError } from '../usage-error.ts'
@@ -89,20 +88,19 @@ async function workIn(folder: WorkFolder, work: Work): Promise<number> {
     },
     watched,
     left,
-    onOutage: createOutageNotice(),
     abandon(reason) {
       problem = reason
       signals.end()
     },
   })
-  const succeeded = options.once ? await worker.workOnce() : await worker.watch().then(() => true)
+  const exitCode = options.once ? await worker.workOnce() : await worker.watch().then(() => exitCodes.success)
   if (problem !== undefined) {
     say(problem)
     return exitCodes.unanswered
   }
   const last = signals.last()
   if (last) return 128 + constants.signals[last]
-  return succeeded ? exitCodes.success : exitCodes.failure
+  return exitCode
 }
 
 /** The first signal stops the worker once its commands have ended, a later one ends them. */

@@ -1,5 +1,6 @@
 import { sleep } from '../../sleep.ts'
-import type { OutageNotice } from '../outage.ts'
+import { exitCodes } from '../exit-codes.ts'
+import { createOutageNotice, type OutageNotice } from '../outage.ts'
 import { say } from '../terminal.ts'
 import type { RepositoryCache } from './cache.ts'
 import type { JobRecord } from './folder.ts'
@@ -17,7 +18,6 @@ export interface WorkerOptions {
   every: number
   /** Whether a job ends when its branch has moved away. */
   cancel: boolean
-  onOutage: OutageNotice
   /** Called when nothing more is to be claimed. */
   abandon(reason: string): void
 }
@@ -26,26 +26,27 @@ export interface WorkerOptions {
 interface Watched {
   repository: Repository
   cache: RepositoryCache
+  onOutage: OutageNotice
   running: Map<string, Job>
   /**
    * Not to be claimed before a time, both by `performance.now()`. If that is infinite, not before a list
    * that was asked for later than `since`.
    */
-  heldBack: Map<string, { since: number; until: number }>
+  heldBack: Map<string, { since: number; until: number; by: JobEnd['kind'] }>
   failures: Map<string, number>
   old: Set<string>
   /** Whether the last question was refused. */
   isRefused: boolean
-  /** The last reason of a refusal that was said. */
-  refusal: string | undefined
+  /** The last problem that was said. */
+  problem: string | undefined
 }
 
 /** Starts jobs for what waits. */
 export interface Worker {
   /** Asks each repository in turn until `stop` is aborted, and resolves when all jobs have ended. */
   watch(): Promise<void>
-  /** Asks until nothing is to do, or abandons it without an answer. Returns whether each command succeeded. */
-  workOnce(): Promise<boolean>
+  /** Asks until nothing is to do, or abandons it without an answer. Returns the exit code for all jobs. */
+  workOnce(): Promise<number>
 }
 
 /**
@@ -58,22 +59,12 @@ export interface Worker {
  * tried again that could not be fetched.
  */
 export function createWorker(options: WorkerOptions): Worker {
-  const { settings, jobs, every, cancel, onOutage } = options
+  const { settings, jobs, every, cancel } = options
   const { stop, times } = settings
-  const watched = options.watched.map(
-    (place): Watched => ({
-      ...place,
-      running: new Map(),
-      heldBack: new Map(),
-      failures: new Map(),
-      old: new Set(),
-      isRefused: false,
-      refusal: undefined,
-    }),
-  )
+  const watched = options.watched.map(createWatched)
   const left = [...options.left]
   const running = new Set<Promise<void>>()
-  let hasFailed = false
+  let exitCode: number = exitCodes.success
   /** Repositories take turns. */
   let turn = 0
 
@@ -85,8 +76,8 @@ export function createWorker(options: WorkerOptions): Worker {
       if (!stop.aborted) throw error
     })
     if (!reading) return false
-    onOutage(reading.kind === 'away' ? reading.reason : null)
-    if (reading.kind === 'refused') refuse(place, reading.reason)
+    place.onOutage(reading.kind === 'away' ? reading.reason : null)
+    if (reading.kind === 'refused') complain(place, `the server refuses: ${reading.reason}`)
     place.isRefused = reading.kind === 'refused'
     if (reading.kind !== 'read') return false
     for (const [sha, { since, until }] of heldBack) {
@@ -100,10 +91,10 @@ export function createWorker(options: WorkerOptions): Worker {
     return true
   }
 
-  /** Says a reason once, until a job was done. */
-  function refuse(place: Watched, reason: string): void {
-    if (place.refusal !== reason) say(`${place.repository.name}: the server refuses: ${reason}`)
-    place.refusal = reason
+  /** Says a problem once, until a job was done. */
+  function complain(place: Watched, problem: string): void {
+    if (place.problem !== problem) say(`${place.repository.name}: ${problem}`)
+    place.problem = problem
   }
 
   /** Starts jobs while there are places. */
@@ -126,7 +117,7 @@ export function createWorker(options: WorkerOptions): Worker {
       left: record,
     } as const
     const place = watched.find((other) => other.repository === repository)
-    track(startJob(settings, task), place, sha)
+    track(startJob(settings, task), place ?? createWatched({ repository, cache }), sha)
   }
 
   function startNext(): boolean {
@@ -160,12 +151,13 @@ export function createWorker(options: WorkerOptions): Worker {
     return performance.now() >= (heldBack.get(sha)?.until ?? 0)
   }
 
-  function track(job: Job, place: Watched | undefined, sha: string): void {
-    place?.running.set(sha, job)
+  function track(job: Job, place: Watched, sha: string): void {
+    place.running.set(sha, job)
     const ended = job.ended.then((end) => {
       running.delete(ended)
-      place?.running.delete(sha)
-      if (place) settle(place, sha, end)
+      place.running.delete(sha)
+      settle(place, sha, end)
+      exitCode = Math.max(exitCode, exitCodeOf(end))
       if (end.kind === 'outdated') options.abandon(OUTDATED)
       fill()
     })
@@ -176,12 +168,12 @@ export function createWorker(options: WorkerOptions): Worker {
   function settle(place: Watched, sha: string, end: JobEnd): void {
     const { repository, heldBack, failures, old } = place
     const now = performance.now()
-    const hold = (milliseconds: number) => heldBack.set(sha, { since: now, until: now + milliseconds })
+    const hold = (milliseconds: number) =>
+      heldBack.set(sha, { since: now, until: now + milliseconds, by: end.kind })
     if (end.kind !== 'unfetched') failures.delete(sha)
     switch (end.kind) {
       case 'done':
-        hasFailed ||= end.state !== 'success'
-        place.refusal = undefined
+        place.problem = undefined
         hold(Number.POSITIVE_INFINITY)
         break
       case 'old':
@@ -196,7 +188,11 @@ export function createWorker(options: WorkerOptions): Worker {
         hold(end.seconds * 1_000)
         break
       case 'refused':
-        refuse(place, end.reason)
+        complain(place, `the server refuses: ${end.reason}`)
+        hold(times.refusal)
+        break
+      case 'unwritten':
+        complain(place, `cannot write down a job: ${end.reason}`)
         hold(times.refusal)
     }
   }
@@ -228,12 +224,13 @@ export function createWorker(options: WorkerOptions): Worker {
         if (!stop.aborted && !answers.every(Boolean)) options.abandon('--once: no answer')
         const isIdle = running.size === 0
         await idle()
-        if (stop.aborted) return !hasFailed
+        if (stop.aborted) return exitCode
         if (isIdle) {
           // A request can be claimed once its second has passed.
-          const ends = watched.flatMap(({ heldBack }) => [...heldBack.values()].map(({ until }) => until))
+          const holds = watched.flatMap(({ heldBack }) => [...heldBack.values()])
+          const ends = holds.filter(({ by }) => by === 'taken').map(({ until }) => until)
           const pause = Math.min(...ends) - performance.now()
-          if (pause <= 0 || pause > SOON) return !hasFailed
+          if (pause <= 0 || pause > SOON) return exitCode
           await sleep(pause, stop)
         }
         if (watched.some(({ failures }) => failures.size > 0)) await sleep(every, stop)
@@ -242,8 +239,26 @@ export function createWorker(options: WorkerOptions): Worker {
   }
 }
 
+function createWatched(place: Pick<Watched, 'repository' | 'cache'>): Watched {
+  return {
+    ...place,
+    onOutage: createOutageNotice((message) => say(`${place.repository.name}: ${message}`)),
+    running: new Map(),
+    heldBack: new Map(),
+    failures: new Map(),
+    old: new Set(),
+    isRefused: false,
+    problem: undefined,
+  }
+}
+
 /** Milliseconds for which `--once` waits for a commit that cannot be claimed yet. */
 const SOON = 2_000
+
+function exitCodeOf(end: JobEnd): number {
+  if (end.kind === 'refused' || end.kind === 'unwritten') return exitCodes.unanswered
+  return end.kind === 'done' && end.state !== 'success' ? exitCodes.failure : exitCodes.success
+}
 
 function describe({ repository }: Watched, sha: string): string {
   return `${sha} of ${repository.waiting.get(sha)?.branches.join(', ')}`
