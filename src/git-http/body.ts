@@ -121,13 +121,14 @@ export function createBodyReceiver(
       memory: { bytes: limits.bodyMemory.each, budget: memory },
       disk: { spool, budget: fetches },
     }
-    const store = (onYield: () => void, mayYield: boolean) =>
-      new SpooledStream(mayYield ? { ...room, onYield } : room, () => {
-        onYield()
-        return () => {}
-      })
+    // Nothing is read before all of it has arrived, so a writer without room would wait for ever.
+    const instead = (stop: () => void) => () => {
+      stop()
+      return () => {}
+    }
     const maxBytes = bodyLimit('git-upload-pack', limits.maxBytes)
-    const sent = store(() => displaced.abort(new ServiceError('git_busy')), true)
+    const displace = () => displaced.abort(new ServiceError('git_busy'))
+    const sent = new SpooledStream({ ...room, onYield: displace }, instead(displace))
     const isZipped = encodingOf(request.raw.headers) === 'gzip'
     let content = sent
     let start = ''
@@ -151,7 +152,8 @@ export function createBodyReceiver(
       keep: () => sent.keep(),
       async open(signal) {
         if (!isZipped) return sent
-        content = store(() => content.destroy(new ServiceError('git_busy')), false)
+        const stop = () => content.destroy(new ServiceError('git_busy'))
+        content = new SpooledStream(room, instead(stop))
         await inflate(sent, content, maxBytes, signal)
         return content
       },

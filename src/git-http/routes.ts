@@ -71,8 +71,8 @@ const PLACES = ['/:owner/:repo', '/:owner/:repo/'] as const
 const GIT_ENDING = 10_000
 
 /**
- * Serves git over HTTP at `/{owner}/{repo}.git`, also without `.git` and with a slash at the end: the smart protocol (gitprotocol-http(5)), run by
- * git itself.
+ * Serves git over HTTP at `/{owner}/{repo}.git`, also without `.git` and with a slash at the end: the
+ * smart protocol (gitprotocol-http(5)), run by git itself.
  */
 export async function gitHttp(app: FastifyInstance, options: GitHttpOptions): Promise<void> {
   const { authorizer, store, ...rest } = options

@@ -63,7 +63,7 @@ export class GarbageCollector {
   }
 }
 
-/** Returns false only if git would do nothing. */
+/** Returns whether git may find something to do by its own numbers, or by others in the configuration. */
 async function mayHaveGarbage(path: string): Promise<boolean> {
   const namesIn = async (folder: string) =>
     new Set(await readdir(join(path, 'objects', folder)).catch(emptyWhenMissing))

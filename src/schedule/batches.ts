@@ -51,7 +51,7 @@ export class Batches<Call> {
     return this.#waiting.length
   }
 
-  /** Whether no call waits and no batch is under way. */
+  /** Whether no call waits and no batch is under way, except slow ones. See `slowAfter`. */
   get isIdle(): boolean {
     return this.#waiting.length === 0 && this.#underWay.size === 0
   }
@@ -86,7 +86,7 @@ export class Batches<Call> {
     if (this.#waiting.length > 0) this.#overtakeSlow()
   }
 
-  /** Waits until no call waits and no batch is under way. */
+  /** Waits until no call waits and no batch is under way, except slow ones. */
   async idle(): Promise<void> {
     while (!this.isIdle) {
       this.begin()

@@ -11,7 +11,7 @@ export class SharedBudget {
   /** By client: what all its holders have. */
   readonly #held = new Map<string, number>()
   /** Those that can give way and have something. */
-  readonly #yielding = new Set<Holder>()
+  readonly #yielding = new Set<Yielding>()
   #taken = 0
 
   /** @param share the most that one client may hold; everything by default */
@@ -54,7 +54,7 @@ export class SharedBudget {
       else this.#yielding.delete(holder)
     }
 
-    const holder: Holder = {
+    const holder: Yielding = {
       client,
       get held() {
         return own
@@ -88,8 +88,8 @@ export class SharedBudget {
    * Returns the holder that gives way to a client with `wanted`: the largest of the client that
    * holds most, if that is more.
    */
-  #largest(wanted: number): Holder | undefined {
-    let largest: Holder | undefined
+  #largest(wanted: number): Yielding | undefined {
+    let largest: Yielding | undefined
     for (const holder of this.#yielding) {
       const more = this.heldBy(holder.client) - (largest ? this.heldBy(largest.client) : wanted)
       const isLarger = more > 0 || (more === 0 && largest && holder.held > largest.held)
@@ -101,7 +101,6 @@ export class SharedBudget {
 
 /** A part of a shared budget. */
 export interface Holder {
-  readonly client: string
   readonly held: number
   /**
    * Takes `amount`. Returns false, and takes nothing, if there is no room, or the client's share is
@@ -112,5 +111,10 @@ export interface Holder {
   release(amount?: number): void
   /** From now on the holder does not give way. */
   keep(): void
+}
+
+/** One that gives way. */
+interface Yielding extends Holder {
+  readonly client: string
   yield(): void
 }

@@ -29,7 +29,7 @@ const MAX_LINE = 4096
  * refs, which can take years.
  */
 const COMMAND =
-  /^([0-9a-f]{40}|[0-9a-f]{64}) ([0-9a-f]{40}|[0-9a-f]{64}) (refs\/[!-)+-9;->@-Z\]_-}\x80-\xff]+)$/i
+  /^([0-9a-fA-F]{40}|[0-9a-fA-F]{64}) ([0-9a-fA-F]{40}|[0-9a-fA-F]{64}) (refs\/[!-)+-9;->@-Z\]_-}\x80-\xff]+)$/
 const SHALLOW = /^shallow [0-9a-f]/i
 const CERTIFICATE = 'push-cert'
 

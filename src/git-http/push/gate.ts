@@ -56,8 +56,8 @@ interface RuledRef extends ChangedRef {
 /** Commits that one statement reads: 30 with 1,000 contexts each take 50 ms. */
 const READ_AT_ONCE = 30
 /**
- * Maximum number of branches with rules that one push updates: each is compared with its tip. Tags
- * are compared together.
+ * Maximum number of branches with rules that one push updates. To compare each with its tip, git may
+ * read as much of its history as it has.
  */
 export const MAX_RULED_BRANCHES = 50
 const FAILED: RefRefusal = {
@@ -66,6 +66,7 @@ const FAILED: RefRefusal = {
 }
 const NO_ACCESS: RefRefusal = { reason: 'you may not push here any more', kind: 'no access' }
 const ATOMIC: RefRefusal = { reason: 'the push is atomic, and another ref was refused', kind: 'atomic' }
+
 /**
  * Applies the rules to a push. A branch moves to a commit, and a tag of a commit is created, only if
  * all checks that it requires are met. A branch is not deleted, and moves only to descendants of its

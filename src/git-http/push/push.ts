@@ -76,9 +76,6 @@ const NEXT: Record<State, readonly State[]> = {
  * does not decide about that push, whose event says so, as does who sets the rule.
  */
 export class Push {
-  readonly pusher: Pusher
-  readonly repository: ReadableRepository
-  readonly request: PushRequest
   readonly report: PushReport
   /** What git's report is preceded by. */
   advice: Buffer = Buffer.alloc(0)
@@ -102,12 +99,8 @@ export class Push {
   #settled: Promise<void> | undefined
 
   constructor(options: PushOptions) {
-    const { pusher, repository, request } = options
     this.#options = options
-    this.pusher = pusher
-    this.repository = repository
-    this.request = request
-    this.report = new PushReport(request.commands)
+    this.report = new PushReport(options.request.commands)
   }
 
   /** Whether git may delete the branch that HEAD names. */
@@ -123,12 +116,6 @@ export class Push {
     })
   }
 
-  /** @throws Error before `begin` has returned null */
-  get opened(): OpenedRepository {
-    if (!this.#opened) throw new Error('the push has not begun')
-    return this.#opened
-  }
-
   /**
    * Records that git may work on the push from now on, unless git must not decide about it. `end`
    * must be called then.
@@ -137,17 +124,17 @@ export class Push {
    */
   async begin(opened: OpenedRepository, signal: AbortSignal): Promise<RefRefusal | null> {
     this.#enter('beginning')
-    const { store, recorder, presence, pusher, request } = this.#options
+    const { store, recorder, presence, pusher, repository, request } = this.#options
     const { commands } = request
     await recorder.settleBefore(pusher.repositoryId, commands)
     const before = await readRefIds(opened, refsOf(commands), { signal })
-    const refusal = findRefusal(commands, before, commitIdLength(this.repository.objectFormat))
+    const refusal = findRefusal(commands, before, commitIdLength(repository.objectFormat))
     if (refusal !== null) {
       this.#enter('refused')
       return refusal
     }
 
-    const { managed } = this.repository
+    const { managed } = repository
     this.#head = await planHead(opened, commands, before, { name: pusher.repositoryName, managed })
     this.advice = this.#adviceOf([])
     signal.throwIfAborted()
@@ -171,7 +158,7 @@ export class Push {
   /** Decides which refs git does not update: see `decide`. */
   async decide(pushed: PushedRefs): Promise<ReadonlyMap<string, RefRefusal>> {
     this.#enter('deciding')
-    const push = { ...this.#options, opened: this.opened, rules: this.#rules ?? [] }
+    const push = { ...this.#options, opened: this.#begun(), rules: this.#rules ?? [] }
     const { refusals, advice } = await decide(push, pushed)
     this.#refusals = refusals
     this.advice = this.#adviceOf(advice)
@@ -187,12 +174,14 @@ export class Push {
    */
   sync(): Promise<void> {
     this.#synced ??= (async () => {
+      const opened = this.#begun()
+      const { repository, request, syncFolders } = this.#options
       const mayMove = (branch: string) =>
         this.#rules !== null && rulesOfRef(this.#rules, `${BRANCHES}${branch}`).length === 0
-      this.#headMove = await followPush(this.opened, this.request.commands, this.#head.leaves, false)
+      this.#headMove = await followPush(opened, request.commands, this.#head.leaves, false)
       // HEAD of an imported repository belongs to its owner.
-      if (this.repository.managed) this.#headMove ??= await followFirstBranch(this.opened, mayMove)
-      await this.#options.syncFolders(this.opened.path)
+      if (repository.managed) this.#headMove ??= await followFirstBranch(opened, mayMove)
+      await syncFolders(opened.path)
     })()
     return this.#synced
   }
@@ -213,20 +202,18 @@ export class Push {
 
   /** Waits until git has ended, and replaces the record of the push by its event. */
   async #settle(id: number, before: RefIds): Promise<void> {
-    const { commands } = this.request
-    const { store, syncFolders } = this.#options
+    const { store, syncFolders, pusher, repository, request } = this.#options
+    const { commands } = request
     const updated = await this.#ended.promise
     const outcome: PushOutcome = updated
       ? { updates: updated.filter(isMove) }
       : {
-          ...((await compareRefs(syncFolders, this.repository, commands, before)) ?? nothingKnown(commands)),
+          ...((await compareRefs(syncFolders, repository, commands, before)) ?? nothingKnown(commands)),
           unreported: true,
         }
     await persist(async () => {
-      const unchecked = this.isGated
-        ? []
-        : await uncheckedRules(store.rules, this.repository, outcome.updates)
-      await store.pushes.settle(id, this.pusher, {
+      const unchecked = this.isGated ? [] : await uncheckedRules(store.rules, repository, outcome.updates)
+      await store.pushes.settle(id, pusher, {
         ...outcome,
         head: this.#headMove,
         ...(unchecked.length > 0 && { unchecked }),
@@ -236,8 +223,14 @@ export class Push {
 
   /** Returns what the report is preceded by, if the client shows it. */
   #adviceOf(lines: readonly string[]): Buffer {
-    if (!this.request.sideband) return Buffer.alloc(0)
+    if (!this.#options.request.sideband) return Buffer.alloc(0)
     return Buffer.concat([...this.#head.advice, ...lines].map(progress))
+  }
+
+  /** @throws Error before `begin` has returned null */
+  #begun(): OpenedRepository {
+    if (!this.#opened) throw new Error('the push has not begun')
+    return this.#opened
   }
 
   #enter(state: State): void {

@@ -25,14 +25,14 @@ export interface PushRecorderOptions {
   onError(error: unknown): void
 }
 
-/** Milliseconds that a push waits for the one on which it builds, and after which it looks again. */
+/** Milliseconds that a push waits for the one on which it builds, and between two polls. */
 const MAX_WAIT = 5_000
-const LOOK_AGAIN = 250
+const POLL_INTERVAL = 250
 /** Milliseconds between two searches for pushes whose end was not recorded. */
-const INTERVAL = 10_000
+const SEARCH_INTERVAL = 10_000
 
 /**
- * Knows which stored pushes this process settles itself (see `Push`), and settles the others: those
+ * Tracks which stored pushes this process settles itself (see `Push`), and settles the others: those
  * whose server did not see their end. See `createPushStore` for what is stored.
  *
  * ```
@@ -122,7 +122,7 @@ export class PushRecorder {
       }
       if (awaited.length === 0 || performance.now() >= deadline) return
       const own = awaited.flatMap(({ id }) => this.#own.get(id) ?? [])
-      await Promise.race([...own, delay(LOOK_AGAIN)])
+      await Promise.race([...own, delay(POLL_INTERVAL)])
       open = (await pushes.listOpen(overdue, repositoryId)).filter(isBuiltOn)
     }
   }
@@ -143,7 +143,7 @@ export class PushRecorder {
   async #settleOthersRegularly(): Promise<void> {
     this.#search = this.#settleOthers().catch(this.#options.onError)
     await this.#search
-    if (!this.#end) this.#timer = setTimeout(() => this.#settleOthersRegularly(), INTERVAL).unref()
+    if (!this.#end) this.#timer = setTimeout(() => this.#settleOthersRegularly(), SEARCH_INTERVAL).unref()
   }
 
   async #settleOthers(): Promise<void> {

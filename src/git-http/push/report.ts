@@ -121,10 +121,10 @@ interface ReportedPush {
 }
 
 /**
- * Returns a stream that delays the answer to a push, from its report on, until `sync` has
- * completed. So no push is acknowledged that a power cut can undo. Progress is passed on at once, in whole packets.
- * git reports after it has moved all objects and refs into place (builtin/receive-pack.c), so one
- * sync is enough; `sync` may be called more than once.
+ * Returns a stream that delays the answer to a push, from its report on, until `sync` has completed. So
+ * no push is acknowledged that a power cut can undo. Progress is passed on at once, in whole packets.
+ * git reports after it has moved all objects and refs into place (builtin/receive-pack.c), so one sync
+ * is enough; `sync` may be called more than once.
  *
  * @param push its report has read what is written to the stream
  * @param failure returns the report if git gives none, otherwise null
@@ -152,8 +152,7 @@ export function syncBeforeReport(push: ReportedPush, failure: () => Promise<Buff
       else done()
     },
     // A report of a failure acknowledges nothing.
-    flush: (done) =>
-      void (failure() ?? push.sync().then(() => part)).then((report) => done(null, report), done),
+    flush: (done) => void (failure() ?? push.sync().then(() => part)).then((rest) => done(null, rest), done),
   })
 }
 
@@ -229,8 +228,8 @@ export function adviceOf(ruledOut: readonly RuledOut[], rules: readonly RefRule[
 }
 
 /**
- * Returns lines for people who may bypass the rules that their push does not meet: nobody else is told of it, and who may does
- * not know otherwise that a check was not met.
+ * Returns lines for people who may bypass the rules that their push does not meet: nobody else is
+ * told of it, and who may does not know otherwise that a check was not met.
  */
 export function bypassLines(bypassed: readonly { ref: string; reason: string }[]): string[] {
   const lines = bypassed

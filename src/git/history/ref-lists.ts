@@ -15,7 +15,10 @@ import { decodeLatin1, readGit } from '../run-git.ts'
 import { CachedReads, createGitQueue, runInSlot } from './cached-reads.ts'
 
 const LIMITS: ListLimits = { count: 20_000, timeout: 10_000 }
-/** Bytes of refs in memory, of names of branches, and of settings of repositories. The least recently used lists are dropped. */
+/**
+ * Bytes of refs in memory, of names of branches, and of settings of repositories. The least recently
+ * used lists are dropped.
+ */
 const CACHE_BYTES = shareOfMemory(64)
 const NAMES_BYTES = shareOfMemory(16)
 const SETTINGS_BYTES = shareOfMemory(1)

@@ -3,8 +3,8 @@ import { BRANCHES } from '../../domain/ref-names.ts'
 import { sortedIndex } from '../../util/lists.ts'
 import { bytesOfTexts, shareOfMemory } from '../../util/memory.ts'
 import { FileCache } from '../file-cache.ts'
-import { type Disk, filesState, statIfExists } from '../file-state.ts'
-import { listLoose } from './loose-refs.ts'
+import { type Disk, filesState } from '../file-state.ts'
+import { hasReftable, listLoose } from './loose-refs.ts'
 import { type NamedId, PackedRefs } from './packed-refs.ts'
 import { type RefIds, readRefFiles } from './ref-ids.ts'
 
@@ -36,7 +36,7 @@ export class BranchFiles {
    * @throws the system's error; the signal's reason
    */
   async list(path: string, count: number, signal: AbortSignal): Promise<readonly NamedId[] | null> {
-    if ((await statIfExists(join(path, 'reftable'))) !== null) return null
+    if (await hasReftable(path)) return null
     const names = await looseNames(path)
     const loose = names && (await readRefFiles(path, names, signal))
     // After the loose refs: git removes those that it has packed.

@@ -5,12 +5,11 @@ import { BRANCHES } from '../../domain/ref-names.ts'
 import { replaceBy, SyncedDraft, syncPath } from '../../util/durable.ts'
 import { hasCode, Unavailable } from '../../util/expected-errors.ts'
 import { GitFailed, unavailable } from '../errors.ts'
-import { statIfExists } from '../file-state.ts'
 import { headDraftPath } from '../leftovers.ts'
 import type { OpenedRepository } from '../opened-repository.ts'
 import { decodeLatin1, readGit } from '../run-git.ts'
 import { branchOfRef, readHeadId, readHeadRefs } from './head.ts'
-import { readLoose } from './loose-refs.ts'
+import { hasReftable, readLoose } from './loose-refs.ts'
 import { readRefs } from './read-refs.ts'
 import { type RefIds, readRefIds } from './ref-ids.ts'
 
@@ -275,10 +274,6 @@ async function withDraft(
   } finally {
     await rm(file, { force: true })
   }
-}
-
-async function hasReftable(path: string): Promise<boolean> {
-  return (await statIfExists(join(path, 'reftable'))) !== null
 }
 
 async function writeSymbolic(repository: OpenedRepository, branch: string): Promise<void> {

@@ -57,7 +57,7 @@ export async function readRefsState(path: string, disk: Disk = 'shared'): Promis
   const now = Date.now()
   const folders: string[] = []
   for (const name of ['heads', 'tags']) await addFolders(join(path, 'refs', name), folders)
-  return filesState([...(await headPaths(path)), ...folders], disk, now)
+  return filesState([...(await refPaths(path, 'HEAD')), ...folders], disk, now)
 }
 
 async function addFolders(folder: string, folders: string[]): Promise<void> {
@@ -106,11 +106,6 @@ export async function readHeadRefs(repository: OpenedRepository, limits: RunLimi
 export async function readHeadId(path: string): Promise<string | null> {
   const ids = await readRefFiles(path, new Set(['HEAD']), undefined).catch(nullOnSystemError)
   return ids?.get('HEAD') ?? null
-}
-
-/** Returns all files in which git looks for the ref to which `HEAD` leads, which is the last of them. */
-export function headPaths(path: string): Promise<string[]> {
-  return refPaths(path, 'HEAD')
 }
 
 /** Returns all files in which git looks for a ref, and for those to which it leads. */

@@ -3,6 +3,7 @@ import { open, readlink } from 'node:fs/promises'
 import { join, relative } from 'node:path'
 import { hasCode, nullOnSystemError } from '../../util/expected-errors.ts'
 import { walk } from '../../util/walk.ts'
+import { statIfExists } from '../file-state.ts'
 
 /*
  * Reads refs with files of their own. Only here and in `packed-refs.ts` are refs read without git.
@@ -38,6 +39,11 @@ const NO_FILE = ['ENOENT', 'ENOTDIR', 'EISDIR', 'ENAMETOOLONG']
 const NO_REF = /(?:^|\/)(?:\.|$)|\/\/|\.\.|\.lock(?:\/|$)/
 const ID = /^([0-9a-f]{40}(?:[0-9a-f]{24})?)(?:\s|$)/
 const TARGET = /^ref:[ \t\r\n]*(HEAD|refs\/[!-~\x80-\xff]+)[ \t\r\n]*$/
+
+/** Returns whether refs are in a table, and only git can read them. @throws the system's error */
+export async function hasReftable(path: string): Promise<boolean> {
+  return (await statIfExists(join(path, 'reftable'))) !== null
+}
 
 /**
  * Reads the file of a ref as git does.

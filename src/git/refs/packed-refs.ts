@@ -17,7 +17,8 @@ export type NamedId = readonly [name: string, id: string]
 
 /**
  * Reads `packed-refs` (gitrepository-layout(5)): of a large one only few parts to find a ref, as git
- * sorts the names by their bytes. See `loose-refs.ts` for what that buys. A line is "ID NAME"; one that begins with `^` belongs to the line before it.
+ * sorts the names by their bytes. See `loose-refs.ts` for what that buys. A line is "ID NAME"; one that
+ * begins with `^` belongs to the line before it.
  */
 export class PackedRefs {
   readonly #file: FileHandle | null

@@ -1,9 +1,7 @@
-import { join } from 'node:path'
 import { unavailable } from '../errors.ts'
-import { statIfExists } from '../file-state.ts'
 import type { OpenedRepository } from '../opened-repository.ts'
 import { listRefs, type RunLimits } from './list-refs.ts'
-import { followSymbolic, readLoose } from './loose-refs.ts'
+import { followSymbolic, hasReftable, readLoose } from './loose-refs.ts'
 import { PackedRefs } from './packed-refs.ts'
 
 /** Object ids by the names of refs, decoded as Latin-1. */
@@ -47,7 +45,7 @@ export async function readRefFiles(
   signal: AbortSignal | undefined,
 ): Promise<RefIds | null> {
   if (names.size === 0) return new Map()
-  if ((await statIfExists(join(path, 'reftable'))) !== null) return null
+  if (await hasReftable(path)) return null
   const ids = new Map<string, string>()
   /** By the ref at the end of its chain. */
   const packedNames = new Map<string, string[]>()

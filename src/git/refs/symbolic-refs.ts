@@ -1,11 +1,9 @@
-import { join } from 'node:path'
 import { isSystemError, nullOnSystemError } from '../../util/expected-errors.ts'
 import { GitFailed, RepositoryUnavailable } from '../errors.ts'
-import { statIfExists } from '../file-state.ts'
 import { type OpenedRepository, openRepository, type RepositoryFiles } from '../opened-repository.ts'
 import { decodeLatin1 } from '../run-git.ts'
 import { listRefs, type RunLimits } from './list-refs.ts'
-import { followSymbolic, listLoose, readLoose, readTarget } from './loose-refs.ts'
+import { followSymbolic, hasReftable, listLoose, readLoose, readTarget } from './loose-refs.ts'
 
 /** Returns the full names of the branches and tags that an update of a ref changes. */
 export type ChangedRefs = (ref: string) => string[]
@@ -70,7 +68,7 @@ async function readTargets(
   path: string,
   signal: AbortSignal | undefined,
 ): Promise<Map<string, string> | null> {
-  if ((await statIfExists(join(path, 'reftable'))) !== null) return null
+  if (await hasReftable(path)) return null
   const targets = new Map<string, string>()
   let count = 0
   for await (const ref of listLoose(path, 'refs')) {

@@ -113,7 +113,7 @@ t.test('a push goes only from one state to the next', async (t) => {
   const isOpen = async () => (await store.pushes.listOpen(0)).length > 0
 
   const refused = create([command, command])
-  t.throws(() => refused.opened, /has not begun/)
+  await t.rejects(create().sync(), /has not begun/)
   await t.rejects(refused.decide(asked), /received cannot be deciding/)
   t.match(await refused.begin(opened, signal), { reason: 'a ref was pushed more than once' })
   await t.rejects(refused.begin(opened, signal), /refused cannot be beginning/)

@@ -10,7 +10,7 @@ import {
   setDefaultBranch,
   setFollowing,
 } from '../../../src/git/refs/default-branch.ts'
-import { headPaths } from '../../../src/git/refs/head.ts'
+import { readHeadState } from '../../../src/git/refs/head.ts'
 import { recordFileCalls } from '../../helpers/file-calls.ts'
 import { replaceGit } from '../../helpers/git.ts'
 import { createSample } from '../sample-repository.ts'
@@ -152,9 +152,9 @@ t.test('HEAD stays at a branch whose file is damaged', async (t) => {
 t.test('HEAD leads to no file outside of the repository', async (t) => {
   const { path } = await createSample(t)
   writeFileSync(join(path, 'HEAD'), 'ref: refs/heads/../../../outside\n')
-  t.equal((await headPaths(path)).at(-1), join(path, 'HEAD'))
+  t.equal((await readHeadState(path, 'shared')).paths.at(-1), join(path, 'HEAD'))
   writeFileSync(join(path, 'HEAD'), 'ref: refs/heads/within\n')
-  t.equal((await headPaths(path)).at(-1), join(path, 'refs/heads/within'))
+  t.equal((await readHeadState(path, 'shared')).paths.at(-1), join(path, 'refs/heads/within'))
 })
 
 t.test('HEAD stays where another push has moved it meanwhile', async (t) => {
