@@ -118,7 +118,9 @@ for (const database of databases) {
   t.test(`${database.name}: a move of an open push counts once git has made it`, async (t) => {
     const { push, open, settle, tips, updateOf, store, repository } = await setUp(t, database)
     await push(NONE, a)
+    const version = await store.versions.ofAll(undefined)
     const first = await open(updateOf(a, b), updateOf(NONE, d, 'refs/heads/ma%n'))
+    t.not(await store.versions.ofAll(undefined), version, 'pages are not current any more')
     t.same(await tips(a), [a], 'not made yet')
     t.same(await tips(b), [b, a])
     const second = await open(updateOf(b, c))

@@ -1,3 +1,5 @@
+import { rmSync } from 'node:fs'
+import { Client } from 'pg'
 import t from 'tap'
 import { listRuledCommits } from '../../src/branches/ruled-commits.ts'
 import { createGitQueue } from '../../src/git/history/cached-reads.ts'
@@ -8,7 +10,7 @@ import type { CacheOptions } from '../../src/store/engine.ts'
 import type { Prepared } from '../../src/store/prepared.ts'
 import { reservationState } from '../../src/store/repositories/reservations.ts'
 import { asAdministrator } from '../helpers/changes.ts'
-import { databases } from '../helpers/databases.ts'
+import { databases, postgres } from '../helpers/databases.ts'
 import { listEvents } from '../helpers/events.ts'
 import { gitWith, importGraph } from '../helpers/git.ts'
 import { startInstance } from '../helpers/instance.ts'
@@ -229,7 +231,7 @@ t.test('a form names few users, however long it is', async (t) => {
   const server = await startServer(t)
   const { store } = server
   await createAccount(server, 'acme')
-  const { id } = await server.createRepository('acme/rocket')
+  const { id, path } = await server.createRepository('acme/rocket')
   const owner = openPageClient(server.url)
   await owner.signIn('acme')
   const same = 'acme\nACME\n'.repeat(4_000)
@@ -249,6 +251,29 @@ t.test('a form names few users, however long it is', async (t) => {
   const { status, body } = await owner.submit(PAGE, PAGE, { seen: 'null', ...rule, bypass: others })
   t.equal(status, 422)
   t.match(body, /bypass-error">21 users; at most 20 are allowed/)
+  rmSync(path, { recursive: true })
+  t.match((await owner.get(PAGE)).body, 'Earlier results of others cannot be listed')
+})
+
+t.test('what is reserved is reserved, even if nobody can say what remains', async (t) => {
+  const server = await startServer(t, { database: postgres })
+  await createAccount(server, 'acme')
+  const { id } = await server.createRepository('acme/rocket')
+  await asAdministrator(server.store).rules.set(NAME, { refPattern: 'main', required: ['ci'], bypass: [] })
+  const owner = openPageClient(server.url)
+  await owner.signIn('acme')
+  const csrf = csrfOf((await owner.get(PAGE)).body)
+  const other = new Client({ connectionString: server.options.databaseUrl ?? '' })
+  await other.connect()
+  t.teardown(() => other.end())
+  await other.query('begin')
+  await other.query('lock table statuses')
+  const form = { csrf, change: 'reserve', pattern: 'ci', users: 'acme', seen: 'null' }
+  const { status } = await owner.send('POST', PAGE, { form })
+  await other.query('rollback')
+  t.equal(status, 303)
+  t.match((await owner.get(PAGE)).body, 'Reserved ci.')
+  t.match(await server.store.reservations.list(id), [{ pattern: 'ci', users: [{ name: 'acme' }] }])
 })
 
 t.test('the newest commits are those of the newest branches with rules', async (t) => {
