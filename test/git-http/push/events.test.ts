@@ -182,6 +182,8 @@ t.test('git does not get what the log could not tell', async (t) => {
     // These would only cost time and memory.
     pushBody([`${add}${'x'.repeat(5000)}`], 'report-status'),
     pushBody([`${add}\x01`], 'report-status'),
+    // git refuses any name that does not begin with refs/.
+    pushBody([add.replace('refs/', 'REFS/')], 'report-status'),
     // To git some of these would be patterns, which can take years to match.
     ...[...'*?[\\~^:\x7f'].map((character) => pushBody([`${add}${character}z`], 'report-status')),
     pushBody([add], `report-status${' '.repeat(5000)}`),
