@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process'
 import { text } from 'node:stream/consumers'
 import { say } from './terminal.ts'
+import { UsageError } from './usage-error.ts'
 
 export interface GitResult {
   /** Negative for a git that did not start or was ended. */
@@ -110,6 +111,18 @@ export function createGit(env: NodeJS.ProcessEnv, { url, token, signal, timeout 
     if (code === null) signal?.throwIfAborted()
     return { code: code ?? -1, stdout: stdout ?? '', stderr: stderr || problem }
   }
+}
+
+/**
+ * Checks that git is not too old for a command.
+ *
+ * @param oldest the first version that will do, such as `2.38`
+ * @throws UsageError if it is older, or missing
+ */
+export async function checkVersion(git: Git, command: string, oldest: string): Promise<void> {
+  const version = /^git version (\d+\.\d+)/.exec((await git(['version'])).stdout)?.[1] ?? 'missing'
+  if (!(version.localeCompare(oldest, 'en', { numeric: true }) >= 0))
+    throw new UsageError(`git is ${version}; ${command} needs ${oldest} or later`)
 }
 
 /** Returns what git says went wrong, without what it says while it works. */

@@ -1,3 +1,5 @@
+import { chmodSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import t from 'tap'
 import { startServer } from '../../../../test/helpers/server.ts'
 import { call } from '../helpers/command-line.ts'
@@ -41,6 +43,7 @@ t.test('bad options', async (t) => {
     [['--jobs', '0'], /--jobs must be a number/],
     [['--keep', 'x'], /--keep must be a number/],
     [['--every', '5'], /--every: "5" is not a duration/],
+    [['--every', '0s'], /--every must be at least 0\.1s; got "0s"/],
     [['--max-age', 'old'], /--max-age: "old" is not a duration/],
     [['--repo', 'rocket'], /--repo must be OWNER\/NAME/],
     [['--log-url', 'https://a.test/{log}'], /--log-url needs --logs/],
@@ -68,6 +71,35 @@ t.test('bad options', async (t) => {
   })
 })
 
+t.test('a git that would ignore the configuration of the worker', async (t) => {
+  const folder = t.testdir({ git: '#!/bin/sh\necho git version 2.30.9\n' })
+  chmodSync(join(folder, 'git'), 0o755)
+  const env = { COMMIT_STATUS_URL: server.url, COMMIT_STATUS_TOKEN: place.token, PATH: folder }
+  const args = ['--repo', 'acme/rocket', '--context', 'ci', '--folder', place.folder, '--once', '--', 'true']
+  const stderr = /git is 2\.30; work needs 2\.31 or later/
+  t.match(await call(['work', ...args], env), { code: 2, stdout: '', stderr })
+})
+
+t.test('pages that do not end are an outage', async (t) => {
+  const body = JSON.stringify({ branches: [], next: 'main', left_out: 0, truncated: false })
+  place.proxy.always(/awaiting/, { status: 200, headers: { 'content-type': 'application/json' }, body })
+  const worker = place.work()
+  await worker.printed('still trying: it answered a page whose next one is the same')
+  place.proxy.always(/awaiting/, 'pass')
+  await worker.printed('the service answers again')
+  worker.kill('SIGTERM')
+  t.equal((await worker.finished).code, 0)
+})
+
+t.test('units with a refused token leave the budget of their address to others', (t) => {
+  const unit = readFileSync(join(import.meta.dirname, '../../commit-status-work.service'), 'utf8')
+  const pause = Number(/^RestartSec=(\d+)$/m.exec(unit)?.[1])
+  // The defaults of AUTH_FAILURE_LIMIT and AUTH_FAILURE_WINDOW.
+  const [limit, window] = [30, 300]
+  t.ok((2 * window) / pause <= limit / 2)
+  t.end()
+})
+
 t.test('one worker for each folder', async (t) => {
   const first = place.workAlone([], { command: ['sh', '-c', 'echo up; sleep 60'] })
   await first.printed('up')
@@ -85,4 +117,12 @@ t.test('a folder for logs that cannot be created is an error of the commit', asy
   const worker = place.work(['--once', '--logs', '/proc/1/x'])
   t.match(await worker.finished, { code: 1, stdout: '' })
   t.match(await place.result(sha), /^error: ENOENT/)
+})
+
+t.test('two spellings of a repository are one', async (t) => {
+  const before = place.proxy.passages.length
+  const worker = place.work(['--repo', 'Acme/Rocket', '--repo', 'ACME/rocket', '--once'])
+  t.equal((await worker.finished).code, 0)
+  const lists = place.proxy.passages.slice(before).filter(({ url }) => url.includes('/awaiting'))
+  t.equal(new Set(lists.map(({ url }) => url)).size, 1)
 })

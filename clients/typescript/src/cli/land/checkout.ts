@@ -1,4 +1,4 @@
-import { type Git, reasonOf } from '../git.ts'
+import { checkVersion, type Git, reasonOf } from '../git.ts'
 import { UsageError } from '../usage-error.ts'
 
 /** Has `merge-tree --write-tree`. */
@@ -11,9 +11,7 @@ const OLDEST_GIT = '2.38'
  * @throws UsageError saying what to do
  */
 export async function checkCheckout(git: Git, url: string, commit: string, branch: string): Promise<void> {
-  const version = /^git version (\d+\.\d+)/.exec((await git(['version'])).stdout)?.[1] ?? 'missing'
-  if (!(version.localeCompare(OLDEST_GIT, 'en', { numeric: true }) >= 0))
-    throw new UsageError(`git is ${version}; land needs ${OLDEST_GIT} or later`)
+  await checkVersion(git, 'land', OLDEST_GIT)
   const asked = await git(['rev-parse', '--is-shallow-repository', `${commit}^{commit}`, '--'])
   const [isShallow, found] = asked.stdout.split('\n')
   if (!isShallow) throw new UsageError(`land needs a checkout: ${reasonOf(asked)}`)

@@ -24,6 +24,8 @@ export const workOptions = {
   url: targetOptions.url,
 } as const
 
+/** Milliseconds between two questions, of which each may need several requests. */
+const SHORTEST_PAUSE = 100
 /** Longest `--max-age`, in milliseconds: 100 years. */
 const LONGEST_AGE = 36_525 * 86_400_000
 
@@ -46,7 +48,9 @@ export function readOptions(args: string[]) {
   const [files, [extra]] = wordsOf('junit', tokens)
   if (extra !== undefined) throw new UsageError(`unexpected word "${extra}"`)
   if (!values.context) throw new UsageError('missing --context NAME: a check that only workers report')
-  const names = [...new Set(values.repo ?? [])].map(splitName)
+  // The server ignores case in names.
+  const repositories = new Map(values.repo?.map((name) => [name.toLowerCase(), name]))
+  const names = [...repositories.values()].map(splitName)
   if (names.length === 0) throw new UsageError('missing repository: give --repo OWNER/NAME, once for each')
   const command: [string, string[]] = [file, rest]
   return {
@@ -55,7 +59,7 @@ export function readOptions(args: string[]) {
     url: values.url,
     context: values.context,
     match: values.match,
-    every: parseDuration(values.every ?? '5s', '--every'),
+    every: parsePause(values.every ?? '5s'),
     jobs: parseCount(values.jobs ?? '1', '--jobs'),
     maxAge: parseDuration(values['max-age'] ?? '7d', '--max-age', LONGEST_AGE),
     junit: files,
@@ -64,6 +68,12 @@ export function readOptions(args: string[]) {
     logs: readLogs(values),
     folder: values.folder,
   }
+}
+
+function parsePause(text: string): number {
+  const milliseconds = parseDuration(text, '--every')
+  if (milliseconds >= SHORTEST_PAUSE) return milliseconds
+  throw new UsageError(`--every must be at least ${SHORTEST_PAUSE / 1_000}s; got "${text}"`)
 }
 
 function parseCount(text: string, name: string): number {

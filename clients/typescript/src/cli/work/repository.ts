@@ -76,6 +76,8 @@ export function createRepository({ service, owner, repo, context, match }: Repos
         if (!page) throw new Error('the service answered 304 to a read without If-None-Match')
         current.push({ after, answer: page })
         if (page.body.next === null) break
+        if (page.body.next === after)
+          return { kind: 'away', reason: 'it answered a page whose next one is the same' }
         after = page.body.next
       }
       pages = current

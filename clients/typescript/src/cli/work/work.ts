@@ -3,10 +3,11 @@ import { resolve } from 'node:path'
 import { anyAborted } from '../../sleep.ts'
 import { SAME_SIGNAL, type SignalSource } from '../cancellation.ts'
 import { exitCodes } from '../exit-codes.ts'
+import { checkVersion, createGit } from '../git.ts'
 import { openService, tokenOf } from '../target.ts'
 import { say } from '../terminal.ts'
 import { UsageError } from '../usage-error.ts'
-import { openCache } from './cache.ts'
+import { openCache, type RepositoryCache } from './cache.ts'
 import { openFolder, type WorkFolder } from './folder.ts'
 import { defaultFolder, readOptions } from './options.ts'
 import { endProcesses } from './processes.ts'
@@ -15,6 +16,10 @@ import { createService } from './service.ts'
 import { createWorker } from './worker.ts'
 
 const SIGNALS: readonly NodeJS.Signals[] = ['SIGINT', 'SIGTERM', 'SIGHUP']
+/** Takes configuration from its environment; an older one would run hooks and filters. */
+const OLDEST_GIT = '2.31'
+/** Milliseconds. */
+const GIT_TIMEOUT = 30_000
 const defaultTimes = { claim: 300, renewal: 100_000, refusal: 60_000, grace: 5_000 }
 
 /**
@@ -31,6 +36,7 @@ export async function work(
   if (process.platform !== 'linux') throw new UsageError('work needs Linux, whose /proc lists processes')
   const token = tokenOf(env)
   const target = await openService(options, env)
+  await checkVersion(createGit(env, { timeout: () => GIT_TIMEOUT }), 'work', OLDEST_GIT)
   const folder = openFolder(resolve(options.folder ?? defaultFolder(target.baseUrl, options.context, env)))
   try {
     return await workIn(folder, { ...options, ...target, env, token, times, signals: watchStops(source) })
@@ -51,9 +57,14 @@ async function workIn(folder: WorkFolder, work: Work): Promise<number> {
   const { COMMIT_STATUS_TOKEN: _token, ...withoutToken } = env
   const service = createService(open, times.refusal)
 
+  /** By their folders: only one may work in a folder. */
+  const caches = new Map<string, RepositoryCache>()
+
   function openPlace(owner: string, repo: string, check: string) {
     const url = new URL(`/${owner}/${repo}.git`, baseUrl).href
-    const cache = openCache({ folder: folder.cacheOf(owner, repo), url, token, env, signal: signals.kill })
+    const path = folder.cacheOf(owner, repo)
+    const cache = caches.get(path) ?? openCache({ folder: path, url, token, env, signal: signals.kill })
+    caches.set(path, cache)
     return { repository: createRepository({ service, owner, repo, context: check, match }), cache }
   }
 
