@@ -19,14 +19,15 @@ import { OpenPages } from '../../src/web/routing/open-pages.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import { openTestStore, postgres, sqlite, type TestDatabase } from '../helpers/databases.ts'
 import { git, importCommits, replaceGit } from '../helpers/git.ts'
+import { recordLog } from '../helpers/log.ts'
 import { createAccount, openPageClient } from '../helpers/page-client.ts'
 import { addReport, addRepository } from '../helpers/records.ts'
-import { startServer } from '../helpers/server.ts'
+import { type ServerOptions, startServer } from '../helpers/server.ts'
 import { recordStatements } from '../helpers/statements.ts'
 import { until } from '../helpers/until.ts'
 
-async function setUp(t: Test, database: TestDatabase = sqlite) {
-  const server = await startServer(t, { database })
+async function setUp(t: Test, database: TestDatabase = sqlite, options: ServerOptions = {}) {
+  const server = await startServer(t, { database, ...options })
   await createAccount(server, 'alice')
   const token = await server.createToken('alice')
   const create = async (name: string, count: number, options = {}) => {
@@ -342,7 +343,8 @@ for (const database of [sqlite, postgres]) {
   })
 
   t.test(`a broken one is found among 10,100, whatever its name, ${database.name}`, async (t) => {
-    const { server, create } = await setUp(t, database)
+    const { logger, lines } = recordLog('error')
+    const { server, create, anonymous } = await setUp(t, database, { logger })
     const { path, commits } = await create('aa-broken', 1)
     const { id } = await server.store.repositories.get('alice', 'aa-broken')
     const { kysely } = server.store.engine
@@ -358,8 +360,16 @@ for (const database of [sqlite, postgres]) {
     const token = await server.createToken('alice')
     await server.report('alice/aa-broken', commits[0] ?? '', { context: 'ci', state: 'failure' }, token)
     const ranking = new Ranking(new CommitLog(createGitQueue(), { count: 1 }), server.store)
+    const looked = ranking.look()
     await ranking.look()
+    t.same(ranking.first, [], 'only one look at a time')
+    await looked
     t.same(ranking.first, [id])
+    await kysely.schema.alterTable('audit_events').renameTo('missing').execute()
+    t.equal((await anonymous.get('/')).status, 200)
+    // A failure is logged.
+    await until(() => lines.some((line) => line.includes('audit_events')))
+    await kysely.schema.alterTable('missing').renameTo('audit_events').execute()
   })
 
   t.test(`after a failure not every page looks at all repositories, ${database.name}`, async (t) => {
