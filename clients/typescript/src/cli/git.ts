@@ -108,7 +108,8 @@ export function createGit(env: NodeJS.ProcessEnv, { url, token, signal, timeout 
     const code = await closed
     clearTimeout(timer)
     signal?.removeEventListener('abort', interrupt)
-    if (code === null) signal?.throwIfAborted()
+    // One that ended by itself at that moment has lost its output.
+    if (code === null || problem) signal?.throwIfAborted()
     return { code: code ?? -1, stdout: stdout ?? '', stderr: stderr || problem }
   }
 }

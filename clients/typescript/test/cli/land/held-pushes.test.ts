@@ -6,6 +6,7 @@ import t from 'tap'
 import { asAdministrator } from '../../../../../test/helpers/changes.ts'
 import { capture } from '../../../../../test/helpers/cli.ts'
 import { git } from '../../../../../test/helpers/git.ts'
+import { createGit } from '../../../src/cli/git.ts'
 import { land as landWith } from '../../../src/cli/land/land.ts'
 import { startQuickLanding } from '../../helpers/landing.ts'
 
@@ -110,6 +111,24 @@ t.test('interrupted at each step, it leaves nothing behind', async (t) => {
     )
   }
   await Promise.all(steps.map(stop))
+})
+
+t.test('a git that ends by itself when it is interrupted has no result', async (t) => {
+  const folder = join(checkout, '../ending')
+  mkdirSync(folder)
+  const program = `#!/bin/sh
+PATH='${process.env.PATH}'
+trap 'exit 0' TERM
+: >'${folder}/started'
+while :; do sleep 0.05; done
+`
+  writeFileSync(join(folder, 'git'), program, { mode: 0o755 })
+  const interrupted = new AbortController()
+  const own = createGit({ PATH: folder }, { signal: interrupted.signal, timeout: () => 600_000 })
+  const result = own(['version'])
+  await until(() => existsSync(join(folder, 'started')))
+  interrupted.abort(new Error('interrupted'))
+  await t.rejects(result, { message: 'interrupted' })
 })
 
 t.test('what the server refuses to land stays where it was', async (t) => {
