@@ -168,6 +168,23 @@ t.test('git that waits for its client gives up only a place that somebody needs'
   for (const entered of [waiting, third]) (await entered)()
 })
 
+t.test('a long push that waits for its client gives up its place to a long one', async (t) => {
+  const places = new GitPlaces(4, 60_000)
+  const long = (client: string) => places.enter(client, undefined, true)
+  const held = [await long('slow'), await long('other')]
+  const waiting = long('third')
+  const given = Promise.withResolvers<void>()
+  const goOn = places.pause('slow', true, () => {
+    given.resolve()
+    return true
+  })
+  await given.promise
+  t.equal(places.waiting, 1)
+  goOn()
+  for (const giveBack of held) giveBack()
+  ;(await waiting)()
+})
+
 t.test('a client that never reads the rest of its answer protects no others', async (t) => {
   const { path, url, begin, refs } = await startGitServer(t, { maxChildren: 3 }, { spoolBytes: 1024 })
   const checkout = await createCheckout(t, url)
