@@ -34,6 +34,7 @@ export async function copyWith(t: Test, edits: Edits): Promise<string> {
     'openapi.yaml',
     'src',
     'generated',
+    'clients/typescript/README.md',
     'clients/typescript/src',
     'clients/shell/commit-status',
     'clients/recipes',
