@@ -110,7 +110,7 @@ const EXPLANATIONS: readonly string[] = [
   'Missing commit',
   'Missing branch',
   'A commit that is no longer on the branch',
-  'Do not repeat it, unless it is a claim: then ask again after `Retry-After`.',
+  'Do not repeat it, unless it carries `Retry-After`: then ask again after that time.',
   'A `pending` that arrived after the result of its run',
   'A claim, while another run has the check',
   'A claim of a run that began before another one was asked for',
@@ -420,6 +420,9 @@ t.test('so are limits, forms, errors and headers', async (t) => {
   const elsewhere = await server.createToken('acme', { limits: { repositories: [hidden.id] } })
   const ci = await server.createToken('acme', { limits: { contexts: ['ci/*'] } })
   const noPush = await server.createToken('acme', { limits: { push: false } })
+  const bot = { id: await createAccount(server, 'ci-bot'), name: 'ci-bot' }
+  const rocket = { owner: 'acme', name: 'rocket' }
+  await asAdministrator(server.store).reservations.set(rocket, 'reserved', [bot])
 
   const good = { state: 'success', context: 'ci/a' }
   const report = (sha: string, body: unknown = good, by: string | undefined = token) =>
@@ -704,14 +707,15 @@ t.test('so are limits, forms, errors and headers', async (t) => {
       [401, 401, 401, 401],
     ],
     [
-      'Forbidden: The token lacks the `repo` scope, or is limited to other repositories or contexts, or the caller may only read and tried to write.',
+      'Forbidden: The token lacks the `repo` scope, or is limited to other repositories or contexts, the repository reserves the context for other users, or the caller may only read and tried to write.',
       await statusesOf(
         report(first, good, scopeless),
         report(first, good, elsewhere),
         report(first, { ...good, context: 'lint' }, ci),
+        report(first, { ...good, context: 'reserved' }),
         report(first, good, reader),
       ),
-      [403, 403, 403, 403],
+      [403, 403, 403, 403, 403],
     ],
     [
       'NotFound: The repository, the commit or the branch does not exist, the commit is not on the branch, or the signed-in caller cannot see the repository.',
