@@ -13,10 +13,12 @@ import { startServer } from '../../helpers/server.ts'
 const AWAY = { name: 'StoreUnavailable' }
 
 async function setUp(t: Test) {
-  const { createRepository, createToken, options } = await startServer(t)
+  const { createRepository, createToken, options, store } = await startServer(t)
   const { commits } = await createRepository('acme/rocket')
   const [sha = ''] = commits
   const token = await createToken('acme')
+  // A connection to files that were deleted removes those of the same names when it ends.
+  await store.close()
   const start = () => startInstance(t, options, { LOG_LEVEL: 'error' })
   const report = (server: Instance, context: string) =>
     server.report('acme/rocket', sha, { state: 'success', context }, token)

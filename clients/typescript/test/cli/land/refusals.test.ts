@@ -123,7 +123,7 @@ t.test('a refusal is not tried again, whatever hosts, repositories and checks ar
       attempts++
       return own(...command)
     }
-    const times = { retryFor: () => 3_000, outageAfter: 60_000, onOutage: () => {} }
+    const times = { retryFor: () => 60_000, outageAfter: 60_000, onOutage: () => {} }
     const end = await createRemote(counting, url, times)
       .push(options, [update])
       .catch(({ message }: Error) => message)
