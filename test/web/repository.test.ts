@@ -360,10 +360,10 @@ for (const database of [sqlite, postgres]) {
     const token = await server.createToken('alice')
     await server.report('alice/aa-broken', commits[0] ?? '', { context: 'ci', state: 'failure' }, token)
     const ranking = new Ranking(new CommitLog(createGitQueue(), { count: 1 }), server.store)
-    const looked = ranking.look()
-    await ranking.look()
-    t.same(ranking.first, [], 'only one look at a time')
-    await looked
+    const refreshed = ranking.refreshFirst()
+    await ranking.refreshFirst()
+    t.same(ranking.first, [], 'only one refresh at a time')
+    await refreshed
     t.same(ranking.first, [id])
     await kysely.schema.alterTable('audit_events').renameTo('missing').execute()
     t.equal((await anonymous.get('/')).status, 200)
@@ -372,16 +372,16 @@ for (const database of [sqlite, postgres]) {
     await kysely.schema.alterTable('missing').renameTo('audit_events').execute()
   })
 
-  t.test(`after a failure not every page looks at all repositories, ${database.name}`, async (t) => {
+  t.test(`after a failure not every page reads all repositories, ${database.name}`, async (t) => {
     const { server, create } = await setUp(t, database)
     const { commits, report } = await create('rocket', 1)
     await report(commits[0], { ci: 'failure' })
     const ranking = new Ranking(new CommitLog(createGitQueue(), { count: 1 }), server.store)
     const { schema } = server.store.engine.kysely
     await schema.alterTable('audit_events').renameTo('missing').execute()
-    await t.rejects(ranking.look())
+    await t.rejects(ranking.refreshFirst())
     await schema.alterTable('missing').renameTo('audit_events').execute()
-    await ranking.look()
+    await ranking.refreshFirst()
     t.same(ranking.first, [])
   })
 

@@ -80,7 +80,8 @@ class Change<By extends Actor = Recorded> {
    */
   async recordSoFar(this: Change<Recorded>, id: number | undefined, event: AuditEvent): Promise<number> {
     // No event has the id 0.
-    if (await replaceDetails(this.db, this.by, id ?? 0, event, this.#operator)) return id ?? 0
+    const known = id ?? 0
+    if (await replaceDetails(this.db, this.by, known, event, this.#operator)) return known
     const lines = await recordEvents(this.db, this.by, [event], this.#operator)
     this.#lines.push(...lines)
     return lines[0]?.id ?? 0

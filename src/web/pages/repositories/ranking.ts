@@ -29,10 +29,10 @@ type RankingStore = Pick<PageStore, 'summaries' | 'repositories' | 'rules' | 'li
 /** Milliseconds for which a condition is remembered. Rows are sorted again by what they show. */
 const MAX_AGE = 30_000
 const REMEMBERED = 10_000
-/** Repositories that are looked at in one turn, and of all of them, those that come first. */
+/** Repositories that are read in one turn, and of all of them, those that come first. */
 const AT_ONCE = 50
 const FIRST = 300
-/** All are looked at for at most this part of the time. */
+/** All are read for at most this part of the time. */
 const PART = 1 / 100
 
 /**
@@ -47,8 +47,8 @@ export class Ranking {
   readonly #headLog: CommitLog
   readonly #store: RankingStore
   #first: readonly number[] = []
-  #isLooking = false
-  #nextLook = 0
+  #isRefreshing = false
+  #nextRefresh = 0
 
   constructor(heads: CommitLog, store: RankingStore) {
     this.#headLog = heads
@@ -57,28 +57,28 @@ export class Ranking {
 
   /**
    * The ids of the repositories that come first on the server: the broken ones, then those that were
-   * pushed to lately. Empty until all have been looked at.
+   * pushed to lately. Empty until all have been read.
    */
   get first(): readonly number[] {
     return this.#first
   }
 
-  /** Looks at all repositories if that is due. @throws StoreUnavailable */
-  async look(): Promise<void> {
-    if (this.#isLooking || performance.now() < this.#nextLook) return
-    this.#isLooking = true
+  /** Finds out anew which repositories come first, if that is due. @throws StoreUnavailable */
+  async refreshFirst(): Promise<void> {
+    if (this.#isRefreshing || performance.now() < this.#nextRefresh) return
+    this.#isRefreshing = true
     const start = performance.now()
     try {
-      await this.#lookAtAll()
+      await this.#rankAll()
     } finally {
-      this.#isLooking = false
-      // Also if it has failed: not every page begins to look at all of them.
+      this.#isRefreshing = false
+      // Also if it has failed: otherwise every page would begin to read all of them.
       const end = performance.now()
-      this.#nextLook = end + Math.max(MAX_AGE, (end - start) / PART)
+      this.#nextRefresh = end + Math.max(MAX_AGE, (end - start) / PART)
     }
   }
 
-  async #lookAtAll(): Promise<void> {
+  async #rankAll(): Promise<void> {
     const broken: number[] = []
     for (const some of chunksOf(await this.#store.repositories.list(), AT_ONCE)) {
       await this.#read(some, async () => undefined)

@@ -155,9 +155,9 @@ export async function repositoriesPage(pages: Pages, options: PageContext): Prom
     const known = isPart ? await store.listing.of(userId, ranking.first) : []
     const own = isPart && userId !== null ? await store.listing.writable(userId, LISTED) : []
     // No page waits for it.
-    const look = () =>
-      ranking.look().catch((error: unknown) => pages.logError(request, asServiceError(error)))
-    if (isPart) reply.raw.once('finish', look)
+    const refresh = () =>
+      ranking.refreshFirst().catch((error: unknown) => pages.logError(request, asServiceError(error)))
+    if (isPart) reply.raw.once('finish', refresh)
     const repositories = new Map([...known, ...own.sort(byName), ...others].map((one) => [one.id, one]))
     const candidates = [...repositories.values()]
       .slice(0, LISTED)

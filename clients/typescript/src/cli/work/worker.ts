@@ -69,7 +69,7 @@ export function createWorker(options: WorkerOptions): Worker {
   let turn = 0
 
   /** Asks one repository what waits. Returns whether there was an answer. */
-  async function look(place: Watched): Promise<boolean> {
+  async function poll(place: Watched): Promise<boolean> {
     const { repository, heldBack } = place
     const began = performance.now()
     const reading = await repository.read(stop).catch((error: unknown) => {
@@ -200,7 +200,7 @@ export function createWorker(options: WorkerOptions): Worker {
   async function watchOne(place: Watched, offset: number): Promise<void> {
     await sleep(offset, stop)
     while (!stop.aborted) {
-      await look(place)
+      await poll(place)
       await sleep(place.isRefused ? times.refusal : every, stop)
     }
   }
@@ -220,7 +220,7 @@ export function createWorker(options: WorkerOptions): Worker {
     async workOnce() {
       fill()
       for (;;) {
-        const answers = await Promise.all(watched.map(look))
+        const answers = await Promise.all(watched.map(poll))
         if (!stop.aborted && !answers.every(Boolean)) options.abandon('--once: no answer')
         const isIdle = running.size === 0
         await idle()
