@@ -29,6 +29,15 @@ export function postgresScenarios({ fixture, server }: Served, baseline: ServerP
       statuses: [201],
       against: { name: 'PostgreSQL: the calls of a report', target, byCpu: true },
     },
+    {
+      name: 'PostgreSQL: report of another run, replacing',
+      server,
+      requests: reported
+        .slice(0, COMMITS)
+        .map((sha) => report('reports', sha, tokens[0], { run: `pipeline-${UNIQUE}` })),
+      statuses: [201],
+      against: { name: 'PostgreSQL: report, replacing', target: { atLeast: 0.97 }, byCpu: true },
+    },
     { name: 'PostgreSQL: the calls of a report', server: baseline, requests: reports, statuses: [201] },
     {
       name: 'PostgreSQL: report, new context',

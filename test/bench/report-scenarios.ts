@@ -27,6 +27,13 @@ export function reportScenarios({ fixture, server }: Served, baseline: ServerPro
       against: [against, { name: against.name, target: { atLeast: 0.75 }, byCpu: true }],
     },
     {
+      name: 'report of another run, replacing',
+      server,
+      requests: commits.map((sha) => report('reports', sha, tokens[0], { run: `pipeline-${UNIQUE}` })),
+      ...created,
+      against: { name: 'report, replacing', target: { atLeast: 0.97 }, byCpu: true },
+    },
+    {
       name: 'report, the same again',
       server,
       requests: commits.map((sha) => report('reports', sha, tokens[0])),

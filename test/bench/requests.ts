@@ -26,7 +26,7 @@ export function report(
   repository: string,
   sha = '',
   token = '',
-  fields: { context?: string; description?: string } = {},
+  fields: { context?: string; description?: string; run?: string } = {},
 ): LoadRequest {
   return {
     method: 'POST',
