@@ -72,6 +72,16 @@ class Slots {
     return this.#limitPerClient - (this.#held.get(client) ?? 0)
   }
 
+  /**
+   * Returns how many of the slots that a client wants it could have.
+   *
+   * @param giver a client that would give up as many as help
+   */
+  usableBy(client: string, wanted: number, giver?: string): number {
+    if (!this.hasOneFor(client, giver)) return 0
+    return client === giver ? wanted : Math.min(wanted, this.shareLeft(client))
+  }
+
   take(client: string): void {
     this.taken++
     this.#held.set(client, (this.#held.get(client) ?? 0) + 1)
@@ -183,9 +193,9 @@ export class FairQueue {
     const longGiver = isLong ? giver : undefined
     let count = 0
     for (const [client, queue] of this.#queues) {
-      if (!this.#slots.hasOneFor(client, giver)) continue
-      const able = [...queue].filter((waiter) => !waiter.isLong || this.#long.hasOneFor(client, longGiver))
-      count += client === giver ? able.length : Math.min(able.length, this.#slots.shareLeft(client))
+      const long = [...queue].filter((waiter) => waiter.isLong).length
+      const able = queue.size - long + this.#long.usableBy(client, long, longGiver)
+      count += this.#slots.usableBy(client, able, giver)
     }
     return count
   }

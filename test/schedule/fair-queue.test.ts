@@ -300,6 +300,12 @@ t.test(
     waiting.push(enter('dL'))
     t.same(waitingFor(), [3, 1, 2], 'a long one needs that of a long one')
     t.same([queue.waitingFor('a', true), queue.waitingFor('b', true)], [4, 2])
+    waiting.push(enter('dL'))
+    t.same(
+      [queue.waitingFor('a', true), queue.waitingFor('b', true)],
+      [4, 2],
+      'but another one only one of two',
+    )
     for (const client of ['a', 'c', 'd']) queue.dismiss(client, new Error('the test ends'))
     for (const caller of waiting) await t.rejects(caller, { message: 'the test ends' })
   },

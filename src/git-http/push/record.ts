@@ -53,15 +53,15 @@ export class PushRecorder {
   #storing = 0
   /** Whether one may be stored although its answer was an error. */
   #mayBeStored = false
-  /** The search for pushes of others that is under way, or was last. */
+  /** The search for pushes that have ended which is under way, or was last. */
   #search = Promise.resolve()
   #timer: NodeJS.Timeout | undefined
-  /** Ends the search for pushes of others; undefined until `close`. */
+  /** Ends that search; undefined until `close`. */
   #end: AbortSignal | undefined
 
   constructor(options: PushRecorderOptions) {
     this.#options = options
-    this.#settleOthersRegularly()
+    this.#searchRegularly()
   }
 
   /**
@@ -136,17 +136,17 @@ export class PushRecorder {
     clearTimeout(this.#timer)
     await Promise.all([this.#search, ...this.#own.values()])
     // Once this server has ended, others would take what was stored for an interrupted push.
-    if (this.#mayBeStored) await this.#settleOwn().catch(this.#options.onError)
+    if (this.#mayBeStored) await this.#settleOpen().catch(this.#options.onError)
   }
 
   /** One search after the other: a repository may not answer. */
-  async #settleOthersRegularly(): Promise<void> {
-    this.#search = this.#settleOthers().catch(this.#options.onError)
+  async #searchRegularly(): Promise<void> {
+    this.#search = this.#settleOpen().catch(this.#options.onError)
     await this.#search
-    if (!this.#end) this.#timer = setTimeout(() => this.#settleOthersRegularly(), SEARCH_INTERVAL).unref()
+    if (!this.#end) this.#timer = setTimeout(() => this.#searchRegularly(), SEARCH_INTERVAL).unref()
   }
 
-  async #settleOthers(): Promise<void> {
+  async #settleOpen(): Promise<void> {
     const { pushes, overdue, presence } = this.#options
     const left = [...this.#left]
     const open = await pushes.listOpen(overdue)
@@ -166,12 +166,6 @@ export class PushRecorder {
       if (this.#end?.aborted) return
     }
     if (open.length === 0) await presence?.removeEnded()
-  }
-
-  async #settleOwn(): Promise<void> {
-    const { pushes, overdue, presence } = this.#options
-    for (const push of await pushes.listOpen(overdue))
-      if (await presence?.isOwn(push.server)) await this.#settleIfEnded(push)
   }
 
   /**

@@ -229,6 +229,37 @@ t.test('a push that could not be settled is left until it is overdue', async (t)
   t.match(await listPushes(store), [{ details: { updates: commands, interrupted: true } }])
 })
 
+t.test('a server that ends settles what was stored for no push, also after one that fails', async (t) => {
+  const { store } = await openTestStore(t, sqlite)
+  const presence = new Presence(temporaryFolder(t))
+  t.teardown(() => presence.close())
+  const failing = new Error('it cannot be stored')
+  const errors: unknown[] = []
+  const opened: number[] = []
+  const pushes: Store['pushes'] = {
+    ...store.pushes,
+    async open(...push) {
+      opened.push(await store.pushes.open(...push))
+      throw new StoreUnavailable('the connection broke')
+    },
+    settle: (id, ...push) => (id === opened[0] ? Promise.reject(failing) : store.pushes.settle(id, ...push)),
+  }
+  const onError = (error: unknown) => errors.push(error)
+  const recorder = startRecorder(t, store, { pushes, overdue: LONG, presence, onError })
+  for (const name of ['owner/failing', 'owner/demo']) {
+    const repository = await addRepository(store, name)
+    const commands = [{ ref: 'refs/heads/new', old: NONE, new: repository.commits[0] ?? '' }]
+    const lost = beginPush(t, { ...store, pushes }, recorder, repository, commands, presence)
+    await t.rejects(lost, StoreUnavailable)
+  }
+  await recorder.close()
+  t.same(errors, [failing])
+  t.same(
+    (await store.pushes.listOpen(LONG)).map(({ id }) => id),
+    opened.slice(0, 1),
+  )
+})
+
 for (const database of databases)
   t.test(
     `${database.name}: what was stored although its answer was lost is no interrupted push`,
