@@ -28,8 +28,9 @@ const dialect: DialectSql = {
   serialWrites: false,
   // An index can only be searched for a value that does not change during a statement.
   now: 'floor(extract(epoch from statement_timestamp()) * 1000)::bigint',
-  // The transactions whose effects a statement sees. Another server may give their numbers to others.
-  snapshot: "concat(pg_current_snapshot(), ' ', pg_postmaster_start_time())",
+  // The transactions whose effects a statement sees. Another server may give their numbers to others. Before
+  // version 13, PostgreSQL has no `pg_current_snapshot`.
+  snapshot: "concat(txid_current_snapshot(), ' ', pg_postmaster_start_time())",
   isOneOf,
   elements,
   fieldOf: (json, name) => `cast(${json} as json) ->> '${name}'`,

@@ -12,6 +12,7 @@ import {
   temporaryFolder,
 } from '../../helpers/databases.ts'
 import { addReport, addRepository } from '../../helpers/records.ts'
+import { BROWSER } from '../../helpers/sessions.ts'
 
 const DATA_RIGHTS = 'select, insert, update, delete'
 
@@ -101,6 +102,22 @@ test('a role that cannot change the schema', async (t) => {
   await fresh.run(`grant create on schema public to ${fresh.role}`)
   const store = await open(t, fresh.limited)
   await asAdministrator(store).users.create('alice')
+})
+
+test('nothing needs a function that PostgreSQL 12 does not have', async (t) => {
+  const { options } = await openTestStore(t, postgres)
+  const { role, run, limited } = await createRole(t, options)
+  const newer = 'pg_current_snapshot(), pg_current_xact_id(), gen_random_uuid()'
+  await run(
+    `grant ${DATA_RIGHTS} on all tables in schema public to ${role}`,
+    `revoke execute on function ${newer} from public`,
+  )
+  t.teardown(() => run(`grant execute on function ${newer} to public`))
+  const store = await open(t, limited)
+  t.equal(await store.sessions.use('unknown', BROWSER), undefined)
+  t.match(await store.versions.ofAll(undefined), /^\d+:\d+:/)
+  const { id: repositoryId } = await addRepository(store, 'acme/rocket', { commits: 0 })
+  t.match(await addReport({ store, repositoryId, sha: 'a'.repeat(40) }, 'ci/build'), { context: 'ci/build' })
 })
 
 test('a database that cannot store every character is refused', async (t) => {
