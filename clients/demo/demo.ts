@@ -101,8 +101,11 @@ try {
 
   curl ${path}/commits/${third}/statuses
 
-  curl '${path}/last-passed?branch=main&require=ci/test'   the newest commit that has passed
-  curl ${path}/branches                                    branches and their states
+The newest commit of main that has passed ci/test, and the branches with their states:
+
+  curl '${path}/last-passed?branch=main&require=ci/test'
+
+  curl ${path}/branches
 
 Push, and the worker runs ci.sh again; git takes any user name, and the token above as the password:
 

@@ -71,7 +71,11 @@ t.test('backs up, restores, checks and prunes', async (t) => {
     /^Restored from the backup .*\nWhat was done after that time is undone: tokens that were revoked work again/,
   )
   const again = await runCli(['restore', backups], there)
-  t.same([again.code, again.stderr], [1, 'error: the database is not empty: it contains owners\n'])
+  t.equal(again.code, 1)
+  t.match(
+    again.stderr,
+    /^error: the database is not empty: it contains owners; .* DATA_DIR or DATABASE_URL\n$/,
+  )
 
   const check = await runCli(['check'], there)
   t.equal(check.code, 1)

@@ -210,6 +210,10 @@ t.test('chat-verdicts', async (t) => {
 
   const [sha, quoted] = [place.push('chat/main', ''), place.push('chat/a"b', '')]
   await report(sha, 'success')
+  await t.rejects(
+    run(join(recipes, 'chat-verdicts'), ['chat/*'], { env: { ...env, CHAT_URL: '' } }),
+    /CHAT_URL: is missing/,
+  )
   await post()
   t.strictSame(posted(), [], 'nothing the first time')
   await report(sha, 'failure')

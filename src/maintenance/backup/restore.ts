@@ -284,7 +284,10 @@ export async function restoreBackup(
 async function checkEmpty(db: Kysely<Tables>): Promise<void> {
   for (const { name } of durableTables) {
     const { rows } = await sql`select 1 from ${sql.table(name)} limit 1`.execute(db)
-    if (rows.length > 0) throw new Refusal(`the database is not empty: it contains ${name}`)
+    if (rows.length > 0)
+      throw new Refusal(
+        `the database is not empty: it contains ${name}; move it away, or name an empty one with DATA_DIR or DATABASE_URL`,
+      )
   }
 }
 

@@ -23,6 +23,12 @@ interface EndingContext {
 const NOT_FOUND = 127
 const NOT_EXECUTABLE = 126
 
+/** The first is also that of a script whose interpreter is missing. */
+const startErrors: Record<string, string> = {
+  ENOENT: 'no such command or file',
+  EACCES: 'not executable',
+}
+
 /** Returns what to report of a command that ended after so many milliseconds. */
 export async function describeResult(
   ending: Ending,
@@ -36,6 +42,12 @@ export async function describeResult(
   return { ...result, state, ...(isTold && { description: tests.description }) }
 }
 
+/** Returns why a command could not be started, in words where the error is a usual one. */
+export function describeStartError(reason: string): string {
+  const words = startErrors[reason]
+  return `could not be started: ${words ? `${words} (${reason})` : reason}`
+}
+
 function resultOf(
   ending: Ending,
   milliseconds: number,
@@ -44,7 +56,7 @@ function resultOf(
   const after = `after ${formatDuration(milliseconds)}`
   if (ending.kind === 'not started') {
     const exitCode = ending.reason === 'ENOENT' ? NOT_FOUND : NOT_EXECUTABLE
-    return { state: 'error', description: `could not be started: ${ending.reason}`, exitCode }
+    return { state: 'error', description: describeStartError(ending.reason), exitCode }
   }
   const exitCode = ending.kind === 'killed' ? 128 + constants.signals[ending.signal] : ending.code
   // A check that was cut short has shown nothing, whatever exit code its command chose.

@@ -6,7 +6,7 @@ import { checkRunOptions, createCheckRun, namedRun } from './check-run.ts'
 import { changedFiles, resolveCommit } from './checkout.ts'
 import { type Command, start } from './command.ts'
 import { findContext } from './context.ts'
-import { describeResult } from './ending.ts'
+import { describeResult, describeStartError } from './ending.ts'
 import { exitCodes } from './exit-codes.ts'
 import { findJob } from './job.ts'
 import { openReporter, type Stored } from './reporter.ts'
@@ -59,7 +59,7 @@ export async function run(args: string[], env: NodeJS.ProcessEnv, signals: Signa
     files,
     since: startedAt,
   })
-  if (ending.kind === 'not started') say(`${command[0]} could not be started: ${ending.reason}`)
+  if (ending.kind === 'not started') say(`${command[0]} ${describeStartError(ending.reason)}`)
   const result = await abortable(noticeSlow(report(state, description), waitForCommit), givenUp).catch(
     (): Stored => ({ stored: false, reason: 'a signal ended the attempts', exitCode: exitCodes.unanswered }),
   )

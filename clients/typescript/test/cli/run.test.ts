@@ -37,9 +37,12 @@ t.test('killed by a signal, or not startable', { buffered: true }, async (t) => 
     call(['run', ...placeOf(service)], env),
   ])
   const folder = ['run', ...placeOf(service), '--context', 'folder', '--', '/tmp']
-  t.match(await call(folder, env), { code: 126, stderr: /could not be started: EACCES/ })
+  t.match(await call(folder, env), { code: 126, stderr: /could not be started: not executable \(EACCES\)/ })
   t.equal(killed.code, 128 + 9)
-  t.match(missing, { code: 127, stderr: /\/nonexistent\/command could not be started: ENOENT/ })
+  t.match(missing, {
+    code: 127,
+    stderr: /\/nonexistent\/command could not be started: no such command or file \(ENOENT\)/,
+  })
   t.match(nothing, { code: 2, stderr: /missing command/ })
   t.strictSame(await service.stored(), ['default error', 'folder error', 'none error'])
 })

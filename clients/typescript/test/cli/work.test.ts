@@ -106,7 +106,7 @@ t.test('a command that cannot be started, or that a signal kills', async (t) => 
   t.match(await result(sha), /^error: killed by SIGKILL after /)
   const other = push('main', '')
   await work(['--once'], { command: ['./missing.sh'] }).finished
-  t.equal(await result(other), 'error: could not be started: ENOENT')
+  t.equal(await result(other), 'error: could not be started: no such command or file (ENOENT)')
 })
 
 t.test('--once tells whether a command has failed, the first or the last one', async (t) => {

@@ -18,7 +18,8 @@ export const docsHead = html`<script src="/assets/docs.js" defer></script>`
 export const docsView = html`<nav class="clients" aria-label="Clients"><a href="/docs/reference#samples">Samples in curl, TypeScript and Python</a>,
 <a href="/docs/reference#versions">versions</a>, <a href="/docs/reference#errors">errors by status</a>,
 <a href="/assets/changelog.md">changelog</a>. In a CI job: <a href="/assets/commit-status.sh">shell client</a>,
-<a href="/assets/commit-status-client.tgz">Node.js client</a> (<a href="/docs/client">its document</a>) with <a href="/docs/client#waiting"><code>wait</code></a> and
+<a href="/assets/commit-status-client.tgz">Node.js client</a> (<a href="/docs/client">its document</a>) with <a href="/docs/client#waiting"><code>wait</code></a>,
+<a href="/docs/client#a-worker-a-push-starts-ci"><code>work</code></a>, <a href="/docs/client#landing"><code>land</code></a> and
 <a href="/docs/client#required-checks"><code>gate</code></a>, and
 <a href="/docs/recipes">recipes for CI systems</a>. For coding agents: <a href="/assets/SKILL.md"><code>SKILL.md</code></a>.</nav>
 <link rel="stylesheet" href="/assets/style.css">

@@ -22,7 +22,9 @@ export async function checkCheckout(git: Git, url: string, commit: string, branc
     throw new UsageError(`--onto: "${branch}" is not a name of a branch`)
   const origin = addressOf((await git(['ls-remote', '--get-url', 'origin'])).stdout.trim())
   if (origin.toLowerCase() !== addressOf(url).toLowerCase())
-    throw new UsageError(`the remote origin is ${origin}, but land pushes to ${url} alone`)
+    throw new UsageError(
+      `the remote origin is ${origin}, but land pushes to ${url} alone; land from a clone of it, or run git remote set-url origin ${url}`,
+    )
   const rewritten = addressOf(await pushAddress(git, url))
   if (rewritten.toLowerCase() !== addressOf(url).toLowerCase())
     throw new UsageError(

@@ -59,7 +59,12 @@ t.test('what cannot be landed is refused with the reason, before anything is pus
     [[commit, '--onto', 'mian'], 2, /the server has no branch mian/],
     [[commit, '--onto', 'a..b'], 2, /"a..b" is not a name of a branch/],
     [[commit], 2, /git fetch --unshallow/, cloneOf(server.url, { isShallow: true })],
-    [[commit], 2, /the remote origin is .*, but land pushes to http/, cloneOf('https://git.example.org')],
+    [
+      [commit],
+      2,
+      /the remote origin is .*, but land pushes to http.*; .* git remote set-url origin http/,
+      cloneOf('https://git.example.org'),
+    ],
     [
       [commit],
       2,
