@@ -141,7 +141,9 @@ async function serve(): Promise<void> {
   await app
     .listen({ host, port, backlog: BACKLOG, listenTextResolver: () => 'listening' })
     .catch((error: unknown) => {
-      throw startError(hasCode(error, 'EADDRINUSE', 'EACCES') ? 'PORT' : 'HOST', error)
+      if (hasCode(error, 'EADDRINUSE'))
+        throw startError('PORT', error, '; set PORT to a free port, or end the program that listens there')
+      throw startError(hasCode(error, 'EACCES') ? 'PORT' : 'HOST', error)
     })
   const address = app.server.address()
   const listening = typeof address === 'object' && address ? address.port : port
@@ -152,9 +154,11 @@ async function serve(): Promise<void> {
   process.stdout.write(`Listening on http://${host.includes(':') ? `[${host}]` : host}:${listening}\n`)
 }
 
-/** Returns an expected error with the name of the variable that it comes from. */
-function startError(variable: string, error: unknown): unknown {
-  return isExpected(error) ? new ConfigError(`${variable}: ${error.message}`, { cause: error }) : error
+/** Returns an expected error with the name of the variable that it comes from, and what to do. */
+function startError(variable: string, error: unknown, advice = ''): unknown {
+  return isExpected(error)
+    ? new ConfigError(`${variable}: ${error.message}${advice}`, { cause: error })
+    : error
 }
 
 /** Logs how to create the first user where there is none. */

@@ -205,7 +205,7 @@ t.test('exits with an error on start', async (t) => {
   else chmodSync(foreign, 0o500)
   const refused = [
     ['an invalid host', { HOST: 'host.invalid' }, /^HOST: .*host\.invalid/],
-    ['a port in use', { PORT: port }, new RegExp(`^PORT: .*${port}`)],
+    ['a port in use', { PORT: port }, new RegExp(`^PORT: .*${port}; set PORT to a free port, .*\\n$`)],
     [
       isRoot ? 'one of another account' : 'one that cannot be written',
       { DATA_DIR: foreign },
