@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { cpSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
 import { createBareRepository } from '../../src/git/repository.ts'
@@ -29,9 +29,12 @@ t.test('backs up, restores, checks and prunes', async (t) => {
   const here = { DATA_DIR: options.dataDir, INIT_CWD: folder }
   const backup = await runCliProcess(here, 'backup', 'backups')
   t.same([backup.code, backup.stderr], [0, ''], 'no progress unless at a terminal')
-  t.match(backup.stdout, /^verified 0 bytes of the folder in 0\.0 s\n$/)
   const backups = join(folder, 'backups')
   const database = readdirSync(backups).find((name) => name.endsWith('.database')) ?? ''
+  t.equal(
+    backup.stdout,
+    `backed up to ${backups} as ${basename(database, '.database')}\nverified 0 bytes of the folder in 0.0 s\n`,
+  )
   for (const keep of ['0', 'all', '1.5'])
     t.equal((await runCli(['backup', backups, '--keep', keep], here)).code, 2)
   t.equal((await runCli(['backup', backups, '--verify', 'some'], here)).code, 2)

@@ -34,8 +34,10 @@ Backups in one folder share objects. A backup that does not end leaves those bef
           throw new UsageError(`--keep: "${keep}" is not a number of at least 1`)
         await checkGit()
         const options = { keep: Number(keep), imported, verifyAll: verify === 'all' }
-        const report = await backUp(store, callerPath(path), options, showProgress())
-        const { left, problems, notes, verified } = report
+        const folder = callerPath(path)
+        const report = await backUp(store, folder, options, showProgress())
+        const { name, left, problems, notes, verified } = report
+        print(`backed up to ${folder} as ${name}`)
         print(`verified ${count(verified.bytes, 'byte')} of the folder in ${verified.seconds.toFixed(1)} s`)
         for (const note of notes) say(note)
         for (const name of left) say(`not included: ${name} is imported (--imported includes it)`)

@@ -27,6 +27,8 @@ interface BackupOptions {
 }
 
 interface BackupReport {
+  /** The name of the new backup in the folder. */
+  name: string
   /** Imported repositories that are not included. */
   left: string[]
   /** Repositories that could not be read, with the reason. */
@@ -122,7 +124,7 @@ async function addGeneration(
     .map(({ owner, name }) => `${owner}/${name}`)
   const lostBackups = earlier.flatMap(({ name, lost }) => (lost ? `the backup ${name} is lost: ${lost}` : []))
   const { notes, ...verified } = verification
-  return { left: leftNames, problems, notes: [...notes, ...lostBackups], verified }
+  return { name, left: leftNames, problems, notes: [...notes, ...lostBackups], verified }
 }
 
 /** Reads the manifests of all backups in a folder, and with `databases` their databases. */
