@@ -615,7 +615,7 @@ t.test(
       const told = lines.filter((line) => line.includes('OpenID Connect provider: '))
       t.equal(told.length, 1, `${what}: one line`)
       t.match(told[0], log, what)
-      t.notMatch(lines.join('') + done.body, /secret-text|code=|state=|eyJ/, what)
+      t.notMatch(lines.join('') + done.body, /secret-text|code=|state=|\beyJ/, what)
       t.notMatch(lines.join(''), provider.options.clientSecret, what)
     }
   },

@@ -58,6 +58,7 @@ const FOREIGN = [
   '--no',
   '--no-save',
   '--package',
+  '--prefix',
   '--silent',
 ]
 
