@@ -58,7 +58,7 @@ for (const maxProcesses of [1, 3]) {
 t.test('a hanging repository does not block the others, even with one process', async (t) => {
   const [a, b] = await createSamples(t, 2)
   if (a === undefined || b === undefined) throw new Error('two samples')
-  const lookup = open(t, { maxProcesses: 1, timeout: 200 })
+  const lookup = open(t, { maxProcesses: 1, timeout: 2_000 })
   const ask = () => lookup.has(a.sample, a.commit)
   // On a busy machine git may not have begun in time.
   t.equal(await ask().catch(ask), true)
