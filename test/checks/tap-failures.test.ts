@@ -50,6 +50,14 @@ const NOT_ENDED = `# Subtest: test/a.test.ts test/c.test.ts
       ...
 not ok 1 - test/a.test.ts test/c.test.ts # time=9ms
 `
+const KILLED = `# Subtest: test/e.test.ts
+    ok 1 - fine
+ok 1 - test/e.test.ts # time=9ms
+not ok 2 - timeout!
+  ---
+  expired: test/a.test.ts test/c.test.ts
+  ...
+`
 const CRASHED = `# Subtest: test/a.test.ts test/d.test.ts
     # Subtest: test/d.test.ts
         1..0
@@ -89,6 +97,7 @@ t.test('a failed run ends with its failures', async (t) => {
   ])
   t.same(failuresOf(HUNG, 6), ['test/c.test.ts: still running after 6 s: waits'])
   t.same(failuresOf(NOT_ENDED, 6), ['test/c.test.ts: not ended after 6 s'])
+  t.same(failuresOf(KILLED, 6), ['test/a.test.ts test/c.test.ts: not ended after 6 s'])
   t.match(failuresOf(CRASHED, 6), [/^test\/d\.test\.ts: ended with 7 and no failed test/])
   const killed = CRASHED.replace('exitCode: 7', 'exitCode: null\n  signal: SIGKILL')
   t.match(failuresOf(killed, 6), [/: ended with SIGKILL /])
