@@ -107,7 +107,8 @@ t.test('many concurrent page requests of one address do not block other addresse
   for (const socket of sockets) socket.destroy()
   const served = statuses().filter((status) => status === '200').length
   const refused = statuses().filter((status) => status === '503').length
-  t.ok(served >= 251, `${served} served: at least one in progress and 250 waiting`)
+  // The page of the other address may be the one in progress.
+  t.ok(served >= 250, `${served} served: at least 250 waiting`)
   t.equal(served + refused, count, 'every request got its page or 503')
   t.equal([...text.matchAll(/retry-after: 2/g)].length, refused)
 })
