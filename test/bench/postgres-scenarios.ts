@@ -10,7 +10,8 @@ export function postgresScenarios({ fixture, server }: Served, baseline: ServerP
   const { sized, reported, tokens } = fixture
   const reads = [read('public', sized.get(10))]
   const changed = { description: `412 tests passed in ${UNIQUE} s` }
-  const reports = reported.slice(0, COMMITS).map((sha) => report('reports', sha, tokens[0], changed))
+  const replaced = reported.slice(0, COMMITS)
+  const reports = replaced.map((sha) => report('reports', sha, tokens[0], changed))
   const target = { atLeast: 1.5 }
   return [
     { name: 'PostgreSQL: the calls of a read', server: baseline, requests: reads, statuses: [200] },
@@ -32,9 +33,7 @@ export function postgresScenarios({ fixture, server }: Served, baseline: ServerP
     {
       name: 'PostgreSQL: report of another run, replacing',
       server,
-      requests: reported
-        .slice(0, COMMITS)
-        .map((sha) => report('reports', sha, tokens[0], { run: `pipeline-${UNIQUE}` })),
+      requests: replaced.map((sha) => report('reports', sha, tokens[0], { run: `pipeline-${UNIQUE}` })),
       statuses: [201],
       against: { name: 'PostgreSQL: report, replacing', target: { atLeast: 0.97 }, byCpu: true },
     },

@@ -48,11 +48,10 @@ function describe(path: string[], begun: string, diagnostics: string[], seconds:
   const diagnostic = (key: string) =>
     diagnostics.find((line) => line.trimStart().startsWith(`${key}: `))?.split(': ')[1]
   const [file, line, code] = [diagnostic('fileName'), diagnostic('lineNumber'), diagnostic('exitCode')]
-  const expired = diagnostic('expired')
   if (path.length === 1 && path[0] === 'timeout!') {
-    // A process that was killed has printed nothing.
-    const files = expired === 'TAP' ? begun : expired
-    return `${files}: not ended after ${seconds} s`
+    // A process that was killed has printed nothing, not even which file it had begun.
+    const expired = diagnostic('expired')
+    return `${expired === 'TAP' ? begun : expired}: not ended after ${seconds} s`
   }
   if (path.at(-1) === 'timeout!')
     return `${begun}: still running after ${seconds} s: ${path.slice(0, -1).join(' › ')}`

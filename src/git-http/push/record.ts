@@ -53,10 +53,10 @@ export class PushRecorder {
   #storing = 0
   /** Whether one may be stored although its answer was an error. */
   #mayBeStored = false
-  /** The search for pushes that have ended which is under way, or was last. */
+  /** The latest search for pushes that have ended. */
   #search = Promise.resolve()
   #timer: NodeJS.Timeout | undefined
-  /** Ends that search; undefined until `close`. */
+  /** Ends the search; undefined until `close`. */
   #end: AbortSignal | undefined
 
   constructor(options: PushRecorderOptions) {
