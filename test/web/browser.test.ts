@@ -52,7 +52,7 @@ t.test('a user creates a token, and it works everywhere until it is revoked', as
   await page.click('main button[type=submit]')
   t.equal(await page.textContent('h1'), 'alice / rocket private', 'sign-in returns to the requested page')
   t.match(await page.textContent('.empty'), 'Nothing has been pushed yet.')
-  t.match(await page.textContent('#work'), /^commit-status work --repo \S+\/\S+ --context ci -- \.\/ci\.sh$/)
+  t.match(await page.textContent('#work'), /^commit-status work --repo \S+ --context ci\/all -- \.\/ci\.sh$/)
 
   await page.click('.menu summary')
   await page.click('text=Tokens')

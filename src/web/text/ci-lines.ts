@@ -12,7 +12,7 @@ export function ciLines(repository: string): Html {
   return html`<p>Use the <a href="${recipePath(repository)}">recipe for your CI system</a>, with the token in <code>COMMIT_STATUS_TOKEN</code>.</p>
   <p>Without one, a worker runs a script of yours on each commit that is pushed. Whoever may push then runs code there. Install the
   <a href="/docs/client#install">client</a> on any machine, set <code>COMMIT_STATUS_URL</code> to the address of this server, and start:</p>
-  <div class="copy"><code id="work">commit-status work --repo ${repository || 'OWNER/NAME'} --context ci -- ./ci.sh</code>
+  <div class="copy"><code id="work">commit-status work --repo ${repository || 'OWNER/NAME'} --context ci/all -- ./ci.sh</code>
   ${copyButton('work', 'the command of a worker')}</div>`
 }
 

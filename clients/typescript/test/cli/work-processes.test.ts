@@ -7,7 +7,7 @@ import { openOutput } from '../../src/cli/work/output.ts'
 import { findProcesses, identify, MARK } from '../../src/cli/work/processes.ts'
 import { eventually } from '../helpers/working.ts'
 
-/** Starts a shell in a session of its own; all of it ends with the test. */
+/** Starts a shell in a session of its own; all of it ends with the test, so something of it must be left then. */
 function startSession(t: Test, script: string, env: NodeJS.ProcessEnv = {}) {
   const child = spawn('sh', ['-c', script], {
     detached: true,
@@ -34,8 +34,8 @@ t.test('a command that has exited is not looked for again', async (t) => {
   const output = openOutput('', undefined)
   const command = startCommand({ file: 'true', args: [], cwd, env: process.env, run, output, grace: 0 })
   t.strictSame(await command.ended, { kind: 'exited', code: 0 })
-  const { child, pid } = startSession(t, 'sleep 300', { [MARK]: run })
-  await eventually(() => findProcesses({ run }).includes(pid))
+  const { child } = startSession(t, 'sleep 300 & wait', { [MARK]: run })
+  await eventually(() => findProcesses({ run }).length === 2)
   const ended = once(child, 'exit')
   await command.end()
   child.kill('SIGTERM')

@@ -113,7 +113,7 @@ export const commandHelp = {
       folder: ['DIR', 'caches and checkouts; only one worker can use a folder'],
       url: target.url,
     } satisfies Record<keyof typeof workOptions, OptionHelp>,
-    example: 'work --repo alice/rocket --context ci -- ./ci.sh',
+    example: 'work --repo alice/rocket --context ci/all -- ./ci.sh',
   },
   get: {
     usage: 'get [COMMIT] [OPTION…]',
