@@ -5,7 +5,7 @@ import { shareOfMemory } from '../../util/memory.ts'
  * much.
  */
 const MAX_SIZE = shareOfMemory(64)
-/** Bytes for each result, row and value, in addition to the characters of a text. */
+/** Bytes for each result, row and value, in addition to the characters of texts, keys and variants. */
 const OVERHEAD = { result: 300, row: 100, value: 16 }
 
 interface Entry {
@@ -42,7 +42,7 @@ export class RowCache {
 
   /** Stores rows, unless there are some already. */
   set(key: string, variant: string, rows: unknown[]): void {
-    const size = sizeOf(rows)
+    const size = 2 * (key.length + variant.length) + sizeOf(rows)
     if (size > this.#maxSize) return
     let entry = this.#entries.get(key)
     if (entry === undefined) {

@@ -28,6 +28,17 @@ t.test('rows are kept within bounds, however large each is', async (t) => {
   t.ok(cache.get('f'))
 })
 
+t.test('long keys and variants count towards the limit, also where no row was found', async (t) => {
+  const cache = new RowCache(10_000)
+  const ids = (letter: string) => letter.repeat(2_000)
+  for (const letter of ['a', 'b', 'c']) cache.set(letter, ids(letter), [])
+  t.equal(cache.get('a', ids('a')), undefined, 'the oldest is gone')
+  t.ok(cache.get('b', ids('b')) && cache.get('c', ids('c')))
+  for (const letter of ['d', 'e']) cache.set(ids(letter), '', [])
+  t.equal(cache.get('b', ids('b')), undefined)
+  t.ok(cache.get(ids('d')) && cache.get(ids('e')))
+})
+
 t.test('the parts of a key are forgotten together', async (t) => {
   const cache = new RowCache(10_000)
   for (const part of ['1', '2']) cache.set('a', part, rowsOf(1_200))
