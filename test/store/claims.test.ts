@@ -104,6 +104,19 @@ const TABLE: readonly [name: string, before: Step[], comes: Report, outcome: Out
     ['pending', 'S', 0, 10],
     'stored',
   ],
+  [
+    'another run without a claim in the same second',
+    // A stored time that is ahead is kept.
+    [['pending', 'R', 0, 3_600], -60, ['pending', 'S', 0], 71],
+    ['pending', 'T', 0, 10],
+    'stored',
+  ],
+  [
+    'renewed without a claim in the same second',
+    [['pending', 'R', 0, 3_600], -60, ['pending', 'R', 0], 71],
+    ['pending', 'T', 0, 10],
+    'stored',
+  ],
 
   ['another result', [['success', 'R', 0, 300]], ['pending', 'S', 0, 300], 'result'],
   ['another result without a claim', [['failure', 'R', 0], 9_000], ['pending', 'S', 0, 300], 'result'],
@@ -262,7 +275,7 @@ for (const database of databases) {
                 claim_seconds: before?.claim_seconds ?? null,
                 claim_run: before?.claim_run ?? null,
                 claimed_at: before?.claimed_at ?? null,
-                claim_report: before?.claim_report ?? null,
+                claim_report: null,
               },
               name,
             )

@@ -14,9 +14,10 @@ import { IS_RUN_STORED, isLate, isSuperseded, type ReportedRun, type RunSql, typ
  *   pending                   a result              refused
  *   a result                  any                   refused, unless it is by the same run
  *
- * A claim counts while the row is what the report with that claim has written: reports without one,
- * and servers of version 0.4.0, which do not know claims, leave their columns as they are. A `pending`
- * without a claim counts as a claim of 0 seconds from the end of its second on.
+ * A claim counts while the row is what the report with that claim has written: a report without one
+ * removes `claim_report`, since it may be of the same second. Servers of version 0.4.0, which do not
+ * know claims, leave their columns as they are. A `pending` without a claim counts as a claim of 0
+ * seconds from the end of its second on.
  *
  * All columns of a row are decided by one reading of the clock. On PostgreSQL it is read before the
  * row is locked: a claim that has ended meanwhile may be refused, but none is taken too early.

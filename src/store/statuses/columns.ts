@@ -62,7 +62,7 @@ const columns = {
   claim_run: { ...internal, type: 'text', onReplace: 'computed', of: 'claim' },
   /** When it was stored, in milliseconds since the epoch, by the database's clock. */
   claimed_at: { ...internal, type: 'integer', onReplace: 'computed', of: 'claim' },
-  /** As `run_report`. */
+  /** What the run has reported with it, as `run_report`; null once a report without a claim has followed. */
   claim_report: { ...internal, type: 'text', onReplace: 'computed', of: 'claim' },
 } as const satisfies Record<string, Column>
 
@@ -127,10 +127,13 @@ export function hasColumn(kind: ReportKind, name: StoredColumn): boolean {
   return of === undefined || of === kind || kind === 'claim'
 }
 
-/** Returns whether a column stays as it is when its context is reported again: without a claim, that of the last one. */
+/**
+ * Returns whether a column stays as it is when its context is reported again: without a claim, that
+ * of the last one, which no longer counts.
+ */
 export function isLeft(kind: ReportKind, name: StoredColumn): boolean {
   const { of }: Column = columns[name]
-  return of === 'claim' && kind !== 'claim'
+  return of === 'claim' && kind !== 'claim' && name !== 'claim_report'
 }
 
 type Status = components['schemas']['Status']
