@@ -74,8 +74,11 @@ const MAX_CHECKS = 20
  */
 const [MAX_AGE, REMEMBERED] = [60_000, 2_000]
 
-/** What is behind the first commits of a branch. */
-type Older = ReadonlyMap<string, FailingSince & { cell: LinkedCell | undefined }>
+/** What is behind the first commits of a branch: its failures that lead up to these, the first and the newest. */
+type Older = ReadonlyMap<
+  string,
+  FailingSince & { cell: LinkedCell | undefined; newest: LinkedCell | undefined }
+>
 
 type BreakageStore = Pick<Store, 'listTips' | 'matrix' | 'remote'> & {
   summaries: Pick<Store['summaries'], 'listStates' | 'list' | 'reportedIn'>
@@ -160,11 +163,11 @@ export class Breakages {
       const cells = histories.get(context) ?? []
       return { context, cells, ...failingSince(cells) }
     })
-    const open = found.filter(({ length, lastPassed }) => length > 0 && lastPassed === null)
+    const open = found.filter(({ lastPassed }) => lastPassed === null)
     const older = await this.#findOlder(
       repositoryId,
       commits.slice(FIRST),
-      open.map(({ context }) => context),
+      new Map(open.map(({ context, length }) => [context, length > 0])),
     )
 
     return found.map(({ context, cells, first, length, lastPassed }) => {
@@ -176,8 +179,8 @@ export class Breakages {
       const restPassed = rest?.lastPassed ?? null
       const passed = lastPassed ?? (restPassed === null ? null : FIRST + restPassed)
       const hasPassed = passed !== null
-      const newest = cells.find((cell) => cell && COMBINED[cell.state] === 'failure')
-      if (length === 0 || cell === undefined || newest === undefined || since === undefined)
+      const newest = length > 0 ? cells.find(isFailure) : rest?.newest
+      if (cell === undefined || newest === undefined || since === undefined)
         return { context, breakage: null, hasPassed }
       const breakage = {
         context,
@@ -240,21 +243,23 @@ export class Breakages {
       .find((summary) => isReported(summary))
   }
 
+  /** @param hasNewest whether there are newer results, by context */
   async #findOlder(
     repositoryId: number,
     commits: readonly string[],
-    contexts: readonly string[],
+    hasNewest: ReadonlyMap<string, boolean>,
   ): Promise<Older> {
-    if (commits.length === 0 || contexts.length === 0) return new Map()
+    if (commits.length === 0 || hasNewest.size === 0) return new Map()
     // Branches at one commit may have been at different ones before, and the value has places in this list.
-    const key = JSON.stringify([repositoryId, hash('sha256', commits.join()), ...contexts])
+    const key = JSON.stringify([repositoryId, hash('sha256', commits.join()), ...hasNewest])
     const known = this.#older.get(key)
     if (known) return known
-    const histories = await this.#store.matrix.listHistories(repositoryId, commits, contexts)
+    const histories = await this.#store.matrix.listHistories(repositoryId, commits, [...hasNewest.keys()])
     const older = new Map(
       [...histories].map(([context, cells]) => {
-        const since = failingSince(cells, true)
-        return [context, { ...since, cell: since.length > 0 ? cells[since.first] : undefined }]
+        const since = failingSince(cells, hasNewest.get(context))
+        const [cell, newest] = since.length > 0 ? [cells[since.first], cells.find(isFailure)] : []
+        return [context, { ...since, cell, newest }]
       }),
     )
     this.#older.set(key, older)
@@ -283,6 +288,10 @@ function isReported({ counts }: Pick<StatusSummary, 'counts'>): boolean {
 function isOpen({ counts }: Pick<StatusSummary, 'counts'>): boolean {
   const { failure, pending } = combinedCounts(counts)
   return failure > 0 || pending > 0
+}
+
+function isFailure(cell: LinkedCell | undefined): boolean {
+  return cell !== undefined && COMBINED[cell.state] === 'failure'
 }
 
 function isPending({ state }: { state: StatusState }): boolean {

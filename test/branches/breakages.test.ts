@@ -1,6 +1,7 @@
 import t from 'tap'
 import { Breakages } from '../../src/branches/breakages.ts'
 import { failingSince } from '../../src/domain/failing-since.ts'
+import type { StatusState } from '../../src/domain/states.ts'
 import { createGitQueue } from '../../src/git/history/cached-reads.ts'
 import { CommitLog } from '../../src/git/history/log.ts'
 import { openTestStore, sqlite } from '../helpers/databases.ts'
@@ -64,6 +65,51 @@ t.test('what is remembered of older commits is that of a branch and its checks',
       `ci of another branch of ${name}`,
     )
   }
+})
+
+t.test('a check that has not completed on the first commits is looked for on older ones', async (t) => {
+  const { store } = await openTestStore(t, sqlite)
+  const queue = createGitQueue()
+  const breakages = new Breakages(queue, new CommitLog(queue), store)
+  const { id: repositoryId } = await addRepository(store, 'acme/rocket', { commits: 0 })
+  const commits = Array.from({ length: 45 }, (_, index) => (index + 1).toString(16).padStart(40, '0'))
+  const [sha = ''] = commits
+  const report = (context: string, index: number, state: StatusState) =>
+    addReport({ store, repositoryId, sha: commits[index] ?? '' }, context, state)
+  for (const context of ['ci', 'cancelled', 'nightly', 'rare']) await report(context, 0, 'pending')
+  // The `error` of one is its newest result, that of the other is not.
+  await report('ci', 35, 'failure')
+  await report('ci', 36, 'error')
+  await report('ci', 38, 'success')
+  await report('cancelled', 40, 'error')
+  await report('cancelled', 41, 'success')
+  await report('nightly', 40, 'success')
+  const found = await breakages.find(repositoryId, commits, ['ci', 'cancelled', 'nightly', 'rare'])
+  t.match(found, [
+    {
+      breakage: {
+        since: commits[35],
+        state: 'failure',
+        newest: { state: 'failure' },
+        length: 1,
+        lastPassed: commits[38],
+        unchecked: commits.slice(36, 38),
+        position: 35,
+      },
+      hasPassed: true,
+    },
+    { breakage: { since: commits[40], state: 'error', length: 1, lastPassed: commits[41] }, hasPassed: true },
+    { breakage: null, hasPassed: true },
+    { breakage: null, hasPassed: false },
+  ])
+  const [summary] = await store.summaries.list([{ repositoryId, sha }])
+  if (!summary) throw new Error('one summary for each commit')
+  const longest = () => breakages.findLongest(repositoryId, commits, summary)
+  t.match(await longest(), { context: 'ci', since: commits[35] }, 'while its checks run')
+
+  await report('cancelled', 0, 'failure')
+  const [again] = await breakages.find(repositoryId, commits, ['cancelled'])
+  t.match(again?.breakage, { since: sha, length: 1 }, 'the older `error` is not the newest result any more')
 })
 
 t.test('whoever broke a branch is named, whatever a team did', async (t) => {
