@@ -1,9 +1,11 @@
 import { sql } from 'kysely'
+import { Client } from 'pg'
 import { type Test, test } from 'tap'
 import { RESERVATION_LIFETIME } from '../../src/store/failures/statements.ts'
-import { openEngine } from '../../src/store/store.ts'
+import { openEngine, openStore } from '../../src/store/store.ts'
 import { asAdministrator } from '../helpers/changes.ts'
-import { databases, openTestStore, type TestDatabase } from '../helpers/databases.ts'
+import { databases, execute, openTestStore, postgres, type TestDatabase } from '../helpers/databases.ts'
+import { until } from '../helpers/until.ts'
 
 /** Seconds. */
 const WINDOW = 300
@@ -207,3 +209,31 @@ for (const database of databases) {
     })
   })
 }
+
+for (const attempt of ['count', 'reserve'] as const)
+  test(`PostgreSQL: a row that another instance trims stays if it begins again (${attempt})`, async (t) => {
+    const { store, options } = await openTestStore(t, postgres)
+    const other = await openStore(options)
+    t.teardown(() => other.close())
+    const url = options.databaseUrl ?? ''
+    const client = new Client({ connectionString: url })
+    await client.connect()
+    t.teardown(() => client.end())
+    const untilWaiting = (count: number) =>
+      until(async () => {
+        const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+        return (await execute(url, waiting)).length === count
+      })
+    await client.query(`insert into auth_failures (address, failures, ends_at) values ('${A}', 30, 1)`)
+    await client.query('begin')
+    await client.query(`select from auth_failures for update`)
+    const begun = store.failures[attempt](A, upTo(1))
+    await untilWaiting(1)
+    // The first new address trims.
+    const trimmed = other.failures.count(B, upTo(30))
+    await untilWaiting(2)
+    await client.query('rollback')
+    t.not(await begun, null)
+    t.match(await trimmed, { failures: 1 })
+    t.equal(await store.failures.reserve(A, upTo(1)), null, 'its place is taken')
+  })

@@ -21,28 +21,34 @@ const SET_BACK: Milliseconds = 60_000
  */
 export function createTrimming({ kysely, dialect }: Engine) {
   const now = sql<number>`${sql.raw(dialect.now)}`
-  const addresses = kysely.selectFrom('auth_failures').select('address')
+  const columns = ['address', 'ends_at', 'reserved_until'] as const
+  const rows = kysely.selectFrom('auth_failures').select(columns)
   let addedUntilTrim = 0
 
   // A step at a time, since all at once would keep others from writing. It is more than was added.
-  const remove = (some: typeof addresses, limit = DELETE_STEP) =>
-    kysely.deleteFrom('auth_failures').where('address', 'in', some.limit(limit)).execute()
+  // Also compares the times: PostgreSQL re-evaluates the condition for a row that was updated
+  // concurrently, and one whose window or reservation has begun meanwhile stays.
+  const remove = (some: typeof rows, limit = DELETE_STEP) =>
+    kysely
+      .deleteFrom('auth_failures')
+      .where(({ eb, refTuple }) => eb(refTuple(...columns), 'in', some.limit(limit).$asTuple(...columns)))
+      .execute()
 
   async function trim({ window }: FailureLimits): Promise<void> {
     await remove(
-      addresses.where((eb) =>
+      rows.where((eb) =>
         eb.or([
           eb.and([eb('ends_at', '<=', now), eb('reserved_until', '<=', now)]),
           eb('ends_at', '>', sql<number>`${now} + ${inMilliseconds(window) + SET_BACK}`),
         ]),
       ),
     )
-    const { rows } = await kysely
+    const { count } = await kysely
       .selectFrom('auth_failures')
-      .select((eb) => eb.fn.countAll<number>().as('rows'))
+      .select((eb) => eb.fn.countAll<number>().as('count'))
       .executeTakeFirstOrThrow()
-    const surplus = rows - (MAX_ROWS - INTERVAL)
-    if (surplus > 0) await remove(addresses.orderBy('ends_at'), Math.min(surplus, DELETE_STEP))
+    const surplus = count - (MAX_ROWS - INTERVAL)
+    if (surplus > 0) await remove(rows.orderBy('ends_at'), Math.min(surplus, DELETE_STEP))
   }
 
   return async (limits: FailureLimits): Promise<void> => {
