@@ -228,11 +228,11 @@ t.test('repositories are found by any part of OWNER/NAME', async (t) => {
 t.test('the start page has broken repositories first, then own ones, and empty ones last', async (t) => {
   const { server, client, anonymous, path } = await setUp(t)
   const create = async (owner: string, name: string, state?: 'success' | 'failure') => {
-    const { id, commits } = await server.createRepository(`${owner}/${name}`, { commits: state ? 1 : 0 })
+    const created = await server.createRepository(`${owner}/${name}`, { commits: state ? 1 : 0 })
+    const { id: repositoryId, commits } = created
     const status = { context: 'ci', description: null, target_url: null }
-    if (state)
-      await server.store.statuses.report({ repositoryId: id, sha: commits[0] ?? '', state, ...status })
-    return id
+    if (state) await server.store.statuses.report({ repositoryId, sha: commits[0] ?? '', state, ...status })
+    return created
   }
   await create('alice', 'empty')
   await create('alice', 'zz', 'failure')
@@ -264,12 +264,20 @@ t.test('the start page has broken repositories first, then own ones, and empty o
   await create('zoe', 'reftable', 'failure')
   const rule = { refPattern: 'main', required: ['e2e'], bypass: [] }
   await asAdministrator(server.store).rules.set({ owner: 'many', name: 'green' }, rule)
+  const alias = await create('zoe', 'alias', 'success')
+  git(alias.path, 'symbolic-ref', 'refs/heads/trunk', 'refs/heads/main')
+  git(alias.path, 'symbolic-ref', 'HEAD', 'refs/heads/trunk')
+  await asAdministrator(server.store).rules.set({ owner: 'zoe', name: 'alias' }, rule)
   const first = ['alice/zz', 'many/red', 'zoe/reftable', 'alice/rocket', 'many/green', 'many/r000']
   const shown = await names(client)
   t.same([...shown.slice(0, 3).sort(), ...shown.slice(3, 6)], first, 'of more than a page shows')
   t.same([shown.length, shown.includes('many/aaa-empty')], [30, false], 'empty ones come last')
-  t.same(await names(client, '/?state=running'), ['many/green'], 'a success that lacks a required check')
+  const running = ['many/green', 'zoe/alias']
+  const found = await names(client, '/?state=running')
+  t.same(found.sort(), running, 'a success that lacks a required check')
   t.same(await names(client, '/?state=passing'), [])
+  const [row = ''] = /<li(?:(?!<li).)*zoe\/alias.*?<\/li>/s.exec((await client.get('/zoe')).body) ?? []
+  t.match(row, /icon pending.*e2e has not reported/s, 'HEAD leads to the branch with the rule')
 })
 
 t.test('the list of repositories is paged', async (t) => {

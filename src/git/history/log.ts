@@ -17,7 +17,7 @@ export const MAX_STARTS = 40
 
 /** Where HEAD of a repository is. */
 interface Head {
-  /** null if HEAD names no branch. */
+  /** null if HEAD leads to no branch. */
   branch: string | null
   /** The newest first. */
   commits: readonly Commit[]
@@ -53,7 +53,7 @@ export class CommitLog {
   }
 
   /**
-   * Returns the branch that HEAD names, and at most `count` of its newest commits, or none if it has
+   * Returns the branch to which HEAD leads, and at most `count` of its newest commits, or none if it has
    * no commits. A push takes effect at once. Throws as `CachedReads.get`.
    */
   head(repository: RepositoryFiles, client: QueueClient): Promise<Head> {

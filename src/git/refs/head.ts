@@ -69,9 +69,12 @@ async function addFolders(folder: string, folders: string[]): Promise<void> {
     if (entry.isDirectory()) await addFolders(join(folder, entry.name), folders)
 }
 
-/** Returns the name of the branch that `HEAD` names, by its file alone; null if it names none. */
+/**
+ * Returns the name of the branch to which `HEAD` leads, by files alone; null if it leads to none, or if
+ * only git can tell.
+ */
 export async function readDefaultBranch(path: string): Promise<string | null> {
-  return branchOfRef(await readTarget(path, 'HEAD'))
+  return branchOfRef((await chainOf(path, 'HEAD')).at(-1))
 }
 
 /** Returns the name of a branch, without `refs/heads/`; null for any other ref, or none. */

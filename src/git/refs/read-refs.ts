@@ -20,7 +20,7 @@ export interface Ref {
 
 /** The branches and tags of a repository. */
 export interface Refs {
-  /** The branch that HEAD names, which need not exist; null if HEAD is a commit. */
+  /** The branch to which HEAD leads, which need not exist; null if HEAD is a commit. */
   defaultBranch: string | null
   /** The commit of HEAD; null if there is none. */
   head: string | null

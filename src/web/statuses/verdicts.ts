@@ -76,7 +76,7 @@ export function tipVerdicts(
 /**
  * Decides about the commit of a repository's HEAD. Returns undefined if its branch has no rules.
  *
- * @param branch null if HEAD names none
+ * @param branch null if HEAD leads to none
  */
 export async function headVerdict(
   { rules, summaries }: Pick<PageStore, 'rules'> & { summaries: Pick<PageStore['summaries'], 'listStates'> },
