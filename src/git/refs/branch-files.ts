@@ -40,9 +40,10 @@ export class BranchFiles {
     const names = await looseNames(path)
     const loose = names && (await readRefFiles(path, names, signal))
     // After the loose refs: git removes those that it has packed.
-    const packed = loose && (await this.#readPacked(path, count, signal))
+    // As many more as files may hide.
+    const packed = loose && (await this.#readPacked(path, count + MAX_LOOSE, signal))
     if (!packed) return null
-    return merge(packed, loose).slice(0, count)
+    return merge(packed, names, loose).slice(0, count)
   }
 
   async #readPacked(path: string, count: number, signal: AbortSignal): Promise<readonly NamedId[] | null> {
@@ -66,14 +67,20 @@ async function looseNames(path: string): Promise<Set<string> | null> {
   return names
 }
 
-/** Adds refs to a sorted list, or replaces them there. Long parts are copied, not compared. */
-function merge(packed: readonly NamedId[], loose: RefIds): NamedId[] {
+/**
+ * Adds refs to a sorted list, or replaces them there. Long parts are copied, not compared.
+ *
+ * @param names those with files of their own. One whose file leads to no object is left out, as git does:
+ *   where it was packed is older
+ */
+function merge(packed: readonly NamedId[], names: ReadonlySet<string>, loose: RefIds): NamedId[] {
   const parts: (readonly NamedId[])[] = []
   let from = 0
-  for (const ref of [...loose].sort(([a], [b]) => (a < b ? -1 : 1))) {
-    const at = sortedIndex(packed, ([name]) => name < ref[0])
-    parts.push(packed.slice(from, at), [ref])
-    from = packed[at]?.[0] === ref[0] ? at + 1 : at
+  for (const name of [...names].sort()) {
+    const at = sortedIndex(packed, ([other]) => other < name)
+    const id = loose.get(name)
+    parts.push(packed.slice(from, at), id === undefined ? [] : [[name, id]])
+    from = packed[at]?.[0] === name ? at + 1 : at
   }
   return [...parts, packed.slice(from)].flat()
 }

@@ -122,6 +122,27 @@ t.test('branches are those that git lists, wherever they are and whatever has mo
   )
 })
 
+t.test('a damaged file of a branch hides where the branch was packed', async (t) => {
+  const repository = await createRepository(t)
+  const { path } = repository
+  const [sha = ''] = importCommits(path, 1)
+  for (const name of ['a', 'b', 'c', 'd', 'e', 'f']) git(path, 'update-ref', `refs/heads/${name}`, sha)
+  git(path, 'pack-refs', '--all')
+  const lists = new BranchLists(createGitQueue())
+  const fewLists = new BranchLists(createGitQueue(), { count: 2 })
+  t.match(await fewLists.list(repository, CLIENT), { tips: [{ name: 'a' }, { name: 'b' }], more: true })
+
+  writeFileSync(join(path, 'refs/heads/a'), '')
+  git(path, 'symbolic-ref', 'refs/heads/c', 'refs/heads/none')
+  git(path, 'symbolic-ref', 'refs/heads/d', 'refs/heads/f')
+  const listed = git(path, 'for-each-ref', '--format=%(refname:lstrip=2)', 'refs/heads')
+  t.equal(listed.trim(), 'b\nd\ne\nf')
+  const tips = ['b', 'd', 'e', 'f'].map((name) => ({ name, sha }))
+  t.same(await lists.list(repository, CLIENT), { tips, unnamed: 0, more: false })
+  t.same(await fewLists.list(repository, CLIENT), { tips: tips.slice(0, 2), unnamed: 0, more: true })
+  for (const name of ['a', 'c']) t.equal(await lists.tipOf(repository, name, CLIENT), null, name)
+})
+
 t.test('git lists what its files do not tell in order', async (t) => {
   const repository = await createRepository(t)
   const { path } = repository
