@@ -40,6 +40,8 @@ interface WritingBatch<Params> {
   /** Each row begins with the number of its call, from 1. A call has one row at most. */
   readonly sql: string
   bind(calls: readonly Params[]): unknown[]
+  /** Returns whether a call may be one of several now. */
+  mayShare(params: Params): boolean
   /** Names the row that a call writes: calls with the same name are done in order of arrival. */
   rowOf(params: Params): string
 }

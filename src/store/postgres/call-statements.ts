@@ -39,6 +39,11 @@ export class CallStatements<Params, Row> {
     return this.#query.batch?.rowOf(params)
   }
 
+  /** Whether a call may share a statement now, as far as the others of it are concerned. */
+  mayShare(params: Params): boolean {
+    return this.#query.batch?.mayShare(params) ?? true
+  }
+
   one(session: Session, params: Params): Promise<Row[]> {
     return this.#run(session, this.#query, params)
   }

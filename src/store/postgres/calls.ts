@@ -20,6 +20,9 @@ import { isLockTimeout, isRolledBack, retry, translateError } from './driver-err
  *    └── its key was slow or failed ────────────┴─────────────┘
  *        within the last ISOLATION              reads         writes
  *
+ * A call that might make others of its statement fail, as its time is almost up, leaves for `alone`
+ * when the statement begins.
+ *
  * A statement of reads has a maximum number of rows: calls that it cuts off share the next one. Where
  * several calls cannot share a statement, a call is made at once.
  *
@@ -127,7 +130,14 @@ export class StatementCalls<Params, Row> {
 
   /** The first step. */
   async #makeShared(batch: Call<Params, Row>[]): Promise<void> {
-    const calls = batch.filter((call) => this.#isWanted(call))
+    const calls: Call<Params, Row>[] = []
+    for (const call of batch) {
+      if (!this.#isWanted(call)) continue
+      // A later call of the same row does not overtake one that is made alone.
+      const isShared = this.#statements.mayShare(call.params) && this.#order.isNext(call, calls)
+      if (isShared) calls.push(call)
+      else this.#alone.add(call)
+    }
     if (calls.length < 2) return this.#makeAlone(calls[0])
     try {
       const params = calls.map((call) => call.params)

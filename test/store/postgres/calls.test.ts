@@ -207,6 +207,30 @@ test("a call's error is its own, and the others are stored once", async (t) => {
   t.same(batches, [40], 'and with the others again later')
 })
 
+test('a report whose time is almost up does not undo others', async (t) => {
+  const { report, list, repositoryId, store, batches } = await setUp(t)
+  const late = (left: number) =>
+    store.statuses.report({
+      ...{ repositoryId, sha: shaOf(50 + left), context: 'ci', state: 'success' },
+      storedBy: performance.now() + left,
+    })
+  for (const left of [-1, 50]) {
+    batches.length = 0
+    const results = await Promise.allSettled([...range(20).map((index) => report(index)), late(left)])
+    const [last] = results.splice(20)
+    t.ok(results.every(({ status }) => status === 'fulfilled'))
+    if (left < 0) t.match(last, { reason: { name: 'WrittenTooLate' } })
+    t.same(
+      batches.toSorted((a, b) => a - b),
+      [1, 20],
+      `${left} ms`,
+    )
+  }
+  // Nor does a later report of its row overtake it.
+  await Promise.allSettled([late(90), ...[140, 0, 1].map((index) => report(index, 'ci', 'later'))])
+  for (const index of [140, 0]) t.match(await list(index), [{ description: 'later' }])
+})
+
 test('reports that wait for locks do not make others wait', async (t) => {
   const { url, report, list } = await setUp(t)
   await Promise.all(range(64).map((index) => report(index)))
