@@ -4,10 +4,14 @@ import t from 'tap'
 import { CommitLookup } from '../../src/git/objects/commit-lookup.ts'
 import { checkAll } from '../../src/maintenance/check.ts'
 import { basic, createCheckout, git } from '../git-http/client.ts'
+import { blockGit } from '../git-http/git-server.ts'
+import { beginRpc, pushBody, servicesOf } from '../git-http/raw.ts'
 import { asAdministrator } from '../helpers/changes.ts'
-import { databases } from '../helpers/databases.ts'
+import { databases, sqlite } from '../helpers/databases.ts'
+import { importGraph } from '../helpers/git.ts'
 import { addReport } from '../helpers/records.ts'
 import { startServer } from '../helpers/server.ts'
+import { until } from '../helpers/until.ts'
 
 for (const database of databases)
   t.test(
@@ -71,3 +75,36 @@ for (const database of databases)
       t.match(await lastPassed(`&after=${fixes}`), { commit: { sha: base }, looked_at: 1 })
     },
   )
+
+t.test('a push under way that says that the branch is new hides nothing', async (t) => {
+  const server = await startServer(t, { database: sqlite })
+  const repository = await server.createRepository('acme/rocket', { commits: 0 })
+  const authorization = basic('x', await server.createToken('acme'))
+  const [base, passed, topic, merge] = importGraph(repository.path, [[], [0], [0], [2, 1]])
+  const main = 'refs/heads/main'
+  const start = (old = '', id = '') => {
+    const { request, answer } = beginRpc(`${server.url}/acme/rocket.git`, 'git-receive-pack', authorization)
+    request.end(pushBody([`${old} ${id} ${main}`], 'report-status'))
+    return answer
+  }
+  const none = '0'.repeat(40)
+  for (const [old, id] of [
+    [none, base],
+    [base, passed],
+    [passed, merge],
+  ])
+    t.match((await start(old, id)).body.toString(), `ok ${main}`)
+  for (const sha of [passed, topic])
+    await addReport({ store: server.store, repositoryId: repository.id, sha: sha ?? '' }, 'ci')
+  const lastPassed = async () =>
+    (await server.call('GET', '/api/v1/repos/acme/rocket/last-passed?branch=main&require=ci')).json
+  t.match(await lastPassed(), { commit: { sha: passed } })
+
+  const release = blockGit(t, 'git-receive-pack')
+  const answer = start(none, merge)
+  await until(() => servicesOf().length > 0)
+  t.match(await lastPassed(), { commit: { sha: passed } }, 'not the first parent, which main was never at')
+  release()
+  t.match((await answer).body.toString(), `ng ${main} `)
+  t.match(await lastPassed(), { commit: { sha: passed } })
+})

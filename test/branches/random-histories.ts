@@ -126,6 +126,7 @@ export async function compareHistories(t: Test, database: TestDatabase, runs: nu
         pusher,
         opened,
         rules,
+        impossible: new Map(),
         repositoryUrl: 'http://localhost/acme/rocket',
         authorizeAgain: async () => {},
         turns: new Turns(store.remote),

@@ -22,6 +22,8 @@ interface GatedPush {
   opened: OpenedRepository
   /** The rules before git started. */
   rules: readonly RefRule[]
+  /** Why refs are not updated whatever the rules say. */
+  impossible: ReadonlyMap<string, RefRefusal>
   /** The page of the repository. */
   repositoryUrl: string
   /** Throws if the user may not push any more. */
@@ -88,16 +90,17 @@ export async function decide(push: GatedPush, pushed: PushedRefs): Promise<Decis
 }
 
 async function decideRefs(
-  { store, pusher, opened, rules: rulesBefore, authorizeAgain, repositoryUrl, turns }: GatedPush,
-  { updates, atomic, signal }: PushedRefs,
+  { store, pusher, opened, rules: rulesBefore, impossible, authorizeAgain, repositoryUrl, turns }: GatedPush,
+  { updates: asked, atomic, signal }: PushedRefs,
 ): Promise<Decision> {
   const { repositoryId } = pusher
   const userId = pusher.by.user.id
+  const updates = asked.filter(({ ref }) => !impossible.has(ref))
   const changedRefs = await findChangedRefs(opened, { signal })
   const ruledBefore = ruledRefs(rulesBefore, updates, changedRefs)
   // Not all of them are compared, which takes long.
   const tooMany = findTooMany(ruledBefore, userId)
-  if (tooMany) return refuseAll(updates, tooMany)
+  if (tooMany) return refuseAll(asked, tooMany)
   const comparisons: Comparisons = { branches: new Map(), tags: new Map() }
   await compareUpdates(opened, ruledBefore, comparisons, signal)
   await authorizeAgain()
@@ -109,6 +112,11 @@ async function decideRefs(
   const unmet = await findUnmetChecks({ store, turns }, repositoryId, undecided, client)
 
   const refusals = new Map<string, RefRefusal>()
+  // git does not ask about refs that it refuses by itself.
+  for (const { ref } of asked) {
+    const refusal = impossible.get(ref)
+    if (refusal) refusals.set(ref, refusal)
+  }
   const ruledOut: RuledOut[] = []
   const bypasses = new Map<string, Set<RefUpdate>>()
   for (const it of ruled) {
@@ -127,7 +135,7 @@ async function decideRefs(
 
   const advice = adviceOf(ruledOut, rulesNow, repositoryUrl)
   if (atomic && refusals.size > 0)
-    return { refusals: new Map([...refuseAll(updates, ATOMIC).refusals, ...refusals]), advice }
+    return { refusals: new Map([...refuseAll(asked, ATOMIC).refusals, ...refusals]), advice }
   for (const [reason, bypassed] of bypasses) {
     for (const update of bypassed) if (refusals.has(update.ref)) bypassed.delete(update)
     if (bypassed.size === 0) bypasses.delete(reason)

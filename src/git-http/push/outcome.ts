@@ -40,11 +40,16 @@ export async function compareRefs(
   if (repository === null) return nothingKnown(commands)
   const refs = await readOwnRefs(syncFolders, repository, moves)
   if (refs === null) return null
-  const isAt = (ref: string, id: string) => (NO_OBJECT.test(id) ? !refs.has(ref) : refs.get(ref) === id)
-  const isKept = ({ ref, old }: RefUpdate) => isAt(ref, old) || (before && before.get(ref) === refs.get(ref))
+  const isKept = ({ ref, old }: RefUpdate) =>
+    isAt(refs, ref, old) || (before && before.get(ref) === refs.get(ref))
   const [updates, unknown]: [RefUpdate[], RefUpdate[]] = [[], []]
-  for (const move of moves) if (!isKept(move)) (isAt(move.ref, move.new) ? updates : unknown).push(move)
+  for (const move of moves) if (!isKept(move)) (isAt(refs, move.ref, move.new) ? updates : unknown).push(move)
   return { updates, unknown }
+}
+
+/** Returns whether a ref has a value, which is all zeros for a ref that does not exist. */
+export function isAt(refs: RefIds, ref: string, id: string): boolean {
+  return NO_OBJECT.test(id) ? !refs.has(ref) : refs.get(ref) === id
 }
 
 /**

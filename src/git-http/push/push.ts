@@ -16,7 +16,7 @@ import { type PushRequest, refsOf } from './commands.ts'
 import type { SyncFolders } from './folder-sync.ts'
 import { followPush, type HeadPlan, planHead } from './follow-head.ts'
 import { decide } from './gate.ts'
-import { compareRefs, nothingKnown, uncheckedRules } from './outcome.ts'
+import { compareRefs, isAt, nothingKnown, uncheckedRules } from './outcome.ts'
 import type { Presence } from './presence.ts'
 import type { PushedRefs } from './proc-receive.ts'
 import type { PushRecorder } from './record.ts'
@@ -71,9 +71,13 @@ const NEXT: Record<State, readonly State[]> = {
  * ```
  *
  * Nothing is stored until it is open. From then on no end of a process loses what git updates: what
- * is stored is settled by this object, or by `PushRecorder` if the server is killed. Only pushes to
- * repositories with rules are decided. The first rule of a repository may be set while git works: it
- * does not decide about that push, whose event says so, as does who sets the rule.
+ * is stored is settled by this object, or by `PushRecorder` if the server is killed.
+ *
+ * A client may claim any old value of a ref. A command from a value that the ref does not have is not
+ * stored, so nobody believes it, and is refused when git asks: git does not make it even if the ref
+ * has that value by then. Only pushes with such commands, and those to repositories with rules, are
+ * decided. The first rule of a repository may be set while git works: it does not decide about that
+ * push, whose event says so, as does who sets the rule.
  */
 export class Push {
   readonly report: PushReport
@@ -84,9 +88,12 @@ export class Push {
   /** Whether git asks which refs it may update. */
   isGated = false
   readonly #options: PushOptions
+  /** The commands that git may carry out, and why it refuses the others; empty before the push is open. */
+  #commands: readonly RefUpdate[] = []
+  #impossible: ReadonlyMap<string, RefRefusal> = new Map()
   /** The rules when the push was stored; null before that. */
   #rules: readonly RefRule[] | null = null
-  /** What the rules refuse. */
+  /** What was refused when git asked. */
   #refusals: ReadonlyMap<string, RefRefusal> = new Map()
   #head: HeadPlan = { leaves: null, advice: [] }
   /** How HEAD has moved. */
@@ -134,31 +141,36 @@ export class Push {
       return refusal
     }
 
+    const impossible = findChanged(commands, before)
+    const possible = commands.filter(({ ref }) => !impossible.has(ref))
     const { managed } = repository
-    this.#head = await planHead(opened, commands, before, { name: pusher.repositoryName, managed })
+    this.#head = await planHead(opened, possible, before, { name: pusher.repositoryName, managed })
     this.advice = this.#adviceOf([])
     signal.throwIfAborted()
     const own = await presence?.own()
     await recorder.storing(async () => {
-      const id = await store.pushes.open(pusher, commands, {
+      const id = await store.pushes.open(pusher, possible, {
         server: own?.server ?? null,
         head: this.#head.leaves,
       })
       this.#enter('open')
       this.#opened = opened
+      this.#commands = possible
+      this.#impossible = impossible
       this.descriptor = own?.git.fd ?? null
       this.#settled = recorder.leave(id, this.#settle(id, before))
     })
     // Not earlier: who sets a rule that is not among these finds the push among those under way.
     this.#rules = await store.rules.load(pusher.repositoryId)
-    this.isGated = this.#rules.length > 0
+    this.isGated = this.#rules.length > 0 || impossible.size > 0
     return null
   }
 
   /** Decides which refs git does not update: see `decide`. */
   async decide(pushed: PushedRefs): Promise<ReadonlyMap<string, RefRefusal>> {
     this.#enter('deciding')
-    const push = { ...this.#options, opened: this.#begun(), rules: this.#rules ?? [] }
+    const rules = this.#rules ?? []
+    const push = { ...this.#options, opened: this.#begun(), rules, impossible: this.#impossible }
     const { refusals, advice } = await decide(push, pushed)
     this.#refusals = refusals
     this.advice = this.#adviceOf(advice)
@@ -175,10 +187,10 @@ export class Push {
   sync(): Promise<void> {
     this.#synced ??= (async () => {
       const opened = this.#begun()
-      const { repository, request, syncFolders } = this.#options
+      const { repository, syncFolders } = this.#options
       const mayMove = (branch: string) =>
         this.#rules !== null && rulesOfRef(this.#rules, `${BRANCHES}${branch}`).length === 0
-      this.#headMove = await followPush(opened, request.commands, this.#head.leaves, false)
+      this.#headMove = await followPush(opened, this.#commands, this.#head.leaves, false)
       // HEAD of an imported repository belongs to its owner.
       if (repository.managed) this.#headMove ??= await followFirstBranch(opened, mayMove)
       await syncFolders(opened.path)
@@ -202,13 +214,13 @@ export class Push {
 
   /** Waits until git has ended, and replaces the record of the push by its event. */
   async #settle(id: number, before: RefIds): Promise<void> {
-    const { store, syncFolders, pusher, repository, request } = this.#options
-    const { commands } = request
+    const { store, syncFolders, pusher, repository } = this.#options
     const updated = await this.#ended.promise
     const outcome: PushOutcome = updated
       ? { updates: updated.filter(isMove) }
       : {
-          ...((await compareRefs(syncFolders, repository, commands, before)) ?? nothingKnown(commands)),
+          ...((await compareRefs(syncFolders, repository, this.#commands, before)) ??
+            nothingKnown(this.#commands)),
           unreported: true,
         }
     await persist(async () => {
@@ -260,5 +272,16 @@ function findRefusal(commands: readonly RefUpdate[], refs: RefIds, idLength: num
   }
   // No client does this, and neither git's report nor the refs would tell these updates apart.
   if (named.size < commands.length) return { reason: 'a ref was pushed more than once', kind: 'malformed' }
+  return changed
+}
+
+/** Returns the refs that are not where their command says, with the reason not to update them. */
+function findChanged(commands: readonly RefUpdate[], refs: RefIds): Map<string, RefRefusal> {
+  const changed = new Map<string, RefRefusal>()
+  for (const { ref, old } of commands) {
+    if (isAt(refs, ref, old)) continue
+    const name = ref.startsWith(BRANCHES) ? 'branch' : 'ref'
+    changed.set(ref, { reason: `the ${name} has changed; fetch and push again`, kind: 'changed' })
+  }
   return changed
 }

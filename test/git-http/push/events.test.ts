@@ -138,6 +138,39 @@ t.test('events do not depend on what the client asks git to report', async (t) =
   t.equal((await pushes()).length > before, gitSync(path, 'for-each-ref', 'refs/heads/two') === '')
 })
 
+t.test('git makes no update from an old value that the ref does not have when the push begins', async (t) => {
+  const { path, url, authorization, checkout, tip, push, send } = await setUp(t)
+  const first = await tip()
+  await push('HEAD:main')
+  await commit(checkout)
+  const second = await tip()
+  await push('HEAD:main', 'HEAD:topic')
+  const created = (name: string) => ({ ref: `refs/heads/${name}`, old: NONE, new: first })
+  const changed = 'ng refs/heads/main the branch has changed; fetch and push again'
+  for (const [index, old] of [NONE, first, '1'.repeat(40)].entries()) {
+    const command = `${old} ${index === 0 ? second : first.replace(old, second)} refs/heads/main`
+    const name = `beside-${index}`
+    const { text, details } = await send(
+      pushBody([command, `${NONE} ${first} refs/heads/${name}`], 'report-status'),
+    )
+    t.match(text, changed)
+    t.same(details, { updates: [created(name)] }, 'other refs are updated')
+    const atomic = await send(pushBody([command, `${NONE} ${first} refs/heads/a`], 'report-status atomic'))
+    t.match(atomic.text, changed)
+    t.match(atomic.text, 'ng refs/heads/a the push is atomic, and another ref was refused')
+    t.equal(atomic.details, undefined)
+  }
+
+  const release = blockGit(t, 'git-receive-pack')
+  const { request, answer } = beginRpc(url, 'git-receive-pack', authorization)
+  request.end(pushBody([`${first} ${second} refs/heads/main`], 'report-status'))
+  await until(() => servicesOf().length > 0)
+  gitSync(path, 'update-ref', 'refs/heads/main', first)
+  release()
+  t.match((await answer).body.toString(), changed, 'even if it has that value by then')
+  t.equal(gitSync(path, 'rev-parse', 'refs/heads/main'), first)
+})
+
 t.test('git does not get what the log could not tell', async (t) => {
   const { server, path, tip, push, send } = await setUp(t)
   await push('HEAD:main', 'HEAD:one')

@@ -26,7 +26,7 @@ for (const database of databases) {
       const repository = await addRepository(store, 'owner/demo', { commits: 1 })
       const [sha = ''] = repository.commits
       const recorder = startRecorder(t, store)
-      const commands = ['main', 'topic'].map((name) => ({ ref: `refs/heads/${name}`, old: NONE, new: sha }))
+      const commands = ['master', 'topic'].map((name) => ({ ref: `refs/heads/${name}`, old: NONE, new: sha }))
       const opened = await openRepository(repository)
       const { signal } = new AbortController()
       const set = async (refPattern: string) => {
@@ -37,7 +37,7 @@ for (const database of databases) {
       const push = createPush(t, store, recorder, repository, commands)
       t.equal(await push.begin(opened, signal), null)
       t.equal(push.isGated, false)
-      t.same(await set('ma*'), [{ ref: 'refs/heads/main', user: 'ann' }], 'who sets the rule learns it')
+      t.same(await set('ma*'), [{ ref: 'refs/heads/master', user: 'ann' }], 'who sets the rule learns it')
       const next = createPush(t, store, recorder, repository, commands)
       t.equal(await next.begin(opened, signal), null)
       t.equal(next.isGated, true)
@@ -64,15 +64,15 @@ for (const database of databases) {
       const [sha = ''] = repository.commits
       const recorder = startRecorder(t, store)
       const push = createPush(t, store, recorder, repository, [
-        { ref: 'refs/heads/main', old: NONE, new: sha },
+        { ref: 'refs/heads/new', old: NONE, new: sha },
       ])
-      const rule = { refPattern: 'main', required: ['ci'], bypass: [] }
+      const rule = { refPattern: 'new', required: ['ci'], bypass: [] }
       const opened = await openRepository(repository)
       const [, named] = await Promise.all([
         push.begin(opened, new AbortController().signal),
         setTimeout(Math.random() * 8).then(async () => {
           await asAdministrator(store).rules.set(repository, rule)
-          return findUnchecked(store, repository, 'main')
+          return findUnchecked(store, repository, 'new')
         }),
       ])
       t.ok(push.isGated || named.length === 1, `round ${round}`)

@@ -71,8 +71,10 @@ for (const where of ['the same server', 'another server'])
     // The five seconds that it waits pass in half of one.
     const { now } = performance
     t.capture(performance, 'now', () => now.call(performance) * 10)
+    git(path, 'update-ref', ref, second)
     const slow = one.create({ ref, old: second, new: first })
     t.equal(await slow.begin(opened, signal), null)
+    git(path, 'update-ref', ref, first)
     const last = other.create({ ref, old: first, new: second })
     const waiting = last.begin(opened, signal)
     await setTimeout(100)

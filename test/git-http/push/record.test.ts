@@ -199,6 +199,45 @@ t.test('a server settles its own pushes, however long they take', async (t) => {
   t.equal((await listPushes(store)).length, 1, 'a ref that is as it was before was not moved')
 })
 
+t.test(
+  'an old value that the ref does not have is believed neither before git reports nor after a kill',
+  async (t) => {
+    const { store } = await openTestStore(t, sqlite)
+    const repository = await addRepository(store, 'owner/demo', { commits: 3 })
+    const [first = '', second = '', third = ''] = repository.commits
+    const ref = 'refs/heads/moved'
+    const recorder = startRecorder(t, store)
+    t.teardown(() => recorder.close())
+    const move = async (old: string, id: string) => {
+      const push = await beginPush(t, store, recorder, repository, [{ ref, old, new: id }])
+      git(repository.path, 'update-ref', ref, id)
+      report(push, [{ ref, old, new: id }])
+      await push.end()
+    }
+    await move(NONE, first)
+    await move(first, second)
+    await move(second, third)
+    const events = async () => (await listPushes(store)).slice(3).map(({ details }) => details)
+    const tips = () => store.listTips(repository.id, ref, third)
+    const moved = [third, second, first]
+    t.same(await tips(), moved)
+
+    const open: Awaited<ReturnType<typeof beginPush>>[] = []
+    for (const old of [NONE, first]) {
+      const created = { ref: `refs/heads/beside-${old}`, old: NONE, new: third }
+      const commands = [{ ref, old, new: third }, created]
+      open.push(await beginPush(t, store, recorder, repository, commands))
+      t.same(await tips(), moved, 'under way')
+      git(repository.path, 'update-ref', created.ref, third)
+      await settle(t, store)
+      t.same((await events()).at(-1), { updates: [created], interrupted: true })
+      t.same(await tips(), moved, 'interrupted')
+    }
+    for (const push of open) await push.end()
+    t.same(await tips(), moved)
+  },
+)
+
 t.test('a server that is killed in the middle of a push loses no event and leaves no file', async (t) => {
   const server = await startServer(t, { database: sqlite })
   const { store, options, dataDir } = server
