@@ -528,7 +528,7 @@ t.test('the checks of a branch or tag', async (t) => {
 })
 
 t.test('whoever may write asks for another run of a check that a run has claimed', async (t) => {
-  const { name, repositoryId, commits, page } = await setUp()
+  const { name, repositoryId, path: repository, commits, page } = await setUp()
   const sha = commits.at(-1) ?? ''
   const path = page(sha)
   const fullName = `alice/${name}`
@@ -589,4 +589,14 @@ t.test('whoever may write asks for another run of a check that a run has claimed
   )
   const [row] = await server.store.statuses.listWithReporters({ repositoryId, sha })
   t.match(row, { reporter_user: 'alice', reporter_token: null, run: null, claim_run: 'two' })
+
+  await passTime(server.store, 2, { context: 'ci' })
+  await claim('pending', 'three')
+  await claim('success', 'three')
+  const [passed] = await stored()
+  t.same(buttons((await alice.get(path)).body), [id])
+  git(repository, 'update-ref', 'refs/heads/main', commits[0] ?? '')
+  t.same(buttons((await alice.get(path)).body), [], 'no worker would take it')
+  t.match(await alice.submit(path, path, { status: id }), { status: 422, body: /newest commit of no branch/ })
+  t.same((await stored())[0], passed, 'its result stays')
 })

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import t, { type Test } from 'tap'
 import { asAdministrator } from '../helpers/changes.ts'
 import { listEvents } from '../helpers/events.ts'
+import { git } from '../helpers/git.ts'
 import { holdRequest } from '../helpers/held-request.ts'
 import { createAccount, csrfOf, openPageClient, PASSWORD } from '../helpers/page-client.ts'
 import { addToken } from '../helpers/records.ts'
@@ -25,7 +26,6 @@ interface Form {
   fields: Record<string, string>
 }
 
-const SHA = 'a'.repeat(40)
 const NEW_PASSWORD = 'another battery staple'
 
 /** The forms of a session, of a group's admin, of a repository's, and of who may write. */
@@ -199,15 +199,17 @@ t.test('a form does nothing for who has lost the right while it arrived', async 
     const user = { id: await createAccount(server, name), name }
     await write.groups.create(group)
     await write.members.set(group, user.id, 'admin')
-    const repository = await server.createRepository(`${group}/former`, { private: true, commits: 0 })
-    const report = { repositoryId: repository.id, sha: SHA, context: 'ci', state: 'success' } as const
+    const repository = await server.createRepository(`${group}/former`, { private: true, commits: 1 })
+    const [sha = ''] = repository.commits
+    git(repository.path, 'branch', 'trunk')
+    const report = { repositoryId: repository.id, sha, context: 'ci', state: 'success' } as const
     const { id: status = '' } = (await store.statuses.report({ ...report, run: 'a', claim: 300 })) ?? {}
     await write.repositories.rename({ owner: group, name: 'former' }, { owner: group, name: 'rocket' })
     const { id: tokenId } = await addToken(store, user.id)
     const client = openPageClient(server.url)
     await client.signIn(name)
     const fullName = `${group}/rocket`
-    return { user, group, fullName, tokenId, client, status, commit: `/${fullName}/commits/${SHA}` }
+    return { user, group, fullName, tokenId, client, status, commit: `/${fullName}/commits/${sha}` }
   }
 
   /** Sends a form whose last byte arrives after `lose`. */

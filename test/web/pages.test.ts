@@ -206,6 +206,8 @@ t.test('the page of an owner lists what the user may see', async (t) => {
     t.same(await missing(path, client), await missing('/nope', client), path)
     t.same(await missing(path, anonymous), [303, `/login?next=${encodeURIComponent(path)}`, ''], path)
   }
+  for (const path of ['/settings/tokens?repository=alice/rocket', '/settings/tokens/1/rotate'])
+    t.same(await missing(path, anonymous), [303, `/login?next=${encodeURIComponent(path)}`, ''], path)
   const long = `/bob?${'%'.repeat(2_000)}`
   t.same(await missing(long, anonymous), [303, '/login', ''], 'clients refuse long headers')
   for (const path of ['/api', '/API', '/robots.txt', '/Docs', '/settings', '/nope/'])

@@ -8,6 +8,7 @@ import { asAdministrator } from '../../../test/helpers/changes.ts'
 import { git } from '../../../test/helpers/git.ts'
 import { minimalEnvironment } from '../../../test/helpers/process.ts'
 import { startSmallProcesses } from '../../../test/helpers/small-process.ts'
+import { startFailingProxy } from '../../typescript/test/helpers/failing-proxy.ts'
 import { startService } from '../../typescript/test/helpers/service.ts'
 import { environment, install, recipes } from './systems.ts'
 
@@ -198,12 +199,25 @@ t.test('a bare repository refuses what the branch rules do not allow', async (t)
     t.match(await push('--force', `${first}:refs/aliases/r1`), /refs\/tags\/r1: a tag with required checks/)
     t.equal(git(origin, 'rev-parse', 'r1'), next)
   }
+  const proxy = await startFailingProxy(t, server.url)
+  proxy.plan({ status: 503 })
   const env = {
     ...environment(service),
     COMMIT_STATUS_URL: server.url,
     COMMIT_STATUS_ENV: join(folder, 'env'),
     COMMIT_STATUS_TIMEOUT: '1s',
   }
+  writeFileSync(join(folder, 'env'), settings.replace(server.url, proxy.url))
+  const updated = join(folder, 'update.git')
+  const tip = git(updated, 'rev-parse', 'main')
+  await run('sh', [join(recipes, 'update'), 'refs/heads/main', tip, tip], { cwd: updated, env })
+  t.strictSame(
+    proxy.passages.slice(0, 2).map(({ status }) => status),
+    [503, 200],
+    'an answer that curl asked for again counts',
+  )
+  const admin = { ...env, GL_REPO: 'gitolite-admin', COMMIT_STATUS_URL: 'http://127.0.0.1:1' }
+  await run('sh', [join(recipes, 'pre-receive')], { cwd: updated, env: admin })
   const update = ['refs/heads/main', '0'.repeat(40), 'a'.repeat(40)]
   const hooks = [
     [process.execPath, cli, 'gate', '--branch-rules', '--repo', 'acme/rocket'],

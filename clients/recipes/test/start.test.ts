@@ -189,11 +189,8 @@ t.test('chat-verdicts', async (t) => {
   chmodSync(join(folder, 'bin/commit-status'), 0o755)
   const { path, token } = place
   const repository = await server.store.repositories.get('acme', 'rocket')
-  await asAdministrator(server.store).rules.set(repository, {
-    refPattern: 'chat/*',
-    required: ['ci'],
-    bypass: [],
-  })
+  for (const refPattern of ['chat/*', '1.*'])
+    await asAdministrator(server.store).rules.set(repository, { refPattern, required: ['ci'], bypass: [] })
   const env = {
     ...minimalEnvironment(),
     PATH: `${folder}/bin${delimiter}${process.env.PATH}`,
@@ -234,6 +231,18 @@ t.test('chat-verdicts', async (t) => {
   await report(next, 'success')
   await post()
   t.strictSame(posted(), [`acme/rocket chat/main: success at ${next}`])
+
+  // Each pair of repository and pattern has its own file. Numbers of versions are no numbers.
+  const of = (pattern: string) =>
+    run(join(recipes, 'chat-verdicts'), [pattern], { env: { ...env, CHAT_STATE: '', HOME: folder } })
+  const versions = ['1.1', '1.10'].map((name) => place.push(name, name))
+  await report(versions[0] ?? '', 'success')
+  await report(versions[1] ?? '', 'failure')
+  for (const pattern of ['1.*', 'chat/*', '1.*', 'chat/*']) await of(pattern)
+  t.strictSame(posted(), [], 'nothing has changed')
+  await report(versions[1] ?? '', 'success')
+  await of('1.*')
+  t.strictSame(posted(), [`acme/rocket 1.10: success at ${versions[1]}`])
 
   env.COMMIT_STATUS_URL = 'http://127.0.0.1:1'
   await t.rejects(

@@ -63,7 +63,7 @@ const [droneTest, droneClose] = parse(read('drone.yml')).steps
 const [buildkiteTest, buildkiteClose] = parse(read('buildkite.yml')).steps
 const [tekton] = parse(read('tekton-task.yaml')).spec.steps
 const [, jenkinsTest, jenkinsReport] =
-  /\n +sh '(make test)'\n[\s\S]*catchError\(buildResult: 'SUCCESS', stageResult: 'SUCCESS'\) \{[\s\S]*\n +sh '(.*)'\n/.exec(
+  /\n +sh '(make test)'\n[\s\S]*catchError\(buildResult: 'SUCCESS', stageResult: 'SUCCESS', catchInterruptions: false\) \{[\s\S]*\n +sh '(.*)'\n/.exec(
     read('Jenkinsfile'),
   ) ?? []
 

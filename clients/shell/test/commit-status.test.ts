@@ -351,6 +351,16 @@ for (const { name, program, start, run } of shells.slice(0, 1)) {
       env,
     }).finished
     t.match(pull, { code: 0, stdout: `acme/rocket ${reviewed} default success\n` })
+    git(checkout, 'push', '--quiet', service.path, `HEAD:refs/heads/merge-${name.split(' ')[0]}`)
+    for (const forge of ['FORGEJO_ACTIONS', 'GITEA_ACTIONS'])
+      t.match(
+        await start(t, service, ['report', '--context', 'default', '--state', 'success'], {
+          cwd: checkout,
+          env: { ...env, [forge]: 'true' },
+        }).finished,
+        { code: 0, stdout: `acme/rocket ${env.GITHUB_SHA} default success\n` },
+        'a head that is a merge itself',
+      )
     git(checkout, 'checkout', '--quiet', reviewed)
     const head = { ...env, GITHUB_SHA: 'f'.repeat(40) }
     const checkedOut = await start(t, service, ['report', '--context', 'default', '--state', 'success'], {

@@ -210,8 +210,12 @@ function userSession(request: FastifyRequest, { id, name }: SessionUser, secret:
 }
 
 /** Returns the path to which sign-in returns. */
-function returnPath({ method, url }: FastifyRequest): string {
-  return method === 'GET' || method === 'HEAD' ? url : '/'
+function returnPath(request: FastifyRequest): string {
+  return isRead(request) ? request.url : '/'
+}
+
+function isRead({ method }: FastifyRequest): boolean {
+  return method === 'GET' || method === 'HEAD'
 }
 
 /** Returns who acts by sending the request. @throws ServiceError if nobody is signed in */
@@ -221,10 +225,16 @@ function signedIn(request: FastifyRequest): SignedIn {
   return { kind: 'user', user, address: request.client.address, session }
 }
 
-/** Returns a hook that sends anonymous users to the sign-in page. @param path to return to */
+/**
+ * Returns a hook that sends anonymous users to the sign-in page. It returns to the page that they
+ * asked for.
+ *
+ * @param path to return to after what was no question for a page
+ */
 export function requireSignIn(path: string) {
   return async (request: FastifyRequest, reply: FastifyReply) => {
-    if (!sessionOf(request).user) return reply.redirect(signInPath(path), 303)
+    if (sessionOf(request).user) return
+    return reply.redirect(signInPath(isRead(request) ? request.url : path), 303)
   }
 }
 

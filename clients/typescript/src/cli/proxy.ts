@@ -9,7 +9,7 @@ export async function useProxy(env: NodeJS.ProcessEnv, service: string): Promise
   const names = ['HTTPS_PROXY', 'https_proxy', 'HTTP_PROXY', 'http_proxy']
   const name = names.find((name) => env[name])
   if (!name || !URL.canParse(service)) return
-  const isExcepted = isExceptedBy(env.no_proxy ?? env.NO_PROXY ?? '', new URL(service))
+  const isExcepted = isExceptedBy(env.no_proxy || env.NO_PROXY || '', new URL(service))
   const { setGlobalProxyFromEnv }: Partial<typeof import('node:http')> = await import('node:http')
   if (!setGlobalProxyFromEnv) {
     if (env.NODE_USE_ENV_PROXY !== '1' && !isExcepted)

@@ -61,6 +61,8 @@ for (const { name, trust, program } of clients) {
       stderr: '',
     })
     t.equal(hosts.length, 1, 'not for hosts in NO_PROXY')
+    t.match(await send({ ...env, HTTPS_PROXY: url, no_proxy: '', NO_PROXY: '127.0.0.1' }), { code: 0 })
+    t.equal(hosts.length, 1, 'an empty no_proxy does not hide it')
     if (name === 'TypeScript') {
       for (const NO_PROXY of ['127.0.0.0/8', new URL(COMMIT_STATUS_URL).host]) {
         for (const NODE_USE_ENV_PROXY of ['', '1'])

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { temporaryFolder } from '../../../../test/helpers/databases.ts'
+import { git } from '../../../../test/helpers/git.ts'
 import { startServer } from '../../../../test/helpers/server.ts'
 import { findProcesses } from '../../src/cli/work/processes.ts'
 import type { Running } from '../helpers/command-line.ts'
@@ -225,6 +226,22 @@ test('--once ends with 5 if a commit is lost to refusals, and says why', async (
   place.proxy.always(reportsOf(sha), { status: 403 })
   t.match(await worker.finished, { code: 5, stderr: /main .*: not reported: out of order\n/ })
   t.strictSame([place.jobs(), findProcesses({ run: jobs.runs()[0] ?? '' })], [[], []])
+})
+
+test('--once tries again what could not be fetched, also while it waits for another repository', async (t, place) => {
+  const other = `${place.name}-other`
+  await server.createRepository(other, { commits: 0 })
+  const sha = place.push('main', 'true')
+  const blob = git(place.path, 'rev-parse', `${sha}:ci.sh`)
+  rmSync(join(place.path, 'objects', blob.slice(0, 2), blob.slice(2)))
+  const failed = Promise.withResolvers<void>()
+  const worker = place.work(['--repo', other, '--once'], { env: { COMMIT_STATUS_TIMEOUT: '10s' } })
+  place.proxy.always(new RegExp(`^GET .*/${other}/awaiting`), { heldUntil: failed.promise })
+  await worker.printed('cannot be fetched')
+  await eventually(() => place.jobs().length === 0)
+  failed.resolve()
+  t.equal((await worker.finished).code, 1)
+  t.match(await place.result(sha), /^error/)
 })
 
 test('a job that cannot be written down is not blamed on the server', async (t, place) => {

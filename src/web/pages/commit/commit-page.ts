@@ -1,9 +1,11 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { shortId } from '../../../domain/commit-id.ts'
 import { allows } from '../../../domain/permissions.ts'
+import { Refusal } from '../../../domain/refusal.ts'
 import { COMBINED, combinedCounts, countStates } from '../../../domain/states.ts'
 import { ServiceError } from '../../../errors.ts'
 import { RepositoryUnavailable } from '../../../git/errors.ts'
+import type { Ref } from '../../../git/refs/read-refs.ts'
 import { commitExists } from '../../../repositories/commit-exists.ts'
 import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
 import type { ReportedStatus } from '../../../store/statuses/statuses.ts'
@@ -78,7 +80,13 @@ export async function commitPage(pages: Pages, options: PageContext): Promise<vo
     find,
     initial: () => ({}),
     refused: (problem) => ({ problem }),
-    submit: async ({ form, subject: { repository, sha }, transact }) => {
+    submit: async ({ request, form, subject: { repository, sha }, transact }) => {
+      const client = gitClient(request)
+      const refs = await ifAvailable(request, () => findCommitRefs(options, repository, sha, client))
+      if (refs && !isNewest(sha, refs.branches))
+        throw new Refusal(
+          'it is the newest commit of no branch, and workers run no others. Nothing was changed',
+        )
       const status = { sha, id: form.get('status') ?? '' }
       const context = await transact((change) => store.statuses.requestRun(change, repository, status))
       return {
@@ -119,7 +127,7 @@ export async function commitPage(pages: Pages, options: PageContext): Promise<vo
         ...reportersOf(statuses, repository.permission),
         filter: readFilter(request.query),
         stalledBefore: nowInSeconds() - stalledAfter,
-        canRunAgain: allows(repository.permission, 'write'),
+        canRunAgain: allows(repository.permission, 'write') && isNewest(sha, commitRefs?.branches ?? []),
       }
       const title = `${repository.name}@${shortId(sha)}`
       const tab = tabOf(title, list.counts, list.required.missing.size)
@@ -161,6 +169,11 @@ export async function commitPage(pages: Pages, options: PageContext): Promise<vo
       }
     return since
   }
+}
+
+/** Returns whether a commit is the newest one of a branch. */
+function isNewest(sha: string, branches: readonly Ref[]): boolean {
+  return branches.some(({ sha: tip }) => tip === sha)
 }
 
 /** Returns who has reported statuses: all of them, or each. */

@@ -170,6 +170,7 @@ export function createWorker(options: WorkerOptions): Worker {
     const now = performance.now()
     const hold = (milliseconds: number) =>
       heldBack.set(sha, { since: now, until: now + milliseconds, by: end.kind })
+    heldBack.delete(sha)
     if (end.kind !== 'unfetched') failures.delete(sha)
     switch (end.kind) {
       case 'done':
@@ -225,15 +226,15 @@ export function createWorker(options: WorkerOptions): Worker {
         const isIdle = running.size === 0
         await idle()
         if (stop.aborted) return exitCode
-        if (isIdle) {
+        if (watched.some(({ failures }) => failures.size > 0)) await sleep(every, stop)
+        else if (isIdle) {
           // A request can be claimed once its second has passed.
           const holds = watched.flatMap(({ heldBack }) => [...heldBack.values()])
           const ends = holds.filter(({ by }) => by === 'taken').map(({ until }) => until)
           const pause = Math.min(...ends) - performance.now()
-          if (pause <= 0 || pause > SOON) return exitCode
+          if (pause > SOON) return exitCode
           await sleep(pause, stop)
         }
-        if (watched.some(({ failures }) => failures.size > 0)) await sleep(every, stop)
       }
     },
   }
