@@ -69,7 +69,8 @@ export async function findLastPassed(
   const history = isFound ? { ids: [tip], more: true } : await listHistory()
   const decisions = first ? [first] : []
   if (!isFound) decisions.push(...(await decideAll(history.ids.slice(decisions.length))))
-  const last = decisions.at(-1)
+  // Where nothing follows `after`, the newest commit says whether checks are required.
+  const last = decisions.at(-1) ?? (await decideAll([tip]))[0]
   const sha = history.ids[decisions.length - 1] ?? null
   if (last?.verdict === null)
     throw new ServiceError(

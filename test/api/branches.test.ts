@@ -118,12 +118,17 @@ for (const database of databases) {
         404,
         /^after: "main" is not known to have been at f+\./,
       ],
+      // Where no commit is left to decide about, too.
+      [`?branch=main&after=${commits[0]}`, 422, /^branch: no checks are required for "main"/],
+      [`?branch=main&require=*&after=${commits[0]}`, 422, /^require: all patterns contain "\*"/],
       ['?branch=main&branch=x', 422, 'branch was sent more than once; send it once'],
     ] as const) {
       const answer = await lastPassed(query)
       t.equal(answer.status, status, query)
       t.match(answer.json.error, error)
     }
+    const none = { branch: 'main', commit: null, looked_at: 0, next: null }
+    t.same((await lastPassed(`?branch=main&require=x&after=${commits[0]}`)).json, none)
     for (const [query, error] of [
       ['?limit=0', 'limit must be >= 1; got 0'],
       ['?limit=31', 'limit must be <= 30; got 31'],
