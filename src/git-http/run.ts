@@ -138,6 +138,7 @@ export function createGitServer(options: GitServerOptions) {
 
     let push: Push | null = null
     let opened: OpenedRepository | null = null
+    let hasStarted = false
     const end = async (ended?: GitEnd) => {
       if (ended) logEnd(call, ended)
       run.hasEnded = true
@@ -145,7 +146,7 @@ export function createGitServer(options: GitServerOptions) {
       body?.close()
       clearTimeout(timer)
       if (push) refusals.record(call, push.refused)
-      await push?.end()
+      await push?.end(hasStarted)
       if (push && opened) void garbage.collect(opened)
     }
 
@@ -170,6 +171,7 @@ export function createGitServer(options: GitServerOptions) {
       const reportFailure = (error: unknown) =>
         pushRequest && !whileWanted.aborted ? refusals.fail(call, pushRequest, error) : null
       const { syncFolders } = pushes
+      hasStarted = true
       const options = { body: content, push, syncFolders, answer, signal, timeout, reportFailure, onEnd: end }
       begun = startService(opened, call, options)
     } catch (error) {

@@ -201,13 +201,15 @@ export class Push {
   /**
    * Records what the push updated, if it is open. Call it when git has ended, or could not be
    * started. Never rejects.
+   *
+   * @param hasStarted whether git may have
    */
-  async end(): Promise<void> {
+  async end(hasStarted = true): Promise<void> {
     if (this.#state !== 'open' && this.#state !== 'deciding') return
     this.#enter('ended')
     // A power cut must not undo what the event says. Who sends the report learns why this fails.
     await this.sync().catch(() => {})
-    this.#ended.resolve(this.report.updated)
+    this.#ended.resolve(hasStarted ? this.report.updated : [])
     await this.#settled
     this.#enter('settled')
   }

@@ -27,10 +27,12 @@ export function isEvent({ updates, unknown = [], interrupted }: PushOutcome): bo
 }
 
 /**
- * Returns the outcome of an interrupted push. Of equal updates git makes one and refuses the others,
- * and the refs do not tell which: an update that an event since `start` lists becomes unknown.
+ * Returns the outcome of a push that git has not reported. Of equal updates git makes one and refuses
+ * the others, and the refs do not tell which: an update that an event since `start` lists becomes
+ * unknown, and so does one that another push under way may have made, unless the push was interrupted:
+ * that one has begun after it.
  */
-export async function withoutRecorded(
+export async function withoutOthers(
   db: Queries,
   { id, name }: NamedRepository,
   start: number,
@@ -44,17 +46,22 @@ export async function withoutRecorded(
     .where('time', '>=', start)
     .where('action', '=', 'push')
     .execute()
-  // Only `eventOf` returns events of pushes; details that are too long are omitted.
-  const recorded = new Set(
-    events.flatMap(({ details }) =>
-      (readDetails(details) as Partial<PushDetails> | null)?.updates?.map(textOf),
-    ),
-  )
-  const isRecorded = (update: RefUpdate) => recorded.has(textOf(decodeName(update)))
+  const open = db.selectFrom('push_intents').select('commands').where('repository_id', '=', id)
+  const others = outcome.interrupted ? [] : await open.execute()
+  const possible = new Set([
+    // Only `eventOf` returns events of pushes; details that are too long are omitted.
+    ...events.flatMap(({ details }) => {
+      const { updates = [], unknown = [] } = (readDetails(details) ?? {}) as Partial<PushDetails>
+      return [...updates, ...unknown].map(textOf)
+    }),
+    // Only `open` of the store of pushes writes them.
+    ...others.flatMap(({ commands }) => (JSON.parse(commands) as RefUpdate[]).map(decodeName).map(textOf)),
+  ])
+  const isOthers = (update: RefUpdate) => possible.has(textOf(decodeName(update)))
   return {
     ...outcome,
-    updates: updates.filter((update) => !isRecorded(update)),
-    unknown: [...unknown, ...updates.filter(isRecorded)],
+    updates: updates.filter((update) => !isOthers(update)),
+    unknown: [...unknown, ...updates.filter(isOthers)],
   }
 }
 

@@ -9,7 +9,7 @@ import { prepare } from '../prepared.ts'
 import { locate } from '../repository-files.ts'
 import type { Tables } from '../tables.ts'
 import { OPEN_PUSHES, openPushesKey, recordMoves } from './branch-moves.ts'
-import { eventOf, isEvent, type PushOutcome, withoutRecorded } from './push-events.ts'
+import { eventOf, isEvent, type PushOutcome, withoutOthers } from './push-events.ts'
 import type { Repository } from './repositories.ts'
 
 /** A push whose end was not recorded. */
@@ -94,9 +94,10 @@ export function createPushStore(engine: Engine, repositories: string, audit: Aud
       if (!isEvent(outcome) || (outcome.interrupted && !wasOpen)) return wasOpen
 
       const pushed = await pushedRepository(db, pusher)
+      // Where another process has settled the push too early, it is not known when the push began.
       const own =
-        outcome.interrupted && open
-          ? await withoutRecorded(db, pushed.repository, open.started_at, outcome)
+        outcome.interrupted || outcome.unreported
+          ? await withoutOthers(db, pushed.repository, open?.started_at ?? 0, outcome)
           : outcome
       // A deleted repository has no branches.
       if (!pushed.isDeleted) await recordMoves(change, pusher.repositoryId, id, own.updates)

@@ -238,6 +238,39 @@ t.test(
   },
 )
 
+for (const database of databases)
+  t.test(
+    `${database.name}: a push that git has not reported gets no event for the move of an equal one`,
+    async (t) => {
+      const { store } = await openTestStore(t, database)
+      const repository = await addRepository(store, 'owner/demo', { commits: 1 })
+      const update = { ref: 'refs/heads/new', old: NONE, new: repository.commits[0] ?? '' }
+      const recorder = startRecorder(t, store)
+      t.teardown(() => recorder.close())
+      const begin = () => beginPush(t, store, recorder, repository, [update])
+      const [first, reported, last, notStarted] = [await begin(), await begin(), await begin(), await begin()]
+      git(repository.path, 'update-ref', update.ref, update.new)
+      await notStarted.end(false)
+      await first.end()
+      report(reported, [update])
+      await reported.end()
+      await last.end()
+      const unknown = { updates: [], unknown: [update], unreported: true }
+      t.same(
+        (await listPushes(store)).map(({ details }) => details),
+        [unknown, { updates: [update] }, unknown],
+      )
+
+      git(repository.path, 'update-ref', '-d', update.ref)
+      const alone = await begin()
+      git(repository.path, 'update-ref', update.ref, update.new)
+      // The last event may have been within the millisecond in which this push began.
+      await store.engine.kysely.updateTable('audit_events').set({ time: 1 }).execute()
+      await alone.end()
+      t.same((await listPushes(store)).at(-1)?.details, { updates: [update], unreported: true })
+    },
+  )
+
 t.test('a server that is killed in the middle of a push loses no event and leaves no file', async (t) => {
   const server = await startServer(t, { database: sqlite })
   const { store, options, dataDir } = server
