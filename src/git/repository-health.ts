@@ -1,6 +1,6 @@
 import { constants } from 'node:fs'
-import { access, readdir, stat } from 'node:fs/promises'
-import { join } from 'node:path'
+import { access, readdir, readFile, stat } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
 import { emptyWhenMissing, isMissing, isSystemError } from '../util/expected-errors.ts'
 import { cannotOpen, RepositoryUnavailable, unavailable } from './errors.ts'
 import { statIfExists } from './file-state.ts'
@@ -39,8 +39,9 @@ export async function checkFolder(path: string): Promise<void> {
 }
 
 /**
- * Checks `objects/pack`, the folders of loose objects and the pack files. Does not check each loose
- * object, because there may be thousands, nor alternates, which git itself treats as optional.
+ * Checks `objects/pack`, the folders of loose objects and the pack files, and that the folders that
+ * `objects/info/alternates` names are there. Does not check each loose object, because there may be
+ * thousands.
  *
  * @param known result of an earlier call; if it is unchanged, the files are not checked again
  * @returns the state of the objects; it changes when a pack or folder is added or removed
@@ -48,7 +49,11 @@ export async function checkFolder(path: string): Promise<void> {
 export async function checkObjects(path: string, known?: string): Promise<string> {
   const objects = join(path, 'objects')
   try {
-    const [{ mtimeMs, ino }, packs] = await Promise.all([stat(objects), packState(path)])
+    const [{ mtimeMs, ino }, packs] = await Promise.all([
+      stat(objects),
+      packState(path),
+      checkAlternates(objects),
+    ])
     const state = `${ino}:${mtimeMs} ${packs}`
     if (state !== known) await checkFiles(objects)
     return state
@@ -100,6 +105,15 @@ export async function isPartialClone(path: string): Promise<boolean> {
 /** Returns whether the history of the repository was cut off when it was cloned. */
 export async function isShallowClone(path: string): Promise<boolean> {
   return (await statIfExists(join(path, 'shallow'))) !== null
+}
+
+/** Checks the folders in which git also looks for objects. It goes on without those that it cannot open. */
+async function checkAlternates(objects: string): Promise<void> {
+  const list = readFile(join(objects, 'info', 'alternates'), 'utf8')
+  const lines = await list.then((text) => text.split('\n')).catch(emptyWhenMissing)
+  // Quoted as in C are only the names that begin with a quote.
+  const folders = lines.filter((line) => line !== '' && !/^["#]/.test(line))
+  await Promise.all(folders.map((folder) => access(resolve(objects, folder), R_OK | X_OK)))
 }
 
 async function checkFiles(objects: string): Promise<void> {

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import t, { type Test } from 'tap'
 import { removeStaleLocks } from '../../src/git/leftovers.ts'
 import { CommitLookup } from '../../src/git/objects/commit-lookup.ts'
@@ -10,6 +10,7 @@ import { followFirstBranch } from '../../src/git/refs/default-branch.ts'
 import { inspectRepository } from '../../src/git/repository.ts'
 import { checkRepositoryFiles } from '../../src/git/repository-health.ts'
 import { createFolderSync } from '../../src/git-http/push/folder-sync.ts'
+import { git } from '../helpers/git.ts'
 import { minimalEnvironment } from '../helpers/process.ts'
 import { createSample, type SampleRepository } from './sample-repository.ts'
 
@@ -49,6 +50,24 @@ t.test('a folder that is removed between the question and the answer', async (t)
     if (turns === 0) t.equal(outcome, 'RepositoryUnavailable')
     else t.ok(['false', 'RepositoryUnavailable'].includes(outcome), outcome)
     renameSync(`${sample.path}.away`, sample.path)
+  }
+})
+
+t.test('a repository whose alternates are gone is unavailable', async (t) => {
+  const sample = await createSample(t)
+  const commit = sample.commit()
+  const path = `${sample.path}-shared`
+  git(sample.path, 'clone', '--quiet', '--bare', '--shared', '.', path)
+  for (const alternate of [join(sample.path, 'objects'), `../../${basename(sample.path)}/objects`]) {
+    writeFileSync(join(path, 'objects/info/alternates'), `# of a test\n${alternate}\n`)
+    const lookup = new CommitLookup()
+    t.teardown(() => lookup.close())
+    t.equal(await lookup.has({ ...sample, path }, commit), true)
+    t.equal(await lookup.has({ ...sample, path }, '1'.repeat(40)), false)
+    renameSync(sample.path, `${sample.path}.away`)
+    await t.rejects(lookup.has({ ...sample, path }, '2'.repeat(40)), { ...unavailable, message: /ENOENT/ })
+    renameSync(`${sample.path}.away`, sample.path)
+    t.equal(await lookup.has({ ...sample, path }, '2'.repeat(40)), false, 'available again')
   }
 })
 
