@@ -54,6 +54,26 @@ t.test('HEAD follows the first branch that is pushed, and only that', async (t) 
   )
 })
 
+t.test('HEAD moves with an event, also beside a push that updates nothing', async (t) => {
+  const { head, push } = await setUp(t, 'late')
+  const repository = await server.store.repositories.get('owner', 'late')
+  const { rules } = asAdministrator(server.store)
+  await rules.set(repository, { refPattern: 'main', required: ['ci'], bypass: [] })
+  t.equal((await push('HEAD:refs/heads/topic')).code, 0)
+  t.equal(head(), 'ref: refs/heads/main', 'a rule keeps it there')
+  await rules.remove(repository, 'main')
+  t.not((await push('HEAD:refs/heads/topic/x')).code, 0)
+  t.equal(head(), 'ref: refs/heads/topic')
+  const events = (await listEvents(server.store)).filter(({ object }) => object === 'owner/late')
+  t.match(
+    events.slice(-2).map(({ action, user, details }) => ({ action, user, details })),
+    [
+      { action: 'rule.removed' },
+      { action: 'repository.default-branch', user: 'owner', details: { from: 'main', to: 'topic' } },
+    ],
+  )
+})
+
 t.test('of several branches, main and master come first', async (t) => {
   const { head, push } = await setUp(t, 'several')
   t.equal((await push('HEAD:refs/heads/a', 'HEAD:refs/heads/master', 'HEAD:refs/heads/z')).code, 0)

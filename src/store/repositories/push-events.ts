@@ -17,7 +17,10 @@ export interface PushOutcome {
   interrupted?: true
   /** Patterns of rules for updated refs that were set too late to decide about the push. */
   unchecked?: readonly string[]
-  /** How HEAD has left the branch that the push deleted. */
+  /**
+   * How HEAD has left the branch that the push deleted, or that did not exist. The push itself may
+   * have updated nothing.
+   */
   head?: { from: string; to: string } | null
 }
 

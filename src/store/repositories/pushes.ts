@@ -45,7 +45,7 @@ const BATCH = 100
  * every update that git makes gets into the audit log, whatever ends before the push does:
  *
  * ```
- *   open ──▶ stored ── git has ended ─────────────────▶ settle: row removed, event recorded if a ref moved
+ *   open ──▶ stored ── git has ended ─────────────────▶ settle: row removed, event recorded if a ref or HEAD moved
  *               └───── the server and git have ended,
  *                      or it is overdue ─────────────▶ settle: row removed, event recorded
  * ```
@@ -91,7 +91,8 @@ export function createPushStore(engine: Engine, repositories: string, audit: Aud
         .returning('started_at')
         .execute()
       const wasOpen = open !== undefined
-      if (!isEvent(outcome) || (outcome.interrupted && !wasOpen)) return wasOpen
+      if (outcome.interrupted && !wasOpen) return wasOpen
+      if (!isEvent(outcome) && !outcome.head) return wasOpen
 
       const pushed = await pushedRepository(db, pusher)
       // Where another process has settled the push too early, it is not known when the push began.
@@ -101,7 +102,7 @@ export function createPushStore(engine: Engine, repositories: string, audit: Aud
           : outcome
       // A deleted repository has no branches.
       if (!pushed.isDeleted) await recordMoves(change, pusher.repositoryId, id, own.updates)
-      await change.recordOf(pusher.by, eventOf(pushed, own))
+      if (isEvent(outcome)) await change.recordOf(pusher.by, eventOf(pushed, own))
       const { repository } = pushed
       if (own.head)
         await change.recordOf(pusher.by, {
