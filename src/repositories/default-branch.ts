@@ -48,6 +48,12 @@ export async function chooseDefaultBranch(
   })
 }
 
+/** @throws Refusal for an imported repository, whose HEAD follows no pushes */
+export function checkMayFollow({ managed, owner, name, path }: Headed): void {
+  if (!managed)
+    throw new Refusal(`${owner}/${name} was imported: its HEAD is for the owner of ${path} to set`)
+}
+
 /**
  * Sets whether HEAD leaves a branch that a push deletes, as a mirror needs it whose default branch is
  * renamed at the origin.
@@ -63,9 +69,7 @@ export async function followPushes(
   follows: boolean,
   expected?: string,
 ): Promise<void> {
-  const { managed, owner, name } = repository
-  if (!managed)
-    throw new Refusal(`${owner}/${name} was imported: its HEAD is for the owner of ${repository.path} to set`)
+  checkMayFollow(repository)
   const opened = await openRepository(repository)
   await setFollowing(opened, follows, async (from, to) => {
     if (to === follows && to !== from) checkUnchanged('whether HEAD follows pushes', String(from), expected)

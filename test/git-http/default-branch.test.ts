@@ -131,8 +131,10 @@ t.test('HEAD of an imported repository belongs to its owner', async (t) => {
   const checkout = await createCheckout(t, `${server.url}/owner/imported.git`)
   t.equal((await tryGit(checkout, ['push', '--quiet', 'origin', 'HEAD:refs/heads/master'], options)).code, 0)
   t.equal(await git(path, ['symbolic-ref', 'HEAD']), 'refs/heads/main')
-  const set = (branch: string) =>
-    runCli(['repo', 'default-branch', 'owner/imported', branch], { DATA_DIR: server.dataDir })
+  const set = (...options: string[]) =>
+    runCli(['repo', 'default-branch', 'owner/imported', ...options], { DATA_DIR: server.dataDir })
+  t.match(await set('master', '--follow'), { code: 1, stderr: /owner\/imported was imported: its HEAD / })
+  t.equal(await git(path, ['symbolic-ref', 'HEAD']), 'refs/heads/main', 'nothing was changed')
   t.match(await set('master'), { code: 0 })
   t.equal(await git(path, ['symbolic-ref', 'HEAD']), 'refs/heads/master')
 

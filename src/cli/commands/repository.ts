@@ -9,7 +9,7 @@ import { inspectRepository } from '../../git/repository.ts'
 import { isShallowClone } from '../../git/repository-health.ts'
 import { explainOwnerProblem, findOwnerProblem } from '../../git/repository-owner.ts'
 import { createRepositories } from '../../repositories/create.ts'
-import { chooseDefaultBranch, followPushes } from '../../repositories/default-branch.ts'
+import { checkMayFollow, chooseDefaultBranch, followPushes } from '../../repositories/default-branch.ts'
 import { deleteRepository } from '../../repositories/delete.ts'
 import type { NewRepository, Repository } from '../../store/repositories/repositories.ts'
 import type { Store } from '../../store/store.ts'
@@ -152,6 +152,8 @@ export function addRepositoryCommands(program: Command, settings: Settings): voi
           throw new UsageError(`"${branch}" is not a valid name of a branch`)
         const repository = await findRepository(store, fullName)
         const transact = asAdministrator(store)
+        // Before the first of two changes.
+        if (follow !== undefined) checkMayFollow(repository)
         if (branch !== undefined) await chooseDefaultBranch(transact, store, repository, branch)
         if (follow !== undefined) await followPushes(transact, store, repository, follow)
       }),
