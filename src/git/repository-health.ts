@@ -109,7 +109,9 @@ export async function isShallowClone(path: string): Promise<boolean> {
 
 /** Checks the folders in which git also looks for objects. It goes on without those that it cannot open. */
 async function checkAlternates(objects: string): Promise<void> {
-  const list = readFile(join(objects, 'info', 'alternates'), 'utf8')
+  // A pipe, which would keep a thread, is empty.
+  const flag = constants.O_RDONLY | constants.O_NONBLOCK
+  const list = readFile(join(objects, 'info', 'alternates'), { encoding: 'utf8', flag })
   const lines = await list.then((text) => text.split('\n')).catch(emptyWhenMissing)
   // Quoted as in C are only the names that begin with a quote.
   const folders = lines.filter((line) => line !== '' && !/^["#]/.test(line))

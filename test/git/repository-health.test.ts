@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
@@ -51,6 +51,12 @@ t.test('a folder that is removed between the question and the answer', async (t)
     else t.ok(['false', 'RepositoryUnavailable'].includes(outcome), outcome)
     renameSync(`${sample.path}.away`, sample.path)
   }
+})
+
+t.test('a pipe instead of the list of alternates does not block the server', async (t) => {
+  const { path } = await createSample(t)
+  execFileSync('mkfifo', [join(path, 'objects/info/alternates')])
+  await checkRepositoryFiles(path)
 })
 
 t.test('a repository whose alternates are gone is unavailable', async (t) => {
