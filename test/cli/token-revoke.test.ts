@@ -79,4 +79,31 @@ for (const database of databases) {
     t.same((await events('CI')).length, 4)
     t.same(await events('%'), [])
   })
+  t.test(`${database.name}: old secrets of a revoked token that still work are named`, async (t) => {
+    const { store, options } = await openTestStore(t, database)
+    const settings = { DATA_DIR: options.dataDir, DATABASE_URL: options.databaseUrl ?? '' }
+    const cli = (...args: string[]) => runCli(['token', ...args], settings)
+    await asAdministrator(store).users.create('alice')
+    const list = () => store.tokens.list()
+    for (const name of ['CI', 'other']) await cli('create', 'alice', '--name', name)
+    for (const { id, name } of await list()) {
+      if (name === 'CI') await cli('rotate', id)
+      await cli('rotate', id, '--overlap', '1h')
+    }
+    const [ended] = (await list()).filter(({ name }) => name === 'CI (replaced)')
+    await store.engine.kysely
+      .updateTable('tokens')
+      .set({ expires_at: 1 })
+      .where('id', '=', ended?.id ?? '')
+      .execute()
+    const old = (await list()).find(({ name, id }) => name === 'CI (replaced)' && id !== ended?.id)
+    const until = new Date(old?.expiresAt ?? 0).toISOString()
+    t.match(await cli('revoke', 'CI', '--user', 'alice'), {
+      code: 0,
+      stderr: new RegExp(
+        `^Revoked the token \\w+ "CI" of alice\\.\nwarning: the old secret ${old?.id} "CI \\(replaced\\)" still works until ${until}, unless you revoke it too\n$`,
+      ),
+    })
+    t.match(await cli('revoke', old?.id ?? ''), { code: 0, stderr: /^Revoked the token .*\.\n$/ })
+  })
 }

@@ -4,7 +4,8 @@ import { hashToken, isToken, PREFIX, tokenPrefix } from '../../auth/token.ts'
 import { Refusal } from '../../domain/refusal.ts'
 import type { ListedToken } from '../../store/accounts/shown-tokens.ts'
 import type { Store } from '../../store/store.ts'
-import { formatTime } from '../../store/time.ts'
+import { formatMilliseconds, formatTime } from '../../store/time.ts'
+import { isExpired } from '../../store/token-validity.ts'
 import { UsageError } from '../parts/arguments.ts'
 import { count, printList, say } from '../parts/output.ts'
 import { asAdministrator, type Settings, withStore } from '../parts/with-store.ts'
@@ -65,6 +66,12 @@ async function revokeOne(store: Store, named: string, user: string | undefined):
   }
   await asAdministrator(store)((change) => store.tokens.revoke(change, token.id))
   say(`Revoked the token ${token.id} "${token.name}" of ${token.user}.`)
+  // Read again, since it may have been rotated meanwhile.
+  for (const { id, name, isReplaced, reporterId, expiresAt } of await store.tokens.list(userId))
+    if (isReplaced && reporterId === token.reporterId && !isExpired(expiresAt, Date.now()))
+      say(
+        `warning: the old secret ${id} "${name}" still works until ${formatMilliseconds(expiresAt)}, unless you revoke it too`,
+      )
 }
 
 /** Returns the tokens that a text names. @throws Refusal if there is none */
