@@ -2,6 +2,9 @@ import { connect, createServer, type Socket } from 'node:net'
 import type { Test } from 'tap'
 import { listenLocally } from './free-port.ts'
 
+/** How a client sends it as a statement. */
+const COMMIT = /\bcommit\b/i
+
 /**
  * A TCP proxy in front of a database that can be made to drop all traffic, or to lead to another
  * one.
@@ -11,6 +14,11 @@ export interface TcpProxy {
   url: string
   /** Stops forwarding on open connections without closing them, as if the host were gone. */
   freeze(): void
+  /**
+   * Closes the connection of the next transaction once PostgreSQL has committed it, before its client
+   * gets the answer. Resolves then.
+   */
+  loseCommit(): Promise<void>
   /** Leads new connections elsewhere. Open ones stay where they are. */
   leadTo(url: string): void
 }
@@ -19,9 +27,20 @@ export interface TcpProxy {
 export async function openTcpProxy(t: Test, url: string): Promise<TcpProxy> {
   let target = new URL(url)
   const pairs = new Set<[Socket, Socket]>()
+  let commitLost: (() => void) | undefined
   const server = createServer((client) => {
     const upstream = connect(Number(target.port), target.hostname)
     client.pipe(upstream).pipe(client)
+    client.on('data', (chunk) => {
+      const lost = commitLost
+      if (!lost || !COMMIT.test(chunk.toString('latin1'))) return
+      commitLost = undefined
+      upstream.unpipe(client)
+      upstream.resume().once('data', () => {
+        client.destroy()
+        lost()
+      })
+    })
     const pair: [Socket, Socket] = [client, upstream]
     pairs.add(pair)
     for (const socket of pair) {
@@ -46,6 +65,10 @@ export async function openTcpProxy(t: Test, url: string): Promise<TcpProxy> {
         upstream.unpipe(client).pause()
       }
     },
+    loseCommit: () =>
+      new Promise((resolve) => {
+        commitLost = resolve
+      }),
     leadTo(other) {
       target = new URL(other)
     },

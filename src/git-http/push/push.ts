@@ -225,13 +225,10 @@ export class Push {
             nothingKnown(this.#commands)),
           unreported: true,
         }
-    await persist(async () => {
+    await persist(async (isAgain) => {
       const unchecked = this.isGated ? [] : await uncheckedRules(store.rules, repository, outcome.updates)
-      await store.pushes.settle(id, pusher, {
-        ...outcome,
-        head: this.#headMove,
-        ...(unchecked.length > 0 && { unchecked }),
-      })
+      const settled = { ...outcome, head: this.#headMove, ...(unchecked.length > 0 && { unchecked }) }
+      await store.pushes.settle(id, pusher, settled, isAgain)
     })
   }
 

@@ -50,9 +50,11 @@ const BATCH = 100
  *                      or it is overdue ─────────────▶ settle: row removed, event recorded
  * ```
  *
- * Both happen in one transaction, with the record of how branches and HEAD moved. If several processes find such a push, the one that removes its
- * row records the event. The process that has seen the end always records it: if the clock of
- * the database jumps, another process may have settled the push too early.
+ * Both happen in one transaction, with the record of how branches and HEAD moved. If several
+ * processes find such a push, the one that removes its row records the event. The process that has
+ * seen the end records it in any case: if the clock of the database jumps, another process may have
+ * settled the push too early. Only where an earlier attempt of its own may have been committed, a
+ * missing row means that.
  */
 export function createPushStore(engine: Engine, repositories: string, audit: Audit) {
   const { kysely, dialect } = engine
@@ -80,8 +82,12 @@ export function createPushStore(engine: Engine, repositories: string, audit: Aud
       .returning('id'),
   )
 
-  /** Returns whether the push was open. */
-  function settle(id: number, pusher: Pusher, outcome: PushOutcome): Promise<boolean> {
+  /**
+   * Returns whether the push was open.
+   *
+   * @param isAgain whether an earlier call for the same end may have been committed
+   */
+  function settle(id: number, pusher: Pusher, outcome: PushOutcome, isAgain = false): Promise<boolean> {
     // Recorded whatever has become of the token since then: the push was made.
     return audit.transaction({ kind: 'server' }, async (change) => {
       const { db } = change
@@ -91,7 +97,7 @@ export function createPushStore(engine: Engine, repositories: string, audit: Aud
         .returning('started_at')
         .execute()
       const wasOpen = open !== undefined
-      if (outcome.interrupted && !wasOpen) return wasOpen
+      if ((outcome.interrupted || isAgain) && !wasOpen) return wasOpen
       if (!isEvent(outcome) && !outcome.head) return wasOpen
 
       const pushed = await pushedRepository(db, pusher)

@@ -11,12 +11,13 @@ import { createBareRepository } from '../../../src/git/repository.ts'
 import { settleAsUnknown } from '../../../src/store/repositories/pushes.ts'
 import { openStore, type Store } from '../../../src/store/store.ts'
 import { asAdministrator } from '../../helpers/changes.ts'
-import { databases, openTestStore, sqlite } from '../../helpers/databases.ts'
-import { listPushes } from '../../helpers/events.ts'
-import { git, replaceGit } from '../../helpers/git.ts'
+import { databases, openTestStore, postgres, sqlite } from '../../helpers/databases.ts'
+import { listEvents, listPushes } from '../../helpers/events.ts'
+import { createCommits, git, replaceGit } from '../../helpers/git.ts'
 import { startInstance } from '../../helpers/instance.ts'
 import { addRepository, addToken } from '../../helpers/records.ts'
 import { startServer } from '../../helpers/server.ts'
+import { openTcpProxy } from '../../helpers/tcp-proxy.ts'
 import { until } from '../../helpers/until.ts'
 import { basic } from '../client.ts'
 import { beginRpc, namedSpoolFiles, pushBody, spooledBytes, spooledFiles, workersIn } from '../raw.ts'
@@ -270,6 +271,32 @@ for (const database of databases)
       t.same((await listPushes(store)).at(-1)?.details, { updates: [update], unreported: true })
     },
   )
+
+t.test('PostgreSQL: a push is one event if the answer to its commit is lost', async (t) => {
+  const { store: direct, options } = await openTestStore(t, postgres)
+  const repository = await addRepository(direct, 'owner/demo', { commits: 0 })
+  const [tip = ''] = createCommits(repository.path, 1, 'first')
+  const update = { ref: 'refs/heads/first', old: NONE, new: tip }
+  git(repository.path, 'update-ref', '-d', update.ref)
+  const proxy = await openTcpProxy(t, options.databaseUrl ?? '')
+  const store = await openStore({ ...options, databaseUrl: proxy.url })
+  t.teardown(() => store.close())
+  const recorder = startRecorder(t, store)
+  t.teardown(() => recorder.close())
+  const push = await beginPush(t, store, recorder, repository, [update])
+  git(repository.path, 'update-ref', update.ref, tip)
+  report(push, [update])
+  const lost = proxy.loseCommit()
+  await push.end()
+  await lost
+  t.match(
+    (await listEvents(direct)).slice(2).map(({ action, details }) => ({ action, details })),
+    [
+      { action: 'push', details: { updates: [update] } },
+      { action: 'repository.default-branch', details: { from: 'main', to: 'first' } },
+    ],
+  )
+})
 
 t.test('a server that is killed in the middle of a push loses no event and leaves no file', async (t) => {
   const server = await startServer(t, { database: sqlite })
