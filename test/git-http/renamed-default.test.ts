@@ -30,7 +30,8 @@ async function setUp(t: Test, name: string) {
     tryGit(origin, ['push', '--mirror', `${url}/owner/${name}.git`], options)
   const commit = () => git(origin, ['commit', '--quiet', '--allow-empty', '--message', 'next'])
   const head = () => readFileSync(join(path, 'HEAD'), 'utf8').trim().replace('ref: refs/heads/', '')
-  const branches = async () => (await git(path, ['for-each-ref', '--format=%(refname:short)'])).split('\n')
+  const branches = async () =>
+    (await git(path, ['for-each-ref', '--format=%(refname:short)', 'refs/heads'])).split('\n')
   const moves = async () =>
     (await listEvents(server.store)).filter(
       ({ action, object }) => action === 'repository.default-branch' && object === `owner/${name}`,
@@ -111,6 +112,32 @@ t.test('HEAD follows a mirror whose default branch is renamed', async (t) => {
   await git(origin, ['branch', '-m', 'z', 'y'])
   t.match(await mirror(), { code: 1, stderr: /deletion of the current branch prohibited/ })
   t.match(await cli('owner/follows'), { code: 2, stderr: /give a branch, or --follow/ })
+})
+
+t.test('the default branch is not deleted by another name', async (t) => {
+  const { path, origin, mirror, head, branches } = await setUp(t, 'aliased')
+  await git(path, ['symbolic-ref', 'refs/heads/trunk', 'refs/heads/main'])
+  await git(path, ['symbolic-ref', 'refs/aliases/main', 'refs/heads/trunk'])
+  const refused = /\(it is another name of main, the default branch, which would be deleted\)/
+  const remove = (...refs: string[]) =>
+    tryGit(origin, ['push', `${server.url}/owner/aliased.git`, ...refs.map((ref) => `:${ref}`)], options)
+  for (const ref of ['refs/heads/trunk', 'refs/aliases/main'])
+    t.match(await remove(ref), { code: 1, stderr: refused }, ref)
+  t.match(await mirror(), { code: 1, stderr: refused }, 'a mirror deletes what its origin does not have')
+  t.strictSame(await branches(), ['main', 'trunk'])
+  await git(path, ['symbolic-ref', 'HEAD', 'refs/heads/trunk'])
+  t.match(await remove('refs/heads/trunk'), { code: 1, stderr: refused }, 'HEAD leads there by that name')
+  await git(path, ['symbolic-ref', 'HEAD', 'refs/heads/main'])
+
+  await git(origin, ['branch', 'side'])
+  t.match(await tryGit(origin, ['push', `${server.url}/owner/aliased.git`, 'side'], options), { code: 0 })
+  t.match(await remove('side'), { code: 0 }, 'a branch at the same commit')
+  await cli('owner/aliased', '--follow')
+  await git(origin, ['branch', '-D', 'side'])
+  await git(origin, ['branch', '-m', 'main', 'next'])
+  t.match(await mirror(), { code: 0 }, 'with its own name')
+  t.equal(head(), 'next')
+  t.strictSame(await branches(), ['next'])
 })
 
 t.test('a branch with rules stays as the gate says', async (t) => {

@@ -1,10 +1,12 @@
 import { NO_OBJECT } from '../../domain/commit-id.ts'
 import { BRANCHES } from '../../domain/ref-names.ts'
-import type { RefUpdate } from '../../domain/ref-updates.ts'
+import type { RefRefusal, RefUpdate } from '../../domain/ref-updates.ts'
 import type { OpenedRepository } from '../../git/opened-repository.ts'
 import { followsDeletions, leaveDeletedBranch } from '../../git/refs/default-branch.ts'
 import { readHeadRefs } from '../../git/refs/head.ts'
+import type { RunLimits } from '../../git/refs/list-refs.ts'
 import { type RefIds, readRefIds } from '../../git/refs/ref-ids.ts'
+import { readSymbolicRefs } from '../../git/refs/symbolic-refs.ts'
 import { decodeLatin1 } from '../../git/run-git.ts'
 
 /** What becomes of HEAD when a push deletes the branch that it names. */
@@ -50,6 +52,34 @@ export async function planHead(
   ]
   if (managed && !follows) advice.push('or let it follow pushes, as in a mirror:', `${command} --follow`)
   return { leaves: null, advice }
+}
+
+/**
+ * Returns the refs whose deletion would delete the branch of HEAD, with the reason to refuse that: git
+ * compares names alone, but follows symbolic refs when it deletes.
+ *
+ * @param commands deletions are from the value that the ref has
+ * @throws GitFailed, RepositoryUnavailable, the system's error; the signal's reason
+ */
+export async function findAliasesOfHead(
+  opened: OpenedRepository,
+  commands: readonly RefUpdate[],
+  limits: RunLimits,
+): Promise<Map<string, RefRefusal>> {
+  const refusals = new Map<string, RefRefusal>()
+  const deletions = commands.filter((command) => NO_OBJECT.test(command.new))
+  const end = deletions.length > 0 ? (await readHeadRefs(opened, limits)).at(-1) : undefined
+  // Where the push names the branch itself, git skips other names of it.
+  if (end === undefined || commands.some(({ ref }) => ref === end)) return refusals
+  const id = (await readRefIds(opened, [end], limits)).get(end)
+  const likely = deletions.filter(({ old }) => old === id)
+  if (likely.length === 0) return refusals
+
+  const symbolic = await readSymbolicRefs(opened, limits)
+  const reason = `it is another name of ${nameOf(end)}, the default branch, which would be deleted`
+  for (const { ref } of likely)
+    if (symbolic.get(ref) === end) refusals.set(ref, { reason, kind: 'default branch' })
+  return refusals
 }
 
 /**

@@ -14,7 +14,7 @@ import type { Store } from '../../store/store.ts'
 import { persist } from '../../util/persist.ts'
 import { type PushRequest, refsOf } from './commands.ts'
 import type { SyncFolders } from './folder-sync.ts'
-import { followPush, type HeadPlan, planHead } from './follow-head.ts'
+import { findAliasesOfHead, followPush, type HeadPlan, planHead } from './follow-head.ts'
 import { decide } from './gate.ts'
 import { compareRefs, isAt, nothingKnown, uncheckedRules } from './outcome.ts'
 import type { Presence } from './presence.ts'
@@ -75,9 +75,11 @@ const NEXT: Record<State, readonly State[]> = {
  *
  * A client may claim any old value of a ref. A command from a value that the ref does not have is not
  * stored, so nobody believes it, and is refused when git asks: git does not make it even if the ref
- * has that value by then. Only pushes with such commands, and those to repositories with rules, are
- * decided. The first rule of a repository may be set while git works: it does not decide about that
- * push, whose event says so, as does who sets the rule.
+ * has that value by then. So is the deletion of HEAD's branch by another name.
+ *
+ * Only pushes with such commands, and those to repositories with rules, are decided. The first rule of
+ * a repository may be set while git works: it does not decide about that push, whose event says so, as
+ * does who sets the rule.
  */
 export class Push {
   readonly report: PushReport
@@ -141,7 +143,8 @@ export class Push {
       return refusal
     }
 
-    const impossible = findChanged(commands, before)
+    const aliases = await findAliasesOfHead(opened, commands, { signal })
+    const impossible = new Map([...findChanged(commands, before), ...aliases])
     const possible = commands.filter(({ ref }) => !impossible.has(ref))
     const { managed } = repository
     this.#head = await planHead(opened, possible, before, { name: pusher.repositoryName, managed })
