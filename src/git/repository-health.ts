@@ -1,7 +1,7 @@
 import { constants } from 'node:fs'
 import { access, readdir, readFile, stat } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import { emptyWhenMissing, isMissing, isSystemError } from '../util/expected-errors.ts'
+import { emptyWhenMissing, isMissing, isSystemError, nullOnSystemError } from '../util/expected-errors.ts'
 import { cannotOpen, RepositoryUnavailable, unavailable } from './errors.ts'
 import { statIfExists } from './file-state.ts'
 
@@ -112,7 +112,8 @@ async function checkAlternates(objects: string): Promise<void> {
   // A pipe, which would keep a thread, is empty.
   const flag = constants.O_RDONLY | constants.O_NONBLOCK
   const list = readFile(join(objects, 'info', 'alternates'), { encoding: 'utf8', flag })
-  const lines = await list.then((text) => text.split('\n')).catch(emptyWhenMissing)
+  // Without it, git knows none.
+  const lines = (await list.catch(nullOnSystemError))?.split('\n') ?? []
   // Quoted as in C are only the names that begin with a quote.
   const folders = lines.filter((line) => line !== '' && !/^["#]/.test(line))
   await Promise.all(folders.map((folder) => access(resolve(objects, folder), R_OK | X_OK)))
