@@ -317,6 +317,7 @@ t.test('symbolic refs lead to the rules of their branches', async (t) => {
   gitSync(repository.path, 'symbolic-ref', 'refs/aliases/main', 'refs/heads/trunk')
   await commit()
   const pushed = await push('HEAD:refs/heads/trunk', 'HEAD:refs/aliases/main')
+  gitSync(repository.path, 'symbolic-ref', 'HEAD', 'refs/heads/plain')
   const deleted = await push(':refs/heads/trunk', ':refs/aliases/main')
   for (const alias of ['trunk', 'refs/aliases/main']) {
     t.match(pushed.stderr, `[remote rejected] HEAD -> ${alias} (ci/test has not reported)`)
