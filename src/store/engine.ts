@@ -57,7 +57,7 @@ export interface Engine extends Reading {
   findMissingRight?(): Promise<string | null>
   /** Returns the highest id that the table ever assigned; 0 if none. */
   lastId(db: Kysely<Tables>, table: string): Promise<number>
-  /** Makes sure that the table only assigns ids above this one. */
+  /** Makes sure that the table only assigns ids above this one, and above those of its rows. */
   setLastId(db: Transaction<Tables>, table: string, id: number): Promise<void>
   /**
    * Returns what the database reports about its own files and foreign keys, one sentence per

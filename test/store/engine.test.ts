@@ -21,6 +21,18 @@ for (const database of databases) {
     await setLastId('users', 10)
     t.match(await asAdministrator(store).users.create('bob'), { id: 11 })
     t.equal(await engine.lastId(engine.kysely, 'repositories'), 0)
+
+    await engine.kysely
+      .insertInto('users')
+      .values({
+        ...(await engine.kysely.selectFrom('users').selectAll().executeTakeFirstOrThrow()),
+        id: 20,
+        name: 'carol',
+        name_key: 'carol',
+      })
+      .execute()
+    await setLastId('users', 0)
+    t.match(await asAdministrator(store).users.create('dave'), { id: 21 }, 'above those of restored rows')
   })
 
   test(`${database.name} refuses queries beside a transaction of maintenance`, async (t) => {

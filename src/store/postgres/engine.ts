@@ -157,8 +157,13 @@ export function openPostgres(url: string, size: number, isLimited: boolean): Eng
     findMissingRight: () => onOwnConnection(findMissingRight),
     lastId,
     async setLastId(db, table, id) {
-      if (id <= (await lastId(db, table))) return
-      await sql`select setval(pg_get_serial_sequence(${table}, 'id'), ${id})`.execute(db)
+      // Rows that were inserted with their ids have not changed it.
+      const { rows } = await sql<{
+        id: number | null
+      }>`select max(id) as id from ${sql.table(table)}`.execute(db)
+      const wanted = Math.max(id, rows[0]?.id ?? 0)
+      if (wanted <= (await lastId(db, table))) return
+      await sql`select setval(pg_get_serial_sequence(${table}, 'id'), ${wanted})`.execute(db)
     },
     pool: () => connections.figures,
     observeBatches(observer) {

@@ -1,5 +1,8 @@
 import { randomBytes } from 'node:crypto'
+import { join } from 'node:path'
 import { type Test, test } from 'tap'
+import { restoreBackup } from '../../../src/maintenance/backup/restore.ts'
+import { writeBackup } from '../../../src/maintenance/backup/write.ts'
 import { createPruning } from '../../../src/maintenance/prune.ts'
 import { openStore, type StoreOptions } from '../../../src/store/store.ts'
 import { nowInSeconds } from '../../../src/store/time.ts'
@@ -15,6 +18,7 @@ import { addReport, addRepository } from '../../helpers/records.ts'
 import { BROWSER } from '../../helpers/sessions.ts'
 
 const DATA_RIGHTS = 'select, insert, update, delete'
+const GRANT_SEQUENCES = 'grant select, update on all sequences in schema public to'
 
 /** Creates a role without rights of its own. Returns its name, and the options of a store of it. */
 async function createRole(t: Test, options: StoreOptions) {
@@ -43,6 +47,12 @@ test('a role with rights on rows alone serves the current schema, and says which
     new RegExp(`: the role ${role} may not read and write all rows of audit_events, .*, users\\. ${grant}`),
   )
   await run(`grant ${DATA_RIGHTS} on all tables in schema public to ${role}`)
+  await refused(
+    new RegExp(
+      `: the role ${role} may not read the sequences of audit_events, .*, users, .*\\. Run as their owner: ${GRANT_SEQUENCES} ${role}$`,
+    ),
+  )
+  await run(`${GRANT_SEQUENCES} ${role}`)
   const store = await open(t, limited)
   const { id: repositoryId } = await addRepository(store, 'acme/rocket', { commits: 0 })
   t.match(await addReport({ store, repositoryId, sha: 'a'.repeat(40) }, 'ci/build'), { context: 'ci/build' })
@@ -77,10 +87,40 @@ test('a role with rights on rows alone serves the current schema, and says which
   )
 })
 
+test('ids go on after a role with the rights of the guide has backed up and restored', async (t) => {
+  // Those for all that is there, and for what an upgrade adds.
+  const grants = {
+    now: (role: string) => [
+      `grant ${DATA_RIGHTS} on all tables in schema public to ${role}`,
+      `${GRANT_SEQUENCES} ${role}`,
+    ],
+    later: (role: string) => [
+      `alter default privileges in schema public grant ${DATA_RIGHTS} on tables to ${role}`,
+      `alter default privileges in schema public grant select, update on sequences to ${role}`,
+    ],
+  }
+  const { options } = await openTestStore(t, postgres)
+  const { role, run, limited } = await createRole(t, options)
+  await run(...grants.now(role))
+  const store = await open(t, limited)
+  for (const name of ['alice', 'bob', 'carol']) await asAdministrator(store).users.create(name)
+  await asAdministrator(store).users.delete('carol')
+  const file = join(temporaryFolder(t), 'backup')
+  await writeBackup(store.engine, file, () => {})
+
+  const empty = { dataDir: temporaryFolder(t), databaseUrl: await createPostgresDatabase(t) }
+  const other = await createRole(t, empty)
+  await other.run(...grants.later(other.role))
+  await (await openStore(empty)).close()
+  const restored = await open(t, other.limited)
+  await restoreBackup(restored.engine, file, () => {})
+  t.match(await asAdministrator(restored).users.create('dave'), { id: 4 })
+})
+
 test('a role that cannot change the schema', async (t) => {
   const { options } = await openTestStore(t, postgres)
   const { role, run, limited } = await createRole(t, options)
-  await run(`grant ${DATA_RIGHTS} on all tables in schema public to ${role}`)
+  await run(`grant ${DATA_RIGHTS} on all tables in schema public to ${role}`, `${GRANT_SEQUENCES} ${role}`)
   const [found] = await run(`select proname as name from pg_proc where proname like 'report_status\\_%'`)
   const name = String(found?.name)
   const other = 'report_status_0123456789abcdef'
@@ -110,6 +150,7 @@ test('nothing needs a function that PostgreSQL 12 does not have', async (t) => {
   const newer = 'pg_current_snapshot(), pg_current_xact_id(), gen_random_uuid()'
   await run(
     `grant ${DATA_RIGHTS} on all tables in schema public to ${role}`,
+    `${GRANT_SEQUENCES} ${role}`,
     `revoke execute on function ${newer} from public`,
   )
   t.teardown(() => run(`grant execute on function ${newer} to public`))
