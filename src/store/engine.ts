@@ -64,6 +64,13 @@ export interface Engine extends Reading {
    * problem; missing if it has no such check.
    */
   checkFiles?(): Promise<string[]>
+  /**
+   * Moves all that was committed into the file of the database, which is complete without others from
+   * then on until the next write. Missing if it has no such file.
+   *
+   * @throws StoreUnavailable, for example if the disk is full
+   */
+  completeFile?(): Promise<void>
   /** Returns the number of pooled connections; missing without a pool. */
   pool?(): PoolFigures
   /** Calls the function for each statement of one or more calls; missing where each has its own. */

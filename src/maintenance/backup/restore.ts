@@ -118,7 +118,12 @@ export async function restoreAll(
   return withDrafts(dataDir, [draft, join(folder, DRAFT)], async () => {
     const place = isNew ? draft : dataDir
     const store = await openStore({ ...options, dataDir: place, create: 'restore' })
-    const result = await restoreInto(store, options, source, copies, onRows).finally(() => store.close())
+    const restored = restoreInto(store, options, source, copies, onRows).then(async (result) => {
+      // Closing the database ignores a full disk, and keeps the rest in a file that is not published.
+      if (isNew) await store.engine.completeFile?.()
+      return result
+    })
+    const result = await restored.finally(() => store.close())
     // Fails if another process has created a database meanwhile.
     if (isNew) await publishNew(databaseFile(place), file)
     return result

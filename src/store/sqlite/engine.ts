@@ -124,6 +124,10 @@ export async function openSqlite(file: string, pageCache?: number): Promise<Engi
       }
       return findings
     },
+    async completeFile() {
+      const busy = await retryWhileBusy(() => cold.raw.pragma('wal_checkpoint(TRUNCATE)', { simple: true }))
+      if (busy !== 0) throw new StoreUnavailable('SQLite: another process is reading the database')
+    },
     async close() {
       await turn.idle()
       hot.close()

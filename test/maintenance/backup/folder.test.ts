@@ -12,6 +12,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
+import Sqlite from 'better-sqlite3'
 import t, { type Test } from 'tap'
 import type { ObjectFormat } from '../../../src/domain/commit-id.ts'
 import { openRepository } from '../../../src/git/opened-repository.ts'
@@ -339,6 +340,29 @@ t.test('a restore that is refused or interrupted leaves the place as it was', as
       (await (await restore(t, folder, { options })).store.repositories.get('alice', 'rocket')).path,
     ),
   )
+})
+
+// "npm run soak -- full-disk" fills a disk, which needs privileges. A reader keeps SQLite from completing
+// the file too.
+t.test('publishes no database whose file is incomplete', async (t) => {
+  const { store } = await openTestStore(t, sqlite)
+  await asAdministrator(store).users.create('alice')
+  const folder = temporaryFolder(t)
+  await backUp(store, folder, defaults, quiet)
+
+  const options = { dataDir: join(temporaryFolder(t), 'new') }
+  let reader: Sqlite.Database | undefined
+  const read = () => {
+    reader ??= new Sqlite(join(options.dataDir, '.restore', 'commit-status.db'))
+    if (!reader.inTransaction) reader.exec('begin; select * from users')
+  }
+  await t.rejects(restoreAll(options, await findBackup(folder), read), {
+    name: 'StoreUnavailable',
+    message: 'SQLite: another process is reading the database',
+  })
+  reader?.close()
+  t.same(filesIn(options.dataDir), [])
+  t.ok(await (await restore(t, folder, { options })).store.users.find('alice'))
 })
 
 t.test('a flipped bit in any file of the folder is noticed and healed', async (t) => {
