@@ -129,7 +129,8 @@ export async function checkVersion(git: Git, command: string, oldest: string): P
 /** Returns what git says went wrong, without what it says while it works. */
 export function reasonOf({ stderr }: GitResult): string {
   const lines = stderr.split('\n').filter((line) => /^(?:fatal|error|remote): /.test(line))
-  // The last lines of a push whose connection failed say nothing else.
-  const reasons = lines.filter((line) => !/hung up unexpectedly$|^error: failed to push some refs/.test(line))
+  // The last lines of a push whose connection failed, or of an object that cannot be written, say nothing else.
+  const vague = /hung up unexpectedly$|^error: failed to push some refs|: Unable to add \S+ to database$/
+  const reasons = lines.filter((line) => !vague.test(line))
   return (reasons.at(-1) ?? lines.at(-1))?.replace(/^\w+: /, '') ?? stderr.trim()
 }

@@ -132,7 +132,8 @@ async function watchBranch(
     await sleep(times.heartbeat, over.signal, signal)
     if (over.signal.aborted || signal.aborted) return
     try {
-      await tickets.renew()
+      // A failure here, such as a full disk, does not keep it from reading.
+      await tickets.renew().catch(() => {})
       const refs = await readRefs()
       if (refs.get(`refs/heads/${branch}`) !== tip) over.abort()
       else {

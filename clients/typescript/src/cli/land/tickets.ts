@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { pauseAfter } from '../../poll.ts'
 import { sleep } from '../../sleep.ts'
-import type { Git } from '../git.ts'
+import { type Git, reasonOf } from '../git.ts'
 import { say } from '../terminal.ts'
 import { LandingEnd } from './landing-end.ts'
 import { type Refs, type Remote, removalOf } from './remote.ts'
@@ -34,7 +34,11 @@ export interface Tickets {
    * that is quick enough would wait for them anew.
    */
   sweep(refs: Refs): Promise<void>
-  /** Shows others that the landing goes on. Returns why the server refused, or undefined. */
+  /**
+   * Shows others that the landing goes on. Returns why the server refused, or undefined.
+   *
+   * @throws LandingEnd if the ticket cannot be written here, or the push gets no answer
+   */
   renew(): Promise<string | undefined>
 }
 
@@ -131,8 +135,11 @@ export function createTickets(options: TicketOptions): Tickets {
     renewed = performance.now()
     // No other landing of this commit pushes the same value.
     const input = `${commit} ${randomUUID()}\n`
-    const blob = (await git(['hash-object', '-w', '--stdin'], { input })).stdout.trim()
-    const update = `${blob}:${name}`
+    const written = await git(['hash-object', '-w', '--stdin'], { input })
+    // Without an object, the update would be the removal of the ticket.
+    if (written.code !== 0)
+      throw new LandingEnd('unanswered', `cannot write the ticket in this checkout: ${reasonOf(written)}`)
+    const update = `${written.stdout.trim()}:${name}`
     created.add(update)
     return remote.push(['--force'], [update])
   }

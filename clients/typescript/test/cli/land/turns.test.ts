@@ -1,4 +1,6 @@
 import { execFile } from 'node:child_process'
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import t from 'tap'
@@ -147,6 +149,39 @@ t.test('a ticket that was passed over is removed after the grace time, while che
   await report(commit, 'success')
   t.match(await landing, { code: 0, stderr: /passed over/ })
   t.strictSame(leftovers(), [])
+})
+
+t.test('a ticket that cannot be renewed for want of room stays, and stale ones are removed', async (t) => {
+  t.teardown(removeLeftovers)
+  const objects = join(checkout, '../objects')
+  mkdirSync(objects)
+  const environment = {
+    ...place.environment,
+    GIT_OBJECT_DIRECTORY: objects,
+    GIT_ALTERNATE_OBJECT_DIRECTORIES: join(checkout, '.git/objects'),
+  }
+  /** From now on git can write no object, also as root. */
+  const fill = () => {
+    rmSync(objects, { recursive: true })
+    writeFileSync(objects, '', { mode: 0o755 })
+  }
+  const dead = `refs/landing/main/20200101T000000000Z-${'e'.repeat(12)}`
+  git(path, 'update-ref', dead, main())
+  const times = { heartbeat: 500, grace: 5_000, interval: 250 }
+  const commit = write(main(), { 'full.txt': 'f\n' })
+  const landing = capture(() => landWith([commit], environment, process, () => times))
+  await topic(commit)
+  fill()
+  const ticket = leftovers().find((name) => name.startsWith('refs/landing/') && name !== dead) ?? ''
+  await until(() => !leftovers().includes(dead))
+  t.not(ref(ticket), '')
+  await report(commit, 'success')
+  t.match(await landing, { code: 0 })
+  t.strictSame(leftovers(), [])
+
+  const later = write(main(), { 'full.txt': 'still\n' })
+  const stderr = /^[^\n]*cannot write the ticket in this checkout: unable to [^\n]*\n$/
+  t.match(await capture(() => landWith([later], environment, process, () => times)), { code: 5, stderr })
 })
 
 /** Returns the environment of a landing through a proxy. */
