@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { text } from 'node:stream/consumers'
 import { say } from './terminal.ts'
 import { UsageError } from './usage-error.ts'
@@ -75,7 +75,7 @@ export function createGit(env: NodeJS.ProcessEnv, { url, token, signal, timeout 
   }
   return async (args, { input = '', env: more } = {}) => {
     signal?.throwIfAborted()
-    const isPush = args[0] === 'push'
+    const isPush = args[0] === 'push' && !args.includes('--dry-run')
     // In a process group of its own, since Ctrl+C ends the whole group.
     const child = spawn('git', args, {
       env: { ...env, ...own, ...more },
@@ -86,8 +86,8 @@ export function createGit(env: NodeJS.ProcessEnv, { url, token, signal, timeout 
     const end = () => {
       problem = 'it took too long'
       if (isPush) say('a push did not end in time; it may still create a ticket or a branch on the server')
-      child.kill()
-      // A process that git started may keep them open.
+      endGroup(child)
+      // A process that has left the group may keep them open.
       child.stdout.destroy()
       child.stderr.destroy()
     }
@@ -111,6 +111,17 @@ export function createGit(env: NodeJS.ProcessEnv, { url, token, signal, timeout 
     // One that ended by itself at that moment has lost its output.
     if (code === null || problem) signal?.throwIfAborted()
     return { code: code ?? -1, stdout: stdout ?? '', stderr: stderr || problem }
+  }
+}
+
+/** Ends a git that leads a process group, with what it has started there, such as a hook. */
+function endGroup(leader: ChildProcess): void {
+  if (leader.pid === undefined) return
+  try {
+    process.kill(-leader.pid, 'SIGTERM')
+  } catch {
+    // Windows has no process groups, and one that has ended is gone.
+    leader.kill()
   }
 }
 

@@ -131,6 +131,26 @@ while :; do sleep 0.05; done
   await t.rejects(result, { message: 'interrupted' })
 })
 
+t.test('a pre-push hook is ended when the landing is interrupted, which waits for no push', async (t) => {
+  const hook = join(checkout, '.git/hooks/pre-push')
+  const [started, ended] = [join(checkout, '../hook-started'), join(checkout, '../hook-ended')]
+  // What the shell says of its own child would end it, since nobody reads that any longer.
+  const program = `#!/bin/sh
+exec 2>/dev/null
+trap ": >'${ended}'; exit 1" TERM
+: >'${started}'
+for i in $(seq 1200); do sleep 0.05; done
+`
+  mkdirSync(join(checkout, '.git/hooks'), { recursive: true })
+  writeFileSync(hook, program, { mode: 0o755 })
+  t.teardown(() => rmSync(hook))
+  const landing = landSlowly(write(main(), { 'hook.txt': 'h\n' }))
+  await until(() => existsSync(started))
+  t.match(await landing.interrupt(), { code: 130, stderr: /^[^\n]*interrupted by SIGINT\n$/ })
+  await until(() => existsSync(ended))
+  t.strictSame(leftovers(), [])
+})
+
 t.test('what the server refuses to land stays where it was', async (t) => {
   const before = main()
   const commit = write(before, { 'refused.txt': 'r\n' })
