@@ -30,12 +30,14 @@ export interface Remote {
   outages(): number
 }
 
-/**
- * What git and curl say if there was no answer. With their spaces, none of it can be part of an address or a
- * ref: `https://connect.example.org/acme/connector.git`.
- */
-const UNANSWERED =
-  /resolve host| [Cc]onnect(?:ion)? |timed out|too slow| SSL_ERROR_SYSCALL|RPC failed|hung up| (?:EOF|eof)\b|Empty reply/
+/** What git says if the connection was lost during an answer. */
+const LOST = /RPC failed|hung up| (?:EOF|eof)\b/
+/** What curl says of a connection for git; the address before it may contain any word. */
+const UNCONNECTED = /^fatal: unable to access '\S*': (.+)$/m
+/** A certificate does not become valid soon. As a word of its own, it is no part of the name of a host. */
+const UNTRUSTED = /(?<![^\s:])cert(?:ificates?)?(?=[\s:,]|\.?$)/i
+/** The status of the server, or of a proxy that did not connect. */
+const STATUS = /(?:returned error:|tunnel failed, response|Received HTTP code) (\d+)/
 /** Statuses of answers after which the same command may succeed soon. */
 const TRANSIENT = /^(?:408|429|5\d\d)$/
 /** Printed to users who may bypass a rule: the server did not enforce it. */
@@ -133,8 +135,10 @@ export function createRemote(
 function isAway(result: GitResult): boolean {
   if (result.code === 0 || isRefusedByHook(result)) return false
   const text = textOfGit(result)
-  const [, status] = /returned error: (\d+)/.exec(text) ?? []
-  return status === undefined ? UNANSWERED.test(text) : TRANSIENT.test(status)
+  const [, status] = STATUS.exec(text) ?? []
+  if (status !== undefined) return TRANSIENT.test(status)
+  const [, problem] = UNCONNECTED.exec(text) ?? []
+  return problem === undefined ? LOST.test(text) : !UNTRUSTED.test(problem)
 }
 
 /** Returns what git says itself. What a server says is not to be searched: it contains names of checks. */

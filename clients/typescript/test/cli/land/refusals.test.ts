@@ -1,6 +1,7 @@
 import { cpSync, existsSync, mkdirSync, mkdtempSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
-import { join } from 'node:path'
+import { connect } from 'node:net'
+import { join, resolve } from 'node:path'
 import t from 'tap'
 import { asAdministrator } from '../../../../../test/helpers/changes.ts'
 import { freePort, listenLocally } from '../../../../../test/helpers/free-port.ts'
@@ -9,6 +10,7 @@ import { createGit } from '../../../src/cli/git.ts'
 import { createRemote } from '../../../src/cli/land/remote.ts'
 import { call } from '../../helpers/command-line.ts'
 import { startFailingProxy } from '../../helpers/failing-proxy.ts'
+import { privateCa, selfSigned, startHttps } from '../../helpers/https.ts'
 import { startQuickLanding } from '../../helpers/landing.ts'
 
 const place = await startQuickLanding(t)
@@ -106,6 +108,27 @@ t.test('what cannot be landed is refused with the reason, before anything is pus
   t.strictSame(leftovers(), [])
 })
 
+/** Pushes through a remote, and returns what comes of it with the number of attempts. */
+async function pushWith(
+  environment: Record<string, string>,
+  url: string,
+  token: string,
+  options: string[],
+  update: string,
+) {
+  const own = createGit({ ...place.environment, ...environment }, { url, token, timeout: () => 60_000 })
+  let attempts = 0
+  const counting: typeof own = (...command) => {
+    attempts++
+    return own(...command)
+  }
+  const times = { retryFor: () => 60_000, outageAfter: 60_000, onOutage: () => {} }
+  const end = await createRemote(counting, url, times)
+    .push(options, [update])
+    .catch(({ message }: Error) => message)
+  return { end, attempts }
+}
+
 t.test('a refusal is not tried again, whatever hosts, repositories and checks are called', async (t) => {
   const connector = await server.createRepository('acme/connector', { commits: 0 })
   git(checkout, 'push', '--quiet', connector.path, `${main()}:refs/heads/main`)
@@ -114,26 +137,12 @@ t.test('a refusal is not tried again, whatever hosts, repositories and checks ar
   const { port } = new URL(server.url)
   const named = `http://connect.example.org:${port}`
   const environment = {
-    ...place.environment,
     GIT_CONFIG_COUNT: '1',
     GIT_CONFIG_KEY_0: 'http.curloptResolve',
     GIT_CONFIG_VALUE_0: `connect.example.org:${port}:127.0.0.1`,
   }
-  /** Pushes through a remote, and returns what comes of it with the number of attempts. */
-  async function push(base: string, token: string, options: string[], update: string) {
-    const url = `${base}/acme/connector.git`
-    const own = createGit(environment, { url, token, timeout: () => 60_000 })
-    let attempts = 0
-    const counting: typeof own = (...command) => {
-      attempts++
-      return own(...command)
-    }
-    const times = { retryFor: () => 60_000, outageAfter: 60_000, onOutage: () => {} }
-    const end = await createRemote(counting, url, times)
-      .push(options, [update])
-      .catch(({ message }: Error) => message)
-    return { end, attempts }
-  }
+  const push = (base: string, token: string, options: string[], update: string) =>
+    pushWith(environment, `${base}/acme/connector.git`, token, options, update)
   const commit = write(main(), { 'connect.txt': 'c\n' })
   const update = `${commit}:refs/heads/main`
   const lease = `--force-with-lease=refs/heads/main:${commit}`
@@ -159,4 +168,31 @@ t.test('a refusal is not tried again, whatever hosts, repositories and checks ar
     { end: undefined, attempts: 4 },
     'what may be over soon',
   )
+})
+
+t.test('a proxy that is away, and an end of TLS, are outages; a certificate is not', async (t) => {
+  const url = await startHttps(t, server.url, resolve(privateCa, '../server.pem'))
+  const answers: ('pass' | 'end' | number)[] = []
+  const proxy = createServer()
+  proxy.on('connect', ({ url: address = '' }, client) => {
+    const answer = answers.shift() ?? 'pass'
+    client.on('error', () => {})
+    if (typeof answer === 'number') return client.end(`HTTP/1.1 ${answer} \r\n\r\n`)
+    client.write('HTTP/1.1 200 \r\n\r\n')
+    if (answer === 'end') return client.once('data', () => client.end())
+    const upstream = connect(Number(address.split(':')[1]), '127.0.0.1')
+    upstream.on('error', () => {})
+    return client.pipe(upstream).pipe(client)
+  })
+  const https_proxy = `http://127.0.0.1:${await listenLocally(proxy)}`
+  t.teardown(() => proxy.close())
+  const commit = write(main(), { 'proxy.txt': 'p\n' })
+  const push = (GIT_SSL_CAINFO: string, ...plan: typeof answers) => {
+    answers.splice(0, answers.length, ...plan)
+    const environment = { https_proxy, GIT_SSL_CAINFO }
+    return pushWith(environment, `${url}/acme/rocket.git`, place.token, [], `${commit}:refs/heads/topic`)
+  }
+  t.match(await push(selfSigned), { end: /certificate/, attempts: 1 })
+  t.match(await push(privateCa, 407), { end: /407/, attempts: 1 })
+  t.match(await push(privateCa, 'end', 503, 'end'), { end: undefined, attempts: 4 })
 })
