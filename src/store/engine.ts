@@ -47,7 +47,7 @@ export interface Engine extends Reading {
   exclusively(work: (db: Transaction<Tables>) => Promise<void>): Promise<void>
   /**
    * Runs the last part of such work, which locks tables. As long as others use them, it is undone and
-   * runs again, so that nobody waits behind it for long.
+   * runs again, so that nobody waits behind it for long. The transaction must have locked none before.
    */
   lockBriefly(db: Transaction<Tables>, work: () => Promise<void>): Promise<void>
   /**

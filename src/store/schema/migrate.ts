@@ -10,7 +10,8 @@ export class UnknownSchema extends ExpectedError {
 }
 
 /**
- * Applies all pending migrations in one transaction, and creates the functions that are missing. Any
+ * Applies all pending migrations, and creates the functions that are missing. Migrations that may take
+ * long are committed first, so that nobody waits for their locks while those that lock tables wait. Any
  * number of processes may call this at once: one of them applies the migrations, while the others
  * wait for it.
  *
@@ -22,12 +23,14 @@ export class UnknownSchema extends ExpectedError {
  */
 export async function migrate(engine: Engine, apply = true): Promise<boolean> {
   let isOfServersToStop = false
-  await engine.exclusively(async (db) => {
+  let isDone = false
+  const applyPending = async (db: Transaction<Tables>) => {
     const applied = await appliedMigrations(db)
-    isOfServersToStop = applied.size > 0 && !applied.has(FIRST_BESIDE)
+    isOfServersToStop ||= applied.size > 0 && !applied.has(FIRST_BESIDE)
     const pending = Object.entries(migrations).filter(([name]) => !applied.has(name))
     const functions = await missingFunctions(db, engine.dialect)
     const [missing = functions[0]?.name] = pending.map(([name]) => name)
+    isDone = missing === undefined
     if (missing === undefined) return
     const problem = `the schema is that of an older version (${missing} is missing)`
     if (!apply) {
@@ -38,17 +41,19 @@ export async function migrate(engine: Engine, apply = true): Promise<boolean> {
       const applyAll = async (some: typeof pending) => {
         for (const [name, statements] of some) await applyMigration(db, name, statements(engine.dialect))
       }
-      const isLocking = ([name]: (typeof pending)[number]) => name >= FIRST_LOCKING
-      await applyAll(pending.filter((migration) => !isLocking(migration)))
-      await engine.lockBriefly(db, () => applyAll(pending.filter(isLocking)))
+      const long = pending.filter(([name]) => name < FIRST_LOCKING)
+      if (long.length > 0) return await applyAll(long)
+      await engine.lockBriefly(db, () => applyAll(pending))
       for (const { sql: statement } of functions) await sql.raw(statement).execute(db)
+      isDone = true
     } catch (error) {
       if (!(error instanceof PermissionDenied)) throw error
       const todo =
         'and only its owner can change it. Run "migrate" with the credentials of the owner, who needs CREATE on the schema'
       throw new UnknownSchema(`${problem}, ${todo}`, { cause: error })
     }
-  })
+  }
+  while (!isDone) await engine.exclusively(applyPending)
   return isOfServersToStop
 }
 

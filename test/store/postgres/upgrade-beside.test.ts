@@ -15,7 +15,7 @@ async function connect(t: Test, url: string): Promise<Client> {
   return client
 }
 
-t.test('older servers read while a newer one brings the schema up to date', async (t) => {
+t.test('older servers read and write while a newer one brings the schema up to date', async (t) => {
   const databaseUrl = await createPostgresDatabase(t)
   // An event of before version 0.4.0.
   const event = `insert into audit_events (time, actor, action, object, repository_key, details)
@@ -54,6 +54,9 @@ t.test('older servers read while a newer one brings the schema up to date', asyn
   await holder.query('commit')
   await waitsFor('AccessExclusiveLock')
   await readAll('while tables are read by a backup')
+  const write = `insert into audit_events (time, actor, action, object, details)
+    values (1767225662000, 'administrator', 'user.created', 'carol', '{}')`
+  await t.resolves(reader.query(write), 'events are written then')
   await backup.query('commit')
   const store = await opened
   t.teardown(() => store.close())
