@@ -1,4 +1,5 @@
 import { Unavailable } from '../util/expected-errors.ts'
+import type { Addresses } from './addresses.ts'
 import { SlotTime } from './slot-time.ts'
 
 /** How much a `FairQueue` admits. Counts are of callers, the time is in milliseconds. */
@@ -24,8 +25,8 @@ export interface FairQueueLimits {
 
 /** On whose behalf something is done, and waits to be done. */
 export interface QueueClient {
-  /** Address whose share is used. */
-  address: string
+  /** Address whose share is used; of several, the share of the one whose turn comes first. */
+  address: string | Addresses
   /** Stops waiting, and work for which nobody else waits. */
   signal?: AbortSignal | undefined
 }
@@ -176,7 +177,9 @@ export class FairQueue {
 
   /** Runs `work` in a slot and releases the slot when it has ended. See `enter`. */
   async run<T>({ address, signal }: QueueClient, work: () => T | Promise<T>): Promise<T> {
-    const release = await this.enter(address, signal)
+    const release = await (typeof address === 'string'
+      ? this.enter(address, signal)
+      : this.#enterAny(address, signal))
     try {
       return await work()
     } finally {
@@ -203,6 +206,41 @@ export class FairQueue {
   /** Refuses all waiting callers of the client. Callers that hold a slot keep it. */
   dismiss(client: string, reason: Error): void {
     for (const waiter of [...(this.#queues.get(client) ?? [])]) waiter.refuse(reason)
+  }
+
+  /**
+   * Waits for a slot of any of the clients, each of which waits for its turn. When one is admitted, the
+   * others leave the queue. Refused when all are, or it has waited too long, whoever came last.
+   */
+  async #enterAny(clients: Addresses, signal: AbortSignal | undefined): Promise<() => void> {
+    signal?.throwIfAborted()
+    for (const client of clients) if (this.#hasSlotFor(client, false)) return this.enter(client, signal)
+
+    const deadline = performance.now() + this.#limits.timeout
+    const { promise: admitted, resolve, reject } = Promise.withResolvers<() => void>()
+    let waiting = 0
+    let isOver = false
+    let refusal: unknown
+    const leave = clients.watch((client) => {
+      waiting++
+      const gone = new AbortController()
+      const either = signal ? AbortSignal.any([gone.signal, signal]) : gone.signal
+      this.enter(client, either, false, deadline - performance.now()).then(
+        (release) => {
+          if (isOver) release()
+          isOver = true
+          resolve(release)
+        },
+        (reason: unknown) => {
+          if (!gone.signal.aborted) refusal = reason
+          if (--waiting > 0) return
+          isOver = true
+          reject(signal?.aborted ? signal.reason : refusal)
+        },
+      )
+      return () => gone.abort()
+    })
+    return admitted.finally(leave)
   }
 
   #hasSlotFor(client: string, isLong: boolean): boolean {

@@ -1,9 +1,20 @@
-/** Does the work of a run. @param signal aborts when no caller waits for the result any more */
-type Work<T> = (signal: AbortSignal) => Promise<T>
+import { Addresses } from './addresses.ts'
+import type { QueueClient } from './fair-queue.ts'
+
+/** For whom a run works. */
+export interface RunClient {
+  /** Of all who wait for its result, or for its end. */
+  address: Addresses
+  /** Aborts when no caller waits for the result any more. */
+  signal: AbortSignal
+}
+
+type Work<T> = (client: RunClient) => Promise<T>
 
 interface Run<T> {
   readonly result: Promise<T>
   readonly abort: AbortController
+  readonly addresses: Addresses
   callers: number
   state: 'waiting' | 'begun' | 'ended'
 }
@@ -28,6 +39,9 @@ interface Run<T> {
  *   B joins      │  run 2 waits for run 1 ─────── begins ─── ends: B, C
  *   C joins      │  run 2 has not begun
  * ```
+ *
+ * Where run 1 waits in a queue, the turn of any of A, B and C lets it go on. So nobody waits for the
+ * turn of another one, who may have filled the own queue.
  */
 export class SharedRuns<T> {
   /** The latest run of each key. */
@@ -36,37 +50,47 @@ export class SharedRuns<T> {
   /**
    * Returns the result of a run that begins after this call.
    *
-   * @param signal stops waiting and rejects with its reason
+   * @param client its signal stops waiting and rejects with its reason
    */
-  join(key: string, work: Work<T>, signal?: AbortSignal): Promise<T> {
+  join(key: string, work: Work<T>, client?: QueueClient): Promise<T> {
     const latest = this.#runs.get(key)
     const isOpen = latest?.state === 'waiting' && !latest.abort.signal.aborted
-    return wait(isOpen ? latest : this.#create(key, work, latest), signal)
+    return wait(isOpen ? latest : this.#create(key, work, latest), client)
   }
 
   #create(key: string, work: Work<T>, previous: Run<T> | undefined): Run<T> {
     const abort = new AbortController()
+    const addresses = new Addresses()
     const result = async () => {
+      const leavePrevious = previous?.addresses.add(addresses)
       // Whoever waits for that run learns why it failed.
       await previous?.result.catch(() => {})
+      leavePrevious?.()
       try {
         abort.signal.throwIfAborted()
         run.state = 'begun'
-        return await work(abort.signal)
+        return await work({ address: addresses, signal: abort.signal })
       } finally {
         run.state = 'ended'
         if (this.#runs.get(key) === run) this.#runs.delete(key)
       }
     }
     // In a microtask of its own, because `result` uses `run`.
-    const run: Run<T> = { result: Promise.resolve().then(result), abort, callers: 0, state: 'waiting' }
+    const run: Run<T> = {
+      result: Promise.resolve().then(result),
+      abort,
+      addresses,
+      callers: 0,
+      state: 'waiting',
+    }
     this.#runs.set(key, run)
     return run
   }
 }
 
-async function wait<T>(run: Run<T>, signal: AbortSignal | undefined): Promise<T> {
+async function wait<T>(run: Run<T>, { address, signal }: Partial<QueueClient> = {}): Promise<T> {
   run.callers++
+  const leaveQueue = address && run.addresses.add(address)
   const aborted = Promise.withResolvers<never>()
   const leave = () => aborted.reject(signal?.reason)
   if (signal?.aborted) leave()
@@ -76,6 +100,7 @@ async function wait<T>(run: Run<T>, signal: AbortSignal | undefined): Promise<T>
   } finally {
     signal?.removeEventListener('abort', leave)
     run.callers--
+    if (leaveQueue) leaveQueue()
     if (run.callers === 0 && run.state !== 'ended') run.abort.abort(signal?.reason)
   }
 }

@@ -1,6 +1,7 @@
 import { setImmediate, setTimeout } from 'node:timers/promises'
 import fc from 'fast-check'
 import t from 'tap'
+import { Addresses } from '../../src/schedule/addresses.ts'
 import { FairQueue, QueueFull } from '../../src/schedule/fair-queue.ts'
 
 const limits = { slots: 2, slotsPerClient: 1, waiting: 6, waitingPerClient: 3, timeout: 5_000 }
@@ -323,3 +324,50 @@ t.test('a queue of turns admits one caller of each client in a turn of the event
   await Promise.all(runs)
   t.equal(new Set(turns).size, 3)
 })
+
+t.test(
+  'what several clients wait for has the turn of any of them, and is refused when all are',
+  async (t) => {
+    const queue = new FairQueue({ ...limits, timeout: 60_000, waitingPerClient: 1 })
+    const addresses = new Addresses()
+    const removeA = addresses.add('a')
+    addresses.add('a')
+    const stop = new AbortController()
+    const run = () => queue.run({ address: addresses, signal: stop.signal }, async () => queue.taken)
+    t.equal(await run(), 1, 'at once')
+
+    const releases = await Promise.all(['a', 'b'].map((client) => queue.enter(client)))
+    const waiting = run()
+    addresses.add('b')
+    addresses.add('c')()
+    await setTimeout()
+    t.equal(queue.waiting, 2)
+    removeA()
+    await setTimeout()
+    t.equal(queue.waiting, 2, 'another caller of the address is left')
+    await t.rejects(run(), QueueFull, 'all of them wait already')
+    releases[1]?.()
+    t.equal(await waiting, 2, 'in the turn of the one that came later')
+    t.same([queue.taken, queue.waiting], [1, 0])
+
+    releases.push(await queue.enter('c'))
+    const aborted = run()
+    await setTimeout()
+    t.equal(queue.waiting, 2)
+    queue.dismiss('a', new Error('dismissed'))
+    stop.abort(new Error('stopped'))
+    await t.rejects(aborted, { message: 'stopped' })
+    await t.rejects(run(), { message: 'stopped' })
+    for (const release of releases) release()
+    t.same([queue.taken, queue.waiting], [0, 0])
+
+    const short = new FairQueue({ ...limits, timeout: 50 })
+    const releaseShort = await Promise.all(['a', 'b'].map((client) => short.enter(client)))
+    await t.rejects(
+      short.run({ address: addresses }, () => 0),
+      { message: 'no slot became free in time' },
+    )
+    for (const release of releaseShort) release()
+    t.same([short.taken, short.waiting], [0, 0])
+  },
+)

@@ -1,10 +1,10 @@
 import t from 'tap'
-import { SharedRuns } from '../../src/schedule/shared-runs.ts'
+import { type RunClient, SharedRuns } from '../../src/schedule/shared-runs.ts'
 
 function setUp() {
   const runs = new SharedRuns<number>()
   const started: { signal: AbortSignal; end(value: number): void }[] = []
-  const work = (signal: AbortSignal) => {
+  const work = ({ signal }: RunClient) => {
     const { promise, resolve, reject } = Promise.withResolvers<number>()
     signal.addEventListener('abort', () => reject(signal.reason))
     started.push({ signal, end: resolve })
@@ -54,7 +54,7 @@ t.test('nobody joins a run that was given up before it began', async (t) => {
   const first = runs.join('a', work)
   await turn()
   const controller = new AbortController()
-  const givenUp = runs.join('a', work, controller.signal)
+  const givenUp = runs.join('a', work, { address: '192.0.2.1', signal: controller.signal })
   controller.abort(new Error('gone'))
   await t.rejects(givenUp, { message: 'gone' })
   const later = runs.join('a', work)
@@ -83,7 +83,10 @@ t.test('a failed run fails for its callers only', async (t) => {
 t.test('a run is aborted when its last caller has aborted', async (t) => {
   const { runs, started, work } = setUp()
   const [one, other] = [new AbortController(), new AbortController()]
-  const answers = [runs.join('a', work, one.signal), runs.join('a', work, other.signal)]
+  const answers = [
+    runs.join('a', work, { address: '192.0.2.1', signal: one.signal }),
+    runs.join('a', work, { address: '192.0.2.2', signal: other.signal }),
+  ]
   await turn()
   one.abort(new Error('one is gone'))
   await t.rejects(async () => void (await answers[0]), { message: 'one is gone' })
@@ -96,5 +99,39 @@ t.test('a run is aborted when its last caller has aborted', async (t) => {
   await turn()
   started[1]?.end(1)
   t.equal(await again, 1, 'a later caller does not join an aborted run')
-  await t.rejects(runs.join('a', work, one.signal), { message: 'one is gone' })
+  await t.rejects(runs.join('a', work, { address: '192.0.2.1', signal: one.signal }), {
+    message: 'one is gone',
+  })
+})
+
+t.test('a run has the addresses of those who wait for its result, or for its end', async (t) => {
+  const runs = new SharedRuns<void>()
+  const begun: RunClient[] = []
+  const ended: (() => void)[] = []
+  const work = (client: RunClient) => {
+    begun.push(client)
+    return new Promise<void>((resolve) => ended.push(resolve))
+  }
+  const gone = new AbortController()
+  const [one, two, three] = [1, 2, 3].map((end) => ({ address: `192.0.2.${end}` }))
+  const outer = runs.join('outer', (client) => runs.join('a', work, client), one)
+  void runs.join('outer', work, two)
+  await turn()
+  const addresses = () => [...(begun[0]?.address ?? [])]
+  t.same(addresses(), ['192.0.2.1', '192.0.2.2'])
+  const later = [runs.join('a', work, three), runs.join('a', work, three)]
+  const left = runs.join('a', work, { address: '192.0.2.4', signal: gone.signal })
+  await turn()
+  t.same(addresses(), ['192.0.2.1', '192.0.2.2', '192.0.2.3', '192.0.2.4'])
+  gone.abort(new Error('gone'))
+  await t.rejects(left, { message: 'gone' })
+  t.same(addresses(), ['192.0.2.1', '192.0.2.2', '192.0.2.3'])
+
+  ended[0]?.()
+  await outer
+  await turn()
+  t.same([...(begun[1]?.address ?? [])], ['192.0.2.3'])
+  ended[1]?.()
+  await Promise.all(later)
+  t.same([...(begun[1]?.address ?? [])], [])
 })

@@ -1,5 +1,5 @@
 import { FairQueue, type QueueClient } from '../../schedule/fair-queue.ts'
-import { SharedRuns } from '../../schedule/shared-runs.ts'
+import { type RunClient, SharedRuns } from '../../schedule/shared-runs.ts'
 import { GitTimeout } from '../errors.ts'
 import { FileCache } from '../file-cache.ts'
 import type { FilesState } from '../file-state.ts'
@@ -69,14 +69,14 @@ export class CachedReads<Value extends object> {
     const cachedOutcome = await this.#outcomes.get(key)
     if (cachedOutcome) return openOutcome(cachedOutcome)
 
-    const find = async (signal: AbortSignal) => {
+    const find = async (waiting: RunClient) => {
       // What this run has waited for may have read the value.
       const outcome = await this.#outcomes.get(key)
       if (outcome) return openOutcome(outcome)
-      const read = (opened: OpenedRepository) => this.#read(opened, key, reading, signal)
-      return openOutcome(await runInSlot(this.#queue, repository, { ...client, signal }, read))
+      const read = (opened: OpenedRepository) => this.#read(opened, key, reading, waiting.signal)
+      return openOutcome(await runInSlot(this.#queue, repository, waiting, read))
     }
-    return this.#runs.join(key, find, client.signal)
+    return this.#runs.join(key, find, client)
   }
 
   /** Returns the cached value; undefined if `get` would read it. */

@@ -106,8 +106,8 @@ export class FirstParents {
     }
     return this.#runs.join(
       [prefix, tip, wanted.after, wanted.count].join('\0'),
-      (signal) => runInSlot(this.#queue, repository, { ...client, signal }, (opened) => find(opened, signal)),
-      client.signal,
+      (waiting) => runInSlot(this.#queue, repository, waiting, (opened) => find(opened, waiting.signal)),
+      client,
     )
   }
 

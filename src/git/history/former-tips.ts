@@ -183,15 +183,14 @@ export class FormerTips {
     const tips = reading.tips.slice(start, start + 1 + MAX_TIPS)
     const prefix = await this.#firstParents.prefixOf(repository)
     const key = [prefix, wanted, ...tips].join(' ')
-    const find = async (signal: AbortSignal) => {
+    const find = async (waiting: QueueClient) => {
       // What this run has waited for may have found it.
       const path =
-        this.#paths.get(key) ??
-        (await this.#findPath({ repository, tips, client: { ...client, signal } }, wanted))
+        this.#paths.get(key) ?? (await this.#findPath({ repository, tips, client: waiting }, wanted))
       this.#paths.set(key, path)
       return path
     }
-    const path = this.#paths.get(key) ?? (await this.#runs.join(key, find, client.signal))
+    const path = this.#paths.get(key) ?? (await this.#runs.join(key, find, client))
     return { ...path, tips: path.tips.map(({ offset, index }) => ({ offset, index: start + index })) }
   }
 

@@ -4,6 +4,8 @@ import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
 import { filesState } from '../../../src/git/file-state.ts'
 import { CachedReads, createGitQueue } from '../../../src/git/history/cached-reads.ts'
+import { FairQueue, type QueueClient, QueueFull } from '../../../src/schedule/fair-queue.ts'
+import { until } from '../../helpers/until.ts'
 import { createSample } from '../sample-repository.ts'
 
 /** Milliseconds after which a change is no longer too recent to be told from the next one. */
@@ -88,6 +90,42 @@ t.test('who asks while a value is read gets that value, without another read', a
   end.resolve()
   t.same(await Promise.all([first, ...others]), Array(3).fill({ text: 'x' }))
   t.equal(count, 1)
+})
+
+t.test('who asks for what waits for the turn of another client has its own turn', async (t) => {
+  const sample = await createSample(t)
+  const queue = new FairQueue({ slots: 4, slotsPerClient: 2, waitingPerClient: 4, timeout: 60_000 })
+  const reads = new CachedReads<{ text: string }>(queue, 100_000, () => 1)
+  const [busy, other, idle] = [{ address: '192.0.2.1' }, { address: '192.0.2.2' }, { address: '192.0.2.3' }]
+  const end = Promise.withResolvers<void>()
+  let count = 0
+  const get = (key: string, client: QueueClient, until?: Promise<void>) =>
+    reads.get(sample, key, client, {
+      read: async () => {
+        count++
+        await until
+        return { text: key }
+      },
+    })
+  const slow = ['a', 'b', 'c', 'd'].map((key) => get(key, busy, end.promise))
+  const same = [get('first', busy), get('second', busy)]
+  await until(() => queue.waiting === 4)
+  await t.rejects(get('third', busy), QueueFull)
+  t.same(await Promise.all([get('first', other), get('first', idle)]), Array(2).fill({ text: 'first' }))
+  t.same(await same[0], { text: 'first' }, 'also those who waited before, whose turn has not come')
+  t.equal(count, 3, 'it was read once')
+  t.equal(queue.waiting, 3)
+
+  const gone = new AbortController()
+  const held = [idle, other].map((client) => queue.run(client, () => end.promise))
+  const left = get('second', { ...other, signal: gone.signal })
+  await until(() => queue.waiting === 4)
+  gone.abort(new Error('gone'))
+  await t.rejects(left, { message: 'gone' })
+  await until(() => queue.waiting === 3)
+  end.resolve()
+  await Promise.all([...slow, ...same, ...held])
+  t.same([queue.taken, queue.waiting, count], [0, 0, 6])
 })
 
 t.test('no client takes all places of git', async (t) => {

@@ -5,8 +5,10 @@ import t, { type Test } from 'tap'
 import { RepositoryUnavailable } from '../../../src/git/errors.ts'
 import { createGitQueue } from '../../../src/git/history/cached-reads.ts'
 import { FirstParents } from '../../../src/git/history/first-parents.ts'
+import { FairQueue, type QueueClient } from '../../../src/schedule/fair-queue.ts'
 import { insteadOf } from '../../../src/util/expected-errors.ts'
 import { copyBareRepository, git, importCommits, importGraph, replaceGit } from '../../helpers/git.ts'
+import { until } from '../../helpers/until.ts'
 import { temporaryFolder } from '../sample-repository.ts'
 
 const CLIENT = { address: '192.0.2.1' }
@@ -183,4 +185,23 @@ t.test('who waits for a slot finds what was read before', async (t) => {
   for (const [index, { count }] of deep.entries())
     t.match(pages[index], { ids: { length: count }, more: true })
   t.equal(runs(), 1)
+})
+
+t.test('who asks for a history that waits for the turn of another client has its own turn', async (t) => {
+  const repository = await createRepository(t)
+  const commits = importCommits(repository.path, 30).reverse()
+  const [tip = ''] = commits
+  const queue = new FairQueue({ slots: 3, slotsPerClient: 2, timeout: 60_000 })
+  const history = new FirstParents(queue)
+  const end = Promise.withResolvers<void>()
+  const held = [1, 2].map(() => queue.run(CLIENT, () => end.promise))
+  const list = (client: QueueClient) => history.list(repository, tip, { after: undefined, count: 30 }, client)
+  const waits = list(CLIENT)
+  await until(() => queue.waiting === 1)
+  const runs = countRuns(t)
+  const [page, same] = await Promise.all([list({ address: '192.0.2.2' }), waits])
+  t.same([page, same], Array(2).fill({ ids: commits, more: false }))
+  t.equal(runs(), 1)
+  end.resolve()
+  await Promise.all(held)
 })

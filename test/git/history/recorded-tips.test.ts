@@ -2,9 +2,11 @@ import t from 'tap'
 import { createGitQueue } from '../../../src/git/history/cached-reads.ts'
 import { FirstParents } from '../../../src/git/history/first-parents.ts'
 import { FormerTips } from '../../../src/git/history/former-tips.ts'
+import { FairQueue, type QueueClient } from '../../../src/schedule/fair-queue.ts'
 import { openTestStore, sqlite } from '../../helpers/databases.ts'
 import { importGraph } from '../../helpers/git.ts'
 import { addRepository } from '../../helpers/records.ts'
+import { until } from '../../helpers/until.ts'
 
 const CLIENT = { address: '192.0.2.1' }
 
@@ -69,4 +71,29 @@ t.test('what a branch was at follows from where pushes left it', async (t) => {
   t.same(await list(many), [8, 4, 3, 1, 0], 'beyond these: first parents')
   t.same(await list(many, 3), [1, 0], 'after one of those first parents')
   t.same(await list(many, 2), [1, 0], 'after a tip beyond these')
+})
+
+t.test('who asks for a path that waits for the turn of another client has its own turn', async (t) => {
+  const { store } = await openTestStore(t, sqlite)
+  const repository = await addRepository(store, 'acme/rocket', { commits: 0 })
+  //  0 ── 1 ── 2 ── 4    4: 2 was merged into the topic 3
+  //       └─ 3 ─────┘
+  const ids = importGraph(repository.path, [[], [0], [1], [1], [3, 2]])
+  const at = (indices: number[]) => indices.map((index) => ids[index] ?? '')
+  const queue = new FairQueue({ slots: 3, slotsPerClient: 2, timeout: 60_000 })
+  const firstParents = new FirstParents(queue)
+  const formerTips = new FormerTips(queue, firstParents)
+  const other = { address: '192.0.2.2' }
+  const end = Promise.withResolvers<void>()
+  const held = [1, 2].map(() => queue.run(CLIENT, () => end.promise))
+  const list = (client: QueueClient) =>
+    formerTips.list(repository, at([4, 2, 1]), { after: undefined, count: 300 }, client)
+
+  // First parents and the graph of commits are read in one turn each.
+  const waits = list(CLIENT)
+  await until(() => queue.waiting === 1)
+  const expected = { ids: at([4, 2, 1, 0]), more: false }
+  t.same(await Promise.all([list(other), waits]), Array(2).fill(expected))
+  end.resolve()
+  await Promise.all(held)
 })
