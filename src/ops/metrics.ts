@@ -5,7 +5,7 @@ import type { CommitLookup } from '../git/objects/commit-lookup.ts'
 import { version } from '../runtime.ts'
 import type { FailureLimits } from '../store/failures/failures.ts'
 import type { Store } from '../store/store.ts'
-import { insteadOf, Unavailable } from '../util/expected-errors.ts'
+import { isSystemError, Unavailable } from '../util/expected-errors.ts'
 import type { AddGauge } from '../util/gauge.ts'
 
 export type Metrics = ReturnType<typeof createMetrics>
@@ -51,7 +51,10 @@ export function createMetrics(
       registers,
       async collect() {
         // What cannot be read now is left out; the other metrics say why.
-        const samples = await (async () => read())().catch(insteadOf(Unavailable, []))
+        const samples = await (async () => read())().catch((error: unknown) => {
+          if (error instanceof Unavailable || isSystemError(error)) return []
+          throw error
+        })
         this.reset()
         // Without labels, it would be 0 after that.
         if (labelNames.length === 0) this.remove()

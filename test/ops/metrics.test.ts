@@ -1,3 +1,4 @@
+import { renameSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import t from 'tap'
 import { buildApp } from '../../src/app.ts'
@@ -102,6 +103,17 @@ t.test('has the time, size and duration of the latest complete backup', async (t
   await record({ ...event, action: 'backup.completed', details })
   const later = samplesOf((await server.call('GET', '/metrics', { token: TOKEN })).body)
   t.equal(later.get('commit_status_backup_incomplete'), 0)
+})
+
+t.test('leaves out what a disk that is away would tell', async (t) => {
+  const { dataDir, call } = await startServer(t, { metricsToken: LONG_TOKEN })
+  renameSync(dataDir, `${dataDir}-away`)
+  const away = await call('GET', '/metrics', { token: LONG_TOKEN })
+  renameSync(`${dataDir}-away`, dataDir)
+  t.equal(away.status, 200)
+  const samples = samplesOf(away.body)
+  t.notOk(samples.has('commit_status_disk_free_bytes'))
+  t.equal(samples.get('commit_status_server_errors_total'), 0)
 })
 
 t.test('a wrong token counts against the failure budget', async (t) => {
