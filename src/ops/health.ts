@@ -24,7 +24,7 @@ export async function health(
   let gitCheckedAt = Number.NEGATIVE_INFINITY
   const check = throttle(INTERVAL, async () => {
     await require(store.ping(), 'the database cannot be read or written')
-    await require(store.repositoryFolders.check(), 'the folder of repositories cannot be written')
+    await require(store.repositoryFolders.check(), 'the folder of repositories is missing or cannot be written')
     await require(spool.check(), 'pushes cannot be received: the disk is full, or DATA_DIR/spool cannot be written')
     if (performance.now() - gitCheckedAt < GIT_MAX_AGE) return
     await require(checkGit(), 'git cannot be run, or is too old')

@@ -1,4 +1,4 @@
-import { rmSync, writeFileSync } from 'node:fs'
+import { renameSync, rmSync, writeFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
@@ -7,6 +7,7 @@ import { buildApp } from '../../src/app.ts'
 import { CommitLookup } from '../../src/git/objects/commit-lookup.ts'
 import { openSpool } from '../../src/git-http/spool.ts'
 import { openStore, type Store } from '../../src/store/store.ts'
+import { asAdministrator } from '../helpers/changes.ts'
 import {
   createPostgresDatabase,
   databases,
@@ -15,6 +16,8 @@ import {
   sqlite,
   temporaryFolder,
 } from '../helpers/databases.ts'
+import { recordLog } from '../helpers/log.ts'
+import { addRepository } from '../helpers/records.ts'
 
 async function startApp(store: Store, dataDir: string): Promise<FastifyInstance> {
   return buildApp({ store, lookup: new CommitLookup(), spool: await openSpool(dataDir, 0) })
@@ -108,9 +111,32 @@ t.test('is not ready while its folder of repositories cannot be written', async 
   // For every account: a file that cannot be entered.
   writeFileSync(join(dataDir, 'repositories'), '')
   t.match((await until(503, app)).json(), {
-    error: /^Not ready: the folder of repositories cannot be written/,
+    error: /^Not ready: the folder of repositories is missing or cannot be written/,
   })
   rmSync(join(dataDir, 'repositories'))
+  await until(200, app)
+})
+
+t.test('is not ready while its folder of repositories is gone', async (t) => {
+  const { store, options } = await openTestStore(t, sqlite)
+  const { logger, lines } = recordLog('warn')
+  const spool = await openSpool(options.dataDir, 0)
+  const app = await buildApp({ store, lookup: new CommitLookup(), spool, logger })
+  t.teardown(() => app.close())
+  await asAdministrator(store).users.create('alice')
+  await addRepository(store, 'alice/rocket')
+  t.equal((await app.inject('/readyz')).statusCode, 200)
+
+  const folder = join(options.dataDir, 'repositories')
+  renameSync(folder, `${folder}-away`)
+  t.match((await until(503, app)).json(), { error: /the folder of repositories is missing/ })
+  t.match(lines.join(''), `ENOENT: no such file or directory, access '${folder}'`)
+  renameSync(`${folder}-away`, folder)
+  await until(200, app)
+
+  rmSync(folder, { recursive: true })
+  await until(503, app)
+  await asAdministrator(store).repositories.delete({ owner: 'alice', name: 'rocket' })
   await until(200, app)
 })
 

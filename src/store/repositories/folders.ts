@@ -2,10 +2,10 @@ import { constants, lstatSync } from 'node:fs'
 import { access, readdir, realpath } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Server } from '../../domain/actors.ts'
-import { emptyWhenMissing } from '../../util/expected-errors.ts'
+import { emptyWhenMissing, isMissing } from '../../util/expected-errors.ts'
 import { chunksOf } from '../../util/lists.ts'
 import type { Audit, Change } from '../audit/change.ts'
-import { DELETED } from '../deleted-repositories.ts'
+import { DELETED, isPresent } from '../deleted-repositories.ts'
 import type { Reading } from '../engine.ts'
 import { repositoryPath } from '../repository-files.ts'
 import { INSERTED_ROWS } from '../steps.ts'
@@ -46,12 +46,19 @@ export function createRepositoryFolders({ kysely }: Reading, folder: string, aud
     },
 
     /**
-     * Makes sure that the server can create repositories, where it has created one before.
+     * Makes sure that the server can create repositories. Before the first one, the folder may be
+     * missing.
      *
-     * @throws the system's error
+     * @throws the system's error; StoreUnavailable
      */
     async check(): Promise<void> {
-      await access(folder, constants.W_OK | constants.X_OK).catch(emptyWhenMissing)
+      try {
+        await access(folder, constants.W_OK | constants.X_OK)
+      } catch (error) {
+        if (!isMissing(error)) throw error
+        const created = kysely.selectFrom('repositories').select('id').where('path', 'is', null)
+        if (await created.where(isPresent).limit(1).executeTakeFirst()) throw error
+      }
     },
 
     /**
