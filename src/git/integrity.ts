@@ -13,9 +13,13 @@ const INDEX_DELAY = 60_000
 const REFS_TIMEOUT = 5_000
 /** Milliseconds in which git reads all of a repository. */
 const WALK_TIMEOUT = 12 * 3_600_000
-const [MAX_FINDINGS, MAX_OUTPUT] = [20, 16_384]
-/** What `git fsck` prints besides damage; `checkComplete` finds nulls that are no dangling HEAD. */
-const HARMLESS = /^$|^ |^notice: |^warning|^broken link |^it ended with \d+$|: invalid sha1 pointer 0+$/
+const [MAX_FINDINGS, MAX_LINE] = [20, 1_000]
+/**
+ * What `git fsck` prints besides damage: `checkComplete` finds nulls that are no dangling HEAD, and an
+ * object with a named flaw (git-fsck(1)) is what somebody has stored.
+ */
+const HARMLESS =
+  /^$|^ |^notice: |^warning|^broken link |^error in \w+ [0-9a-f]+: \w+: |: invalid sha1 pointer 0+$/
 
 /**
  * Makes sure that what git does not find was not lost: every pack has its index, without which git
@@ -56,14 +60,31 @@ export async function checkComplete(repository: OpenedRepository): Promise<boole
  * @param full whether to read every object, which finds changed bytes
  */
 export async function findDamage(repository: OpenedRepository, full: boolean): Promise<string[]> {
-  let output = ''
-  const push = (chunk: Buffer) => {
-    if (output.length < MAX_OUTPUT) output += chunk
-  }
+  const [output, errors] = [collectFindings(), collectFindings()]
   const args = ['--no-dangling', '--no-reflogs', '--no-progress', ...(full ? [] : ['--connectivity-only'])]
-  const failure = await runGit(repository, ['fsck', ...args], { push }, WALK_TIMEOUT)
-  const lines = `${output}${failure?.message ?? ''}`.split('\n').filter((line) => !HARMLESS.test(line))
-  return lines.slice(0, MAX_FINDINGS).map((line) => line.replace(/^(?:error|fatal): /, ''))
+  const receive = { push: output.push, pushError: errors.push }
+  const failure = await runGit(repository, ['fsck', ...args], receive, WALK_TIMEOUT)
+  for (const { push } of [output, errors]) push('\n')
+  const findings = [...output.findings, ...(failure ? errors.findings : [])]
+  if (failure?.code === null)
+    findings.unshift(`git fsck did not read everything: ${failure.message.split('\n').at(-1)}`)
+  return findings.slice(0, MAX_FINDINGS)
+}
+
+/** Finds the first lines about damage in text that arrives in pieces and ends with a line break. */
+function collectFindings() {
+  const findings: string[] = []
+  let rest = ''
+  return {
+    findings,
+    push(piece: Buffer | string) {
+      const lines = `${rest}${piece}`.split('\n')
+      rest = (lines.pop() ?? '').slice(0, MAX_LINE)
+      const found = lines.filter((line) => !HARMLESS.test(line))
+      for (const line of found.slice(0, MAX_FINDINGS - findings.length))
+        findings.push(line.slice(0, MAX_LINE).replace(/^(?:error|fatal): /, ''))
+    },
+  }
 }
 
 function damagedRepository(path: string, text: string, cause?: GitFailed): RepositoryUnavailable {

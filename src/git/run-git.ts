@@ -11,6 +11,8 @@ export interface GitOutput {
   push(chunk: Buffer): void
   /** Whether nothing more is wanted; then git is stopped. */
   readonly isFull?: boolean
+  /** Receives standard error as it comes. */
+  pushError?(text: string): void
   /** Receives the end of standard error if git succeeded. */
   warn?(text: string): void
 }
@@ -100,6 +102,7 @@ export async function runGit(
     output.push(chunk)
     if (output.isFull) child.kill('SIGKILL')
   })
+  child.stderr?.on('data', (text: string) => output.pushError?.(text))
   const { code, stderr, reason } = await ended
   signal?.throwIfAborted()
   if (deadline.aborted) {

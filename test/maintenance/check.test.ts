@@ -10,7 +10,7 @@ import { openEngine, openStore } from '../../src/store/store.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import { databases, execute, sqlite, type TestDatabase } from '../helpers/databases.ts'
 import { listEvents } from '../helpers/events.ts'
-import { createCommits, git, gitWith } from '../helpers/git.ts'
+import { createCommits, git, gitWith, replaceGit } from '../helpers/git.ts'
 import { addReport } from '../helpers/records.ts'
 
 async function open(t: Parameters<TestDatabase['create']>[0], database: TestDatabase) {
@@ -171,6 +171,43 @@ t.test('finds objects that are missing or changed, and keeps the statuses of the
 
   const finding = `commit alice/rocket ${gone}: no longer in git`
   t.match(await check({ full: true, commits: true, prune: true }), { findings: [], pruned: [finding] })
+})
+
+t.test('names damage among many flaws that pushes and imports may have, and no flaw', async (t) => {
+  const { repository, check } = await open(t, sqlite)
+  const { path } = repository
+  git(path, 'config', 'gc.auto', '0')
+  const store = (type: string, content: string | Buffer) =>
+    gitWith(path, content, 'hash-object', '--literally', '-w', '-t', type, '--stdin')
+  const blob = store('blob', 'content')
+  const tree = store('tree', Buffer.concat([Buffer.from('0100644 file\0'), Buffer.from(blob, 'hex')]))
+  let commit = store('commit', `tree ${tree}\nauthor a <>1 +0000\ncommitter a 1 +00000\n\nmessage\n`)
+  for (let index = 0; index < 200; index++)
+    commit = store(
+      'commit',
+      `tree ${tree}\nparent ${commit}\nauthor a <>1 +0000\ncommitter a <>1 +0000\n\nm\n`,
+    )
+  git(path, 'update-ref', 'refs/heads/main', commit)
+  t.same((await check({ full: true })).findings, [])
+
+  // git reads packs last.
+  git(path, 'repack', '-a', '-d', '-q')
+  const changed = store('blob', 'other content')
+  const file = join(path, 'objects', changed.slice(0, 2), changed.slice(2))
+  chmodSync(file, 0o600)
+  writeFileSync(file, Buffer.from(readFileSync(file)).fill(0, 4))
+  const { findings } = await check({ full: true })
+  t.match(findings.join('\n'), new RegExp(changed))
+  t.notMatch(findings.join('\n'), /missingSpaceBeforeDate/)
+})
+
+t.test('a walk through a repository that git does not end is a finding', async (t) => {
+  const { repository, check } = await open(t, sqlite)
+  createCommits(repository.path, 1)
+  replaceGit(t, 'case "$*" in *fsck*) echo warning: of git >&2; kill -9 $$; esac; exec "$git" "$@"')
+  t.same((await check({ full: true })).findings, [
+    'repository alice/rocket: git fsck did not read everything: warning: of git',
+  ])
 })
 
 t.test('names the first of many missing objects', async (t) => {
