@@ -27,8 +27,10 @@ export interface Landing extends TicketOptions {
   onOutage: OutageNotice
 }
 
+type Required = CommitVerdict['required']
+
 interface ReadVerdict {
-  required: CommitVerdict['required']
+  required: Required
   /** The server's time when it answered. */
   time: Date
 }
@@ -149,14 +151,59 @@ async function watchBranch(
 
 async function build(landing: Landing, merge: string, tip: string, refs: Refs): Promise<void> {
   const topic = topicOf(landing)
-  if ((await hasReports(landing, merge)) || refs.get(topic) === merge) return
+  if (refs.get(topic) === merge) return
+  const verdict = await readVerdict(landing, merge, landing.branch)
+  const required = 'required' in verdict ? verdict.required : undefined
+  const cutShort = required ? await findCutShort(landing, merge, required) : []
+  if (required && cutShort.length === 0 && !(await isToBeBuilt(landing, merge, required))) return
   const words = await landing.remote.verify([`${merge}:${topic}`])
   if (words !== undefined) {
     for (const line of words.split('\n').slice(-MOST_LINES)) say(`pre-push: ${line}`)
     throw new LandingEnd('failure', `the pre-push hook of this checkout refused ${merge}`)
   }
+  for (const context of cutShort) if (!(await askAgain(landing, merge, context))) return
   const reason = await pushTopic(landing, merge)
   if (reason !== undefined) throw new LandingEnd('unanswered', await explainTopic(landing, tip, reason))
+}
+
+/**
+ * Returns whether CI may not know of a commit: nothing has been reported for a required check, or one is pending
+ * and no branch is at the commit. Somebody may have asked for another run, which workers find by branches.
+ */
+async function isToBeBuilt(landing: Landing, merge: string, required: Required): Promise<boolean> {
+  const states = required.map(({ state }) => state)
+  if (states.includes(null)) return true
+  if (states.includes('failure') || !states.includes('pending')) return false
+  const branches = await landing.remote.list('refs/heads/')
+  return ![...branches.values()].includes(merge)
+}
+
+/**
+ * Returns the required contexts that are `error`, and so have shown nothing: a worker with `--cancel` reports it when
+ * an interrupted landing has removed the branch. None if another one has failed.
+ */
+async function findCutShort(landing: Landing, merge: string, required: Required): Promise<string[]> {
+  if (!required.some(({ state }) => state === 'failure')) return []
+  const { client, owner, repo, signal, readTimeout } = landing
+  const answer = await client.listStatuses({ owner, repo, sha: merge }, { signal, totalTimeout: readTimeout })
+  const contexts = new Set(required.flatMap((pattern) => pattern.contexts))
+  const statuses = answer.status === 200 ? answer.body.statuses : []
+  const counted = statuses.filter(({ context }) => contexts.has(context))
+  if (counted.some(({ state }) => state === 'failure')) return []
+  return counted.filter(({ state }) => state === 'error').map(({ context }) => context)
+}
+
+/** Asks for another run of a check, before CI sees the commit. Returns whether the server has taken that. */
+async function askAgain(landing: Landing, merge: string, context: string): Promise<boolean> {
+  const { client, owner, repo, signal, readTimeout } = landing
+  const description = 'waiting for another run, for a landing'
+  const answer = await client.reportStatus(
+    { owner, repo, sha: merge, body: { state: 'pending', context, description } },
+    { signal, totalTimeout: readTimeout },
+  )
+  if (answer.status === 201) return true
+  say(`cannot ask for another run of ${context}: ${answer.body.error}`)
+  return false
 }
 
 /** Returns whether something has been reported for each required check. */

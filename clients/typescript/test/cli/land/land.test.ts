@@ -164,6 +164,36 @@ t.test('a failed check, timeouts, and a landing that is killed and runs again', 
   t.strictSame(leftovers(), [])
 })
 
+t.test('what CI may not know of is pushed again, and what was cut short is asked for again', async (t) => {
+  const asked = write(main(), { 'asked.txt': 'a\n' })
+  git(checkout, 'push', '--quiet', path, `${asked}:refs/heads/elsewhere`)
+  await report(asked, 'pending')
+  const elsewhere = await land([asked, '--timeout', '0.5s'])
+  t.match(elsewhere, { code: 3, stderr: /^(?!.*pushed)/s }, 'CI builds it on another branch')
+  git(path, 'update-ref', '-d', 'refs/heads/elsewhere')
+  const pending = land([asked])
+  t.equal(await topic(asked), asked)
+  await report(asked, 'success')
+  t.match(await pending, { code: 0 })
+
+  const cancelled = write(main(), { 'cancelled.txt': 'c\n' })
+  git(checkout, 'push', '--quiet', path, `${cancelled}:refs/heads/elsewhere`)
+  await report(cancelled, 'error')
+  const silent = await server.createToken('acme', { limits: { contexts: ['other'] } })
+  t.match(await land([cancelled], { COMMIT_STATUS_TOKEN: silent }), {
+    code: 1,
+    stdout: /^ci\/test reported failure on /,
+    stderr: /^[^\n]*cannot ask for another run of ci\/test: [^\n]*\n$/,
+  })
+  const again = land([cancelled])
+  t.equal(await topic(cancelled), cancelled)
+  const { body } = await server.read('acme/rocket', cancelled, place.token)
+  t.match(JSON.parse(body).statuses, [{ context: 'ci/test', state: 'pending' }])
+  await report(cancelled, 'error')
+  t.match(await again, { code: 1, stdout: /\nerror +ci\/test/ }, 'once for each landing')
+  t.strictSame(leftovers(), [])
+})
+
 t.test('a branch that fails the same check is named, since when, and what passed last', async (t) => {
   const passed = main()
   const broken = write(passed, { 'broken.txt': 'b\n' })
