@@ -1,5 +1,5 @@
 import { ChildProcess } from 'node:child_process'
-import { readdirSync, readFileSync, rmSync } from 'node:fs'
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { queryObjects } from 'node:v8'
 import t from 'tap'
@@ -171,4 +171,45 @@ t.test('what cannot be fetched three times becomes an error with the words of gi
     await result(sha),
     /^error: .*(?:unable to read|not our ref|bad object|upload-pack|expected 'packfile')/,
   )
+})
+
+t.test('a damaged cache is fetched anew', async (t) => {
+  const other = await openWorkPlace(t, server, 'acme/cached')
+  const cache = join(other.folder, 'cache/acme+cached.git')
+  const files = { 'same.txt': { text: 'the same in each commit' } }
+  const filesBelow = (name: string) =>
+    readdirSync(join(cache, name), { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map((entry) => join(entry.parentPath, entry.name))
+  const empty = (paths: readonly string[]) => {
+    for (const file of paths) {
+      rmSync(file)
+      writeFileSync(file, '')
+    }
+  }
+  const damages: Record<string, (blob: string) => void> = {
+    nothing: () => {},
+    'an object that only the checkout needs': (blob) =>
+      empty([join(cache, 'objects', blob.slice(0, 2), blob.slice(2))]),
+    'objects of a power cut': () => empty(filesBelow('objects')),
+    'refs of a power cut': () => empty(filesBelow('refs/tips')),
+    'a lock of a git that was killed': () => {
+      for (const ref of filesBelow('refs/tips')) writeFileSync(`${ref}.lock`, '')
+    },
+    'no repository': () => {
+      rmSync(cache, { recursive: true })
+      writeFileSync(cache, '')
+    },
+  }
+  let blob = ''
+  for (const [name, damage] of Object.entries(damages)) {
+    if (blob !== '') damage(blob)
+    const sha = other.push('main', 'test "$(cat same.txt)" = "the same in each commit"', { files })
+    blob = git(other.path, 'rev-parse', `${sha}:same.txt`)
+    const { code, stderr } = await other.work(['--once']).finished
+    t.equal(code, 0, `${name}: ${stderr}`)
+    t.match(await other.result(sha), /^success/)
+    t.notMatch(stderr, 'cannot be fetched')
+    t.strictSame(readdirSync(join(other.folder, 'cache')), ['acme+cached.git'])
+  }
 })

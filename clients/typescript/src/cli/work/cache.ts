@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { existsSync, mkdirSync } from 'node:fs'
+import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { createGit, type Git, type GitResult, reasonOf } from '../git.ts'
 
@@ -17,7 +17,7 @@ export interface RepositoryCache {
    * Checks a commit out, detached, into a folder with a git directory of its own: nothing that the
    * command writes there reaches this cache or another job.
    */
-  checkOut(sha: string, folder: string): Promise<void>
+  checkOut(tip: CachedTip, folder: string): Promise<void>
 }
 
 export interface CachedTip {
@@ -94,44 +94,83 @@ export function openCache({ folder, url, token, env, signal }: CacheOptions): Re
     return new Map(rows.map(([sha = '', seconds]) => [sha, Number(seconds) * 1_000]))
   }
 
-  async function fetchTips(tips: readonly CachedTip[]): Promise<GitResult> {
+  async function create(path: string, sha: string): Promise<void> {
+    mkdirSync(path, { recursive: true, mode: 0o700 })
+    await demand(local, ['init', '--quiet', '--bare', path], formatOf(sha))
+  }
+
+  async function fetchTips(path: string, tips: readonly CachedTip[]): Promise<GitResult> {
     const refs = tips.map(({ branch, sha }) => `+${sha}:${refOf(branch)}`)
     const options = ['--quiet', '--no-tags', '--no-write-fetch-head', '--no-auto-maintenance']
-    return remote(['-C', folder, 'fetch', ...options, url, ...refs])
+    return remote(['-C', path, 'fetch', ...options, url, ...refs])
+  }
+
+  /** @throws if it cannot be fetched, with the words of git */
+  async function fetchTip(path: string, tip: CachedTip): Promise<void> {
+    const fetched = await fetchTips(path, [tip])
+    if (fetched.code !== 0) throw new Error(reasonOf(fetched) || `git fetch ended with ${fetched.code}`)
+  }
+
+  /**
+   * Runs a task, and once more in a new cache if it fails although the commit can be fetched: a power cut,
+   * or a git that was killed, may leave empty objects or locks, with which every later task fails too.
+   */
+  async function heal<T>(tip: CachedTip, task: () => Promise<T>): Promise<T> {
+    try {
+      return await task()
+    } catch (error) {
+      const fresh = `${folder}.new`
+      try {
+        removeFolder(fresh)
+        await create(fresh, tip.sha)
+        await fetchTip(fresh, tip)
+        removeFolder(folder)
+        renameSync(fresh, folder)
+      } catch {
+        removeFolder(fresh)
+        throw error
+      }
+      dates = undefined
+      return task()
+    }
   }
 
   return {
     bring: (tip, others) =>
+      inOrder(() =>
+        heal(tip, async () => {
+          if (!existsSync(join(folder, 'HEAD'))) await create(folder, tip.sha)
+          dates ??= await readDates()
+          const known = dates.get(tip.sha)
+          if (known !== undefined) return known
+          const isMissing = ({ sha, branch }: CachedTip) => branch !== tip.branch && !dates?.has(sha)
+          const missing = others.filter(isMissing).slice(0, MOST - 1)
+          // One that has moved away may be there no more; and the connection may have failed for a moment.
+          if ((await fetchTips(folder, [tip, ...missing])).code !== 0) await fetchTip(folder, tip)
+          dates = await readDates()
+          const date = dates.get(tip.sha)
+          if (date === undefined) throw new Error(`${tip.sha} is not a commit`)
+          return date
+        }),
+      ),
+    checkOut: (tip, target) =>
       inOrder(async () => {
-        if (!existsSync(join(folder, 'HEAD'))) {
-          mkdirSync(folder, { recursive: true, mode: 0o700 })
-          await demand(local, ['init', '--quiet', '--bare', folder], formatOf(tip.sha))
-        }
-        dates ??= await readDates()
-        const known = dates.get(tip.sha)
-        if (known !== undefined) return known
-        const isMissing = ({ sha, branch }: CachedTip) => branch !== tip.branch && !dates?.has(sha)
-        const together = [tip, ...others.filter(isMissing).slice(0, MOST - 1)]
-        let fetched = await fetchTips(together)
-        // One that has moved away may be there no more.
-        if (fetched.code !== 0 && together.length > 1) fetched = await fetchTips([tip])
-        if (fetched.code !== 0) throw new Error(reasonOf(fetched) || `git fetch ended with ${fetched.code}`)
-        dates = await readDates()
-        const date = dates.get(tip.sha)
-        if (date === undefined) throw new Error(`${tip.sha} is not a commit`)
-        return date
-      }),
-    checkOut: (sha, target) =>
-      inOrder(async () => {
-        const copy = ['--quiet', '--no-hardlinks', '--no-checkout', '--no-tags', folder, target]
-        // It takes no format from a repository without branches.
-        await demand(local, ['-c', 'protocol.file.allow=always', 'clone', ...copy], formatOf(sha))
-        await demand(local, ['-C', target, 'remote', 'set-url', 'origin', url])
-        await demand(local, ['-C', target, 'checkout', '--quiet', '--detach', sha])
+        await heal(tip, async () => {
+          removeFolder(target)
+          const copy = ['--quiet', '--no-hardlinks', '--no-checkout', '--no-tags', folder, target]
+          // It takes no format from a repository without branches.
+          await demand(local, ['-c', 'protocol.file.allow=always', 'clone', ...copy], formatOf(tip.sha))
+          await demand(local, ['-C', target, 'remote', 'set-url', 'origin', url])
+          await demand(local, ['-C', target, 'checkout', '--quiet', '--detach', tip.sha])
+        })
         const tidy = ['-c', 'gc.auto=2000', '-c', 'gc.autoPackLimit=20', '-c', 'gc.autoDetach=false']
         await local(['-C', folder, ...tidy, 'gc', '--auto', '--quiet'])
       }),
   }
+}
+
+function removeFolder(path: string): void {
+  rmSync(path, { recursive: true, force: true, maxRetries: 3 })
 }
 
 /** One ref for each branch, so that the next fetch is small. Names of branches may conflict over time. */

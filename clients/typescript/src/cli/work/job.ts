@@ -162,7 +162,7 @@ export function startJob(settings: JobSettings, task: JobTask): Job {
       await cache.bring(tip, [])
     }
     const checkout = folder.checkoutOf(run)
-    await cache.checkOut(tip.sha, checkout)
+    await cache.checkOut(tip, checkout)
     return claim.loss ?? runCommand(record, checkout)
   }
 
