@@ -7,7 +7,7 @@ import { git } from '../../../../test/helpers/git.ts'
 import { startServer } from '../../../../test/helpers/server.ts'
 import { findProcesses } from '../../src/cli/work/processes.ts'
 import type { Running } from '../helpers/command-line.ts'
-import { eventually, openWorkPlace, type WorkPlace } from '../helpers/working.ts'
+import { eventually, openWorkPlace, quickWorker, type WorkPlace } from '../helpers/working.ts'
 
 /** Answers that are lost, late, refused or missing while a worker waits for them. */
 const server = await startServer(t)
@@ -259,6 +259,17 @@ test('a job that cannot be written down is not blamed on the server', async (t, 
   t.match({ code, stderr }, { code: 5, stderr: /: cannot write down a job: E[A-Z]+: / })
   t.notMatch(stderr, 'refuses')
   t.equal(await place.result(sha), undefined)
+})
+
+test('a job that cannot be written down leaves nothing', async (t, place) => {
+  const sha = place.push('main', 'true')
+  t.equal((await place.work(['--once']).finished).code, 0)
+  await place.request(sha)
+  // A folder can be created, and a file, which stays empty.
+  const limited = ['sh', '-c', 'ulimit -f 0; exec "$@"', 'sh', ...quickWorker]
+  const { code, stderr } = await place.workAlone(['--once'], { program: limited }).finished
+  t.match({ code, stderr }, { code: 5, stderr: /: cannot write down a job: EFBIG: / })
+  t.strictSame(place.jobs(), [])
 })
 
 test('each repository has an outage of its own', async (t, place) => {

@@ -59,7 +59,7 @@ interface WorkOptions {
 }
 
 /** The program with short times. */
-const quickWorker = [process.execPath, resolve(import.meta.dirname, 'quick-worker.ts')]
+export const quickWorker = [process.execPath, resolve(import.meta.dirname, 'quick-worker.ts')]
 
 /** Opens another repository of a server with a proxy and a folder of its own; it ends with the test. */
 export async function openWorkPlace(t: Test, server: TestServer, name: string): Promise<WorkPlace> {

@@ -119,6 +119,8 @@ export function startJob(settings: JobSettings, task: JobTask): Job {
     try {
       folder.write(record)
     } catch (error) {
+      // One that a killed worker has left stays. Why a folder cannot be removed is the same reason.
+      if (!left) folder.remove(run)
       return { kind: 'unwritten', reason: reasonOf(error) }
     }
     const taken = await claim.take(stop, kill)
