@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { startServer } from '../../../../test/helpers/server.ts'
 import { call } from '../helpers/command-line.ts'
+import { privateCa, selfSigned, startHttps } from '../helpers/https.ts'
 import { openWorkPlace } from '../helpers/working.ts'
 
 const server = await startServer(t)
@@ -125,4 +126,21 @@ t.test('two spellings of a repository are one', async (t) => {
   t.equal((await worker.finished).code, 0)
   const lists = place.proxy.passages.slice(before).filter(({ url }) => url.includes('/awaiting'))
   t.equal(new Set(lists.map(({ url }) => url)).size, 1)
+})
+
+t.test('git trusts what Node trusts', async (t) => {
+  const url = await startHttps(t, server.url, privateCa.replace('ca.pem', 'server.pem'))
+  const ofSystem = { NODE_OPTIONS: '--use-system-ca', SSL_CERT_FILE: privateCa }
+  const cases: Record<string, string>[] = [
+    { NODE_EXTRA_CA_CERTS: privateCa },
+    { NODE_EXTRA_CA_CERTS: selfSigned, ...ofSystem },
+    { NODE_EXTRA_CA_CERTS: '/missing.pem', GIT_SSL_CAINFO: privateCa, ...ofSystem },
+  ]
+  for (const env of cases) {
+    const sha = place.push('main', 'true')
+    const worker = place.workAlone(['--once'], { env: { ...env, COMMIT_STATUS_URL: url } })
+    const { code, stderr } = await worker.finished
+    t.equal(code, 0, stderr)
+    t.match(await place.result(sha), /^success/)
+  }
 })

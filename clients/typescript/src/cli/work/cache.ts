@@ -60,7 +60,6 @@ function isolatedEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
     [`GIT_CONFIG_VALUE_${index}`, value],
   ])
   return {
-    ...(env.NODE_EXTRA_CA_CERTS && { GIT_SSL_CAINFO: env.NODE_EXTRA_CA_CERTS }),
     ...Object.fromEntries(kept),
     ...Object.fromEntries(settings),
     GIT_CONFIG_COUNT: String(Object.keys(SETTINGS).length),

@@ -36,6 +36,8 @@ export interface WorkFolder {
   /** Folder of the checkout of a run. */
   checkoutOf(run: string): string
   write(record: JobRecord): void
+  /** Writes down certificates of CAs, in PEM form, and returns the file. */
+  writeCertificates(certificates: readonly string[]): string
   /** Returns what a killed worker has left. */
   leftJobs(): JobRecord[]
   /** Removes the checkout of a run. Returns why that failed. */
@@ -75,6 +77,11 @@ export function openFolder(path: string): WorkFolder {
       mkdirSync(folder, { recursive: true, mode: 0o700 })
       writeFileSync(join(folder, 'new'), JSON.stringify(record))
       renameSync(join(folder, 'new'), join(folder, RECORD))
+    },
+    writeCertificates(certificates) {
+      const file = join(path, 'ca.pem')
+      writeFileSync(file, certificates.join('\n'))
+      return file
     },
     leftJobs() {
       const records: JobRecord[] = []

@@ -1,5 +1,7 @@
+import { readFileSync } from 'node:fs'
 import { constants } from 'node:os'
 import { resolve } from 'node:path'
+import tls from 'node:tls'
 import { anyAborted } from '../../sleep.ts'
 import { SAME_SIGNAL, type SignalSource } from '../cancellation.ts'
 import { exitCodes } from '../exit-codes.ts'
@@ -56,6 +58,7 @@ async function workIn(folder: WorkFolder, work: Work): Promise<number> {
   const { names, context, match, baseUrl, open, env, token, times, signals, ...options } = work
   const { COMMIT_STATUS_TOKEN: _token, ...withoutToken } = env
   const service = createService(open, times.refusal)
+  const gitEnv = { ...trustedByNode(folder, env), ...env }
 
   /** By their folders: only one may work in a folder. */
   const caches = new Map<string, RepositoryCache>()
@@ -63,7 +66,8 @@ async function workIn(folder: WorkFolder, work: Work): Promise<number> {
   function openPlace(owner: string, repo: string, check: string) {
     const url = new URL(`/${owner}/${repo}.git`, baseUrl).href
     const path = folder.cacheOf(owner, repo)
-    const cache = caches.get(path) ?? openCache({ folder: path, url, token, env, signal: signals.kill })
+    const cache =
+      caches.get(path) ?? openCache({ folder: path, url, token, env: gitEnv, signal: signals.kill })
     caches.set(path, cache)
     return { repository: createRepository({ service, owner, repo, context: check, match }), cache }
   }
@@ -112,6 +116,25 @@ async function workIn(folder: WorkFolder, work: Work): Promise<number> {
   const last = signals.last()
   if (last) return 128 + constants.signals[last]
   return exitCode
+}
+
+/**
+ * Returns the variable with which git trusts what Node trusts if that is more than the usual: the file
+ * that it names takes the place of the CAs of git on some systems, so it also holds those of Node.
+ */
+function trustedByNode(folder: WorkFolder, env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  if (!env.NODE_EXTRA_CA_CERTS) return {}
+  try {
+    // Node 22.15 and later.
+    const trusted = tls.getCACertificates?.('default') ?? [
+      ...tls.rootCertificates,
+      readFileSync(env.NODE_EXTRA_CA_CERTS, 'utf8'),
+    ]
+    return { GIT_SSL_CAINFO: folder.writeCertificates(trusted) }
+  } catch (error) {
+    say(`warning: git does not use NODE_EXTRA_CA_CERTS: ${error instanceof Error ? error.message : error}`)
+    return {}
+  }
 }
 
 /** The first signal stops the worker once its commands have ended, a later one ends them. */
