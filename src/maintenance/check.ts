@@ -81,29 +81,38 @@ export async function checkAll(
   const pruning = prune ? createPruning(store, { no_longer_in_git: true }) : null
   const refs = full ? await compareWithExpectedRefs(store, copies) : null
   const repositories = await store.repositories.list()
+  const findingsById = new Map<number, string[]>()
   for (const [index, repository] of repositories.entries()) {
     const name = `${repository.owner}/${repository.name}`
+    const found: string[] = []
+    findingsById.set(repository.id, found)
     try {
-      if (!(await reportOwner(repository, name, result)) && repository.ownerTrust === 'checked') continue
+      if (
+        !(await reportOwner(repository, name, found, result.trusted)) &&
+        repository.ownerTrust === 'checked'
+      )
+        continue
       await inspectRepository(repository.path)
       const opened = await openRepository(repository)
       await checkWritable(repository.path)
       // Without it git assumes its defaults, and shows refs that were hidden.
       if (repository.managed && !(await statIfExists(join(repository.path, 'config'))))
-        result.findings.push(`repository ${name}: ${join(repository.path, 'config')} is missing`)
+        found.push(`repository ${name}: ${join(repository.path, 'config')} is missing`)
       await checkComplete(opened)
       const damage = await findDamage(opened, full)
-      result.findings.push(...damage.map((text) => `repository ${name}: ${text}`))
+      found.push(...damage.map((text) => `repository ${name}: ${text}`))
       await refs?.add(repository, opened)
       if (commits && damage.length > 0)
         throw new RepositoryUnavailable('its commits are not looked up until it is repaired')
-      if (commits) await checkCommits(store, lookup, repository, pruning, result)
+      if (commits) await checkCommits(store, lookup, repository, pruning, prune ? result.pruned : found)
     } catch (error) {
       if (!(error instanceof NotARepository || error instanceof RepositoryUnavailable)) throw error
-      result.findings.push(`repository ${name}: ${error.message}`)
+      found.push(`repository ${name}: ${error.message}`)
     }
     onProgress(index + 1, repositories.length)
   }
+  // Those that were deleted meanwhile lack what their deletion has removed.
+  for (const { id } of await store.repositories.list()) result.findings.push(...(findingsById.get(id) ?? []))
 
   if (refs) result.findings.push(...(await refs.findings()))
   for (const folder of await orphanedFolders(store)) {
@@ -129,7 +138,8 @@ async function unknownStates({ engine }: Store): Promise<string[]> {
 async function reportOwner(
   { managed, path, ownerTrust }: Repository,
   name: string,
-  { findings, trusted }: CheckResult,
+  findings: string[],
+  trusted: string[],
 ): Promise<boolean> {
   const problem = managed ? null : await findOwnerProblem(path)
   if (problem === null) return true
@@ -155,7 +165,7 @@ async function checkCommits(
   lookup: CommitLookup,
   repository: Repository,
   prune: ReturnType<typeof createPruning> | null,
-  result: CheckResult,
+  sentences: string[],
 ): Promise<void> {
   const { id, owner, name } = repository
   for await (const commits of reportedCommits(store.engine, id)) {
@@ -163,8 +173,7 @@ async function checkCommits(
     const now = nowInSeconds()
     const inGit = await Promise.all(commits.map(({ sha }) => lookup.has(repository, sha)))
     const gone = commits.filter((_commit, index) => !inGit[index]).map(({ sha }) => sha)
-    const list = prune ? result.pruned : result.findings
-    list.push(...gone.map((sha) => `commit ${owner}/${name} ${sha}: no longer in git`))
+    sentences.push(...gone.map((sha) => `commit ${owner}/${name} ${sha}: no longer in git`))
     if (prune) await prune(id, gone, now)
   }
 }

@@ -3,9 +3,12 @@ import { realpath } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import Sqlite from 'better-sqlite3'
 import t from 'tap'
+import { ADMINISTRATOR, type Administrator } from '../../src/domain/actors.ts'
 import { CommitLookup } from '../../src/git/objects/commit-lookup.ts'
 import { createBareRepository } from '../../src/git/repository.ts'
 import { type CheckOptions, checkAll } from '../../src/maintenance/check.ts'
+import { deleteRepository } from '../../src/repositories/delete.ts'
+import type { Transact } from '../../src/store/audit/change.ts'
 import { openEngine, openStore } from '../../src/store/store.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import { databases, execute, sqlite, type TestDatabase } from '../helpers/databases.ts'
@@ -117,6 +120,21 @@ for (const database of databases) {
       path,
     })
     t.equal((await check()).findings.length, 1, 'after the import, only the row without a folder is left')
+  })
+
+  t.test(`${database.name}: finds nothing of a repository that is deleted meanwhile`, async (t) => {
+    const { store, repository, check } = await open(t, database)
+    const [sha = ''] = createCommits(repository.path, 1)
+    await addReport({ store, repositoryId: repository.id, sha }, 'default')
+    const list = store.repositories.list
+    t.capture(store.repositories, 'list', async () => {
+      const repositories = await list()
+      const remove: Transact<Administrator> = (work) => store.audit.transaction(ADMINISTRATOR, work)
+      if (repositories.length > 0) await deleteRepository(remove, store, { owner: 'alice', name: 'rocket' })
+      return repositories
+    })
+    t.same((await check({ full: true, commits: true })).findings, [])
+    t.notOk(existsSync(repository.path))
   })
 
   t.test(`${database.name}: keeps the statuses of a repository that cannot be opened`, async (t) => {
