@@ -142,6 +142,24 @@ export function hasObjects(
   return checkConnected(repository, ids, known).then(() => true, insteadOf(GitFailed, false))
 }
 
+/**
+ * Returns whether a repository has all that `ids` refer to, except for what `known` refer to, and
+ * every object of it can be read.
+ */
+export async function isReadable(
+  repository: OpenedRepository,
+  ids: readonly string[],
+  known: readonly string[],
+): Promise<boolean> {
+  const options = ['--revs', '--stdout', '--no-reuse-object', '--window=0', '--quiet']
+  const { child, ended } = startGit(repository, ['pack-objects', ...options], {
+    env: gitEnvironment(SETTINGS, '0'),
+    stdio: ['pipe', 'ignore', 'pipe'],
+  })
+  child.stdin?.end([...ids, ...known.map((id) => `^${id}`)].join('\n'))
+  return (await ended).code === 0
+}
+
 /** Returns whether a repository has all that its refs lead to. */
 export function isComplete(repository: OpenedRepository): Promise<boolean> {
   const walk = runUnlimited(repository, ['rev-list', '--objects', '--quiet', '--all'])

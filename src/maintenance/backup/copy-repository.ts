@@ -11,6 +11,7 @@ import {
   hasObjects,
   idsOf,
   isComplete,
+  isReadable,
   readRefList,
   unreachedCommits,
   writeTips,
@@ -120,6 +121,8 @@ async function copyContent(
 /**
  * Fetches reported commits, and their ancestors, that exist and that none of `ids` reaches. Halves
  * the list to find those that git cannot read, with all that they refer to.
+ *
+ * @throws GitFailed if git cannot write
  */
 async function fetchReported(
   from: OpenedRepository,
@@ -127,12 +130,15 @@ async function fetchReported(
   reported: readonly string[],
   ids: readonly string[],
 ): Promise<{ commits: string[]; unreadable: number }> {
+  let commits: string[] = []
   try {
-    const commits = await unreachedCommits(from, reported, ids)
+    commits = await unreachedCommits(from, reported, ids)
     await fetchObjects(from, to, commits, ids)
     return { commits, unreadable: 0 }
   } catch (error) {
     if (!(error instanceof GitFailed)) throw error
+    // git does not say which of the two repositories has failed. The disk of the backup may be full.
+    if (commits.length > 0 && (await isReadable(from, commits, ids))) throw error
     if (reported.length <= 1) return { commits: [], unreadable: reported.length }
   }
   const middle = reported.length >> 1

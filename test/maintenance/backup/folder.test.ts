@@ -1,4 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
+import { execFileSync } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
 import {
   chmodSync,
   cpSync,
@@ -34,6 +36,7 @@ import { createRandom } from '../../helpers/random.ts'
 
 const quiet = () => {}
 const defaults = { keep: 7, imported: false }
+const MIB = 1024 ** 2
 const MOVED = 'refs/heads/moved'
 
 async function create(store: Store, name: string, objectFormat: ObjectFormat = 'sha1'): Promise<Repository> {
@@ -480,6 +483,29 @@ t.test('reported commits that git has pruned in part do not stop the backup', as
   t.match(notes, [/^alice\/rocket: 1 reported commit that no ref reaches /])
   const [copy] = (await findBackup(folder)).repositories
   t.same(copy?.content?.commits, [good])
+})
+
+t.test('reported commits that do not fit on the disk of the backup are not left out of it', async (t) => {
+  const { store } = await openTestStore(t, sqlite)
+  const rocket = await create(store, 'rocket')
+  createCommits(rocket.path, 1)
+  const blob = gitWith(rocket.path, randomBytes(16 * MIB), 'hash-object', '-w', '--stdin')
+  const tree = gitWith(rocket.path, `100644 blob ${blob}\tlarge`, 'mktree')
+  const sha = git(rocket.path, 'commit-tree', '-m', 'large', tree)
+  await report(store, rocket, sha)
+  const folder = temporaryFolder(t)
+  // Writes of git fail, as on a full disk.
+  const limitFiles = (size: number | 'unlimited') =>
+    execFileSync('prlimit', [`--pid=${process.pid}`, `--fsize=${size}:unlimited`])
+  t.teardown(() => limitFiles('unlimited'))
+  limitFiles(8 * MIB)
+  const { problems, notes } = await backUp(store, folder, defaults, quiet)
+  t.match(problems, [/^alice\/rocket: /])
+  t.same(notes, [])
+  limitFiles('unlimited')
+  t.same((await backUp(store, folder, defaults, quiet)).problems, [])
+  const [copy] = (await findBackup(folder)).repositories
+  t.same(copy?.content?.commits, [sha])
 })
 
 t.test('a repository that is deleted while the backup is made is not restored', async (t) => {
