@@ -154,9 +154,9 @@ export function createGitServer(options: GitServerOptions) {
     try {
       const pushRequest = pusher && (await requestOf(run))
       opened = await openServable(repository)
+      // The request may have been arriving or waiting for minutes.
+      await authorizeAgain()
       if (pushRequest) {
-        // It may have been arriving or waiting for minutes.
-        await authorizeAgain()
         push = createPush(call, pusher, pushRequest)
         const refusal = await push.begin(opened, signal)
         if (refusal !== null) {

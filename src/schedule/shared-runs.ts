@@ -41,7 +41,7 @@ interface Run<T> {
  * ```
  *
  * Where run 1 waits in a queue, the turn of any of A, B and C lets it go on. So nobody waits for the
- * turn of another one, who may have filled the own queue.
+ * turn of another one, who may have filled its own queue.
  */
 export class SharedRuns<T> {
   /** The latest run of each key. */

@@ -10,12 +10,15 @@ import { ServiceError } from '../../src/errors.ts'
 import { createBeginnings } from '../../src/git-http/beginnings.ts'
 import { DEFAULT_GIT_LIMITS } from '../../src/git-http/limits.ts'
 import { stopServing } from '../../src/ops/stop.ts'
+import { asAdministrator } from '../helpers/changes.ts'
 import { startInstance } from '../helpers/instance.ts'
 import { requestBytes } from '../helpers/keep-alive.ts'
 import { turnsOf } from '../helpers/turns.ts'
 import { until } from '../helpers/until.ts'
+import { basic } from './client.ts'
 import { checkBusy, finish, HALF_OPEN, startGitServer, WHOLE, watchServices } from './git-server.ts'
 import {
+  beginRefs,
   beginRpc,
   EMPTY_PACK,
   packet,
@@ -121,6 +124,53 @@ t.test('a request that waits too long gets 503', async (t) => {
     checkBusy(t, await waiting.answer)
   }
   t.equal((await finish(held)).status, 200)
+})
+
+t.test('access to a fetch and to a list of refs is checked again when their turn has come', async (t) => {
+  const metricsToken = 'm'.repeat(32)
+  const { server, hold } = await startGitServer(t, { maxChildren: 1, maxWait: 60_000 }, { metricsToken })
+  const { store, url } = server
+  const { collaborators, repositories, tokens } = asAdministrator(store)
+  const one = { owner: 'owner', name: 'one' }
+  const { commits } = await server.createRepository('owner/one', { private: true })
+  const { commits: openCommits } = await server.createRepository('owner/open')
+  const users = new Map<string, number>()
+  for (const name of ['reader', 'removed', 'revoked']) {
+    users.set(name, await server.createUser(name))
+    await collaborators.set(one, users.get(name) ?? 0, 'read')
+  }
+  const held = await hold()
+  /** Returns the answers to both requests of a fetch: what they contain of the repository, or why not. */
+  const ask = async (name: string, authorization: string, sha = '') => {
+    const git = `${url}/owner/${name}.git`
+    const fetching = beginRpc(git, 'git-upload-pack', authorization)
+    fetching.request.end(`${packet(`want ${sha}\n`)}0000${packet('done\n')}`)
+    const answers = await Promise.all([beginRefs(git, { authorization }).answer, fetching.answer])
+    return answers.map(({ status, body }) => {
+      const text = body.toString('latin1')
+      return `${status} ${/ERR [^.]+|^[A-Z][^.]+|PACK/.exec(text)?.[0] ?? text.includes(sha)}`
+    })
+  }
+  const asks = [...users.keys()].map(async (name) =>
+    ask('one', basic('x', await server.createToken(name)), commits[0]),
+  )
+  asks.push(ask('open', '', openCommits[0]))
+  await until(async () => {
+    const { body } = await server.call('GET', '/metrics', { token: metricsToken })
+    return body.includes('commit_status_git_requests{service="git-upload-pack",state="waiting"} 8')
+  })
+  await collaborators.set(one, users.get('removed') ?? 0, null)
+  await tokens.revokeAll(users.get('revoked') ?? 0)
+  await repositories.setVisibility({ owner: 'owner', name: 'open' }, 'private')
+  await finish(held)
+  t.same(await Promise.all(asks), [
+    ['200 true', '200 PACK'],
+    ...[
+      [404, 'The repository does not exist, or you do not have access to it'],
+      [401, 'The token is unknown, expired or revoked'],
+      [401, 'This request requires a personal access token'],
+    ].map(([status, reason]) => [`${status} ${reason}`, `200 ERR ${reason}`]),
+  ])
 })
 
 t.test('git does not run for clients that disconnect while they wait', async (t) => {
