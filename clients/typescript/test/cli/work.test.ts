@@ -175,6 +175,8 @@ t.test('what cannot be fetched three times becomes an error with the words of gi
 
 t.test('a damaged cache is fetched anew', async (t) => {
   const other = await openWorkPlace(t, server, 'acme/cached')
+  const around = join(other.folder, '..')
+  git(around, 'init', '--quiet')
   const cache = join(other.folder, 'cache/acme+cached.git')
   const files = { 'same.txt': { text: 'the same in each commit' } }
   const filesBelow = (name: string) =>
@@ -192,6 +194,7 @@ t.test('a damaged cache is fetched anew', async (t) => {
     'an object that only the checkout needs': (blob) =>
       empty([join(cache, 'objects', blob.slice(0, 2), blob.slice(2))]),
     'objects of a power cut': () => empty(filesBelow('objects')),
+    'no HEAD, in a folder of another repository': () => empty([join(cache, 'HEAD')]),
     'refs of a power cut': () => empty(filesBelow('refs/tips')),
     'a lock of a git that was killed': () => {
       for (const ref of filesBelow('refs/tips')) writeFileSync(`${ref}.lock`, '')
@@ -211,5 +214,6 @@ t.test('a damaged cache is fetched anew', async (t) => {
     t.match(await other.result(sha), /^success/)
     t.notMatch(stderr, 'cannot be fetched')
     t.strictSame(readdirSync(join(other.folder, 'cache')), ['acme+cached.git'])
+    t.equal(git(around, 'for-each-ref'), '')
   }
 })

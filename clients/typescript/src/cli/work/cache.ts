@@ -88,7 +88,7 @@ export function openCache({ folder, url, token, env, signal }: CacheOptions): Re
 
   async function readDates(): Promise<Map<string, number>> {
     const format = '--format=%(objectname) %(committerdate:unix)'
-    const { stdout } = await demand(local, ['-C', folder, 'for-each-ref', format, TIPS])
+    const { stdout } = await demand(local, ['--git-dir', folder, 'for-each-ref', format, TIPS])
     const rows = stdout.split('\n').map((line) => line.split(' '))
     return new Map(rows.map(([sha = '', seconds]) => [sha, Number(seconds) * 1_000]))
   }
@@ -101,7 +101,7 @@ export function openCache({ folder, url, token, env, signal }: CacheOptions): Re
   async function fetchTips(path: string, tips: readonly CachedTip[]): Promise<GitResult> {
     const refs = tips.map(({ branch, sha }) => `+${sha}:${refOf(branch)}`)
     const options = ['--quiet', '--no-tags', '--no-write-fetch-head', '--no-auto-maintenance']
-    return remote(['-C', path, 'fetch', ...options, url, ...refs])
+    return remote(['--git-dir', path, 'fetch', ...options, url, ...refs])
   }
 
   /** @throws if it cannot be fetched, with the words of git */
@@ -163,7 +163,7 @@ export function openCache({ folder, url, token, env, signal }: CacheOptions): Re
           await demand(local, ['-C', target, 'checkout', '--quiet', '--detach', tip.sha])
         })
         const tidy = ['-c', 'gc.auto=2000', '-c', 'gc.autoPackLimit=20', '-c', 'gc.autoDetach=false']
-        await local(['-C', folder, ...tidy, 'gc', '--auto', '--quiet'])
+        await local(['--git-dir', folder, ...tidy, 'gc', '--auto', '--quiet'])
       }),
   }
 }
