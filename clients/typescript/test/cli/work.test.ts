@@ -51,6 +51,16 @@ t.test('an old commit is left alone until somebody asks for it', async (t) => {
   t.match(await result(other), /^success/)
 })
 
+t.test('an old commit is run when it is landed', async (t) => {
+  const sha = push('old', 'true', { at: LONG_AGO })
+  const worker = work()
+  await worker.printed(`older than --max-age: ${sha} of old`)
+  git(path, 'update-ref', `refs/heads/land/main/${sha.slice(0, 12)}`, sha)
+  t.match(await place.settled(sha), /^success/)
+  worker.kill('SIGTERM')
+  t.equal((await worker.finished).code, 0)
+})
+
 t.test('only branches that match', async (t) => {
   const [one, two] = [push('release/1', 'true'), push('other', 'true')]
   t.equal((await work(['--once', '--match', 'release/*']).finished).code, 0)

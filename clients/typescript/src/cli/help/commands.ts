@@ -103,7 +103,10 @@ export const commandHelp = {
       match: ['PATTERN', 'only branches whose names match, where * stands for any characters'],
       every: ['TIME', 'pause between two questions, 5s by default'],
       jobs: ['NUMBER', 'commands that run at a time, 1 by default'],
-      'max-age': ['TIME', 'leave older commits alone unless their check is pending, 7d by default'],
+      'max-age': [
+        'TIME',
+        'leave older commits alone unless their check is pending or they are landed, 7d by default',
+      ],
       junit,
       once: ['', 'end when nothing is to do; with 1 if a command failed'],
       cancel: ['', 'end a command when its branch has moved on'],

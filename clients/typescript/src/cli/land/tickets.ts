@@ -85,8 +85,11 @@ const MOST_NAMED = 3
 /** Returns the folder of the tickets for a branch. */
 export const ticketFolder = (branch: string) => `refs/landing/${branch}/`
 
+/** How the names of the branches begin that CI builds for landings. */
+export const TOPICS = 'land/'
+
 /** Returns the folder of what CI builds for a branch. */
-export const topicFolder = (branch: string) => `refs/heads/land/${branch}/`
+export const topicFolder = (branch: string) => `refs/heads/${TOPICS}${branch}/`
 
 /** Returns the digits that end the names of the topic and the tickets of a commit. */
 export const digitsOf = (commit: string) => commit.slice(0, 12)

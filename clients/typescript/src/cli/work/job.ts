@@ -38,7 +38,8 @@ export interface JobTask {
   repository: Repository
   cache: RepositoryCache
   tip: CachedTip
-  state: 'pending' | null
+  /** Whether somebody asks for a run of the commit, however old it is. */
+  isAskedFor: boolean
   /** How often the commit could not be fetched. */
   failures: number
   /** The run of a killed worker that is to be finished. */
@@ -104,7 +105,7 @@ export function startJob(settings: JobSettings, task: JobTask): Job {
         say(`${name}: cannot be fetched: ${fetched.problem}`)
         return { kind: 'unfetched' }
       }
-      if (task.state === null && Date.now() - fetched.date > settings.maxAge) return { kind: 'old' }
+      if (!task.isAskedFor && Date.now() - fetched.date > settings.maxAge) return { kind: 'old' }
       problem = fetched.problem
     }
     if (stop.aborted) return { kind: 'stopped' }

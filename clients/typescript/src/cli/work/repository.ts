@@ -3,7 +3,7 @@ import { RETRIED } from '../../transport.ts'
 import type { Service } from './service.ts'
 
 /** A commit that waits for the check, and the branches whose newest commit it is. */
-interface WaitingCommit {
+export interface WaitingCommit {
   sha: string
   branches: string[]
   state: 'pending' | null

@@ -1,11 +1,12 @@
 import { sleep } from '../../sleep.ts'
 import { exitCodes } from '../exit-codes.ts'
+import { TOPICS } from '../land/tickets.ts'
 import { createOutageNotice, type OutageNotice } from '../outage.ts'
 import { say } from '../terminal.ts'
 import type { RepositoryCache } from './cache.ts'
 import type { JobRecord } from './folder.ts'
 import { type Job, type JobEnd, type JobSettings, startJob } from './job.ts'
-import { OUTDATED, type Repository } from './repository.ts'
+import { OUTDATED, type Repository, type WaitingCommit } from './repository.ts'
 
 export interface WorkerOptions {
   settings: JobSettings
@@ -112,7 +113,7 @@ export function createWorker(options: WorkerOptions): Worker {
       repository,
       cache,
       tip: { sha, branch },
-      state: 'pending',
+      isAskedFor: true,
       failures: 0,
       left: record,
     } as const
@@ -123,19 +124,18 @@ export function createWorker(options: WorkerOptions): Worker {
   function startNext(): boolean {
     for (let count = 0; count < watched.length; count++) {
       const place = watched[turn++ % watched.length]
-      const commit = place && [...place.repository.waiting.values()].find((each) => isReady(place, each.sha))
+      const commit = place && [...place.repository.waiting.values()].find((each) => isReady(place, each))
       if (!place || !commit) continue
       const { repository, cache, failures } = place
       const {
         sha,
-        state,
         branches: [branch = ''],
       } = commit
       const job = startJob(settings, {
         repository,
         cache,
         tip: { sha, branch },
-        state,
+        isAskedFor: isAskedFor(commit),
         failures: failures.get(sha) ?? 0,
       })
       track(job, place, sha)
@@ -144,10 +144,9 @@ export function createWorker(options: WorkerOptions): Worker {
     return false
   }
 
-  function isReady(place: Watched, sha: string): boolean {
-    const { repository, running, heldBack, old, isRefused } = place
-    if (isRefused || running.has(sha)) return false
-    if (old.has(sha) && repository.waiting.get(sha)?.state === null) return false
+  function isReady({ running, heldBack, old, isRefused }: Watched, commit: WaitingCommit): boolean {
+    const { sha } = commit
+    if (isRefused || running.has(sha) || (old.has(sha) && !isAskedFor(commit))) return false
     return performance.now() >= (heldBack.get(sha)?.until ?? 0)
   }
 
@@ -251,6 +250,11 @@ function createWatched(place: Pick<Watched, 'repository' | 'cache'>): Watched {
     isRefused: false,
     problem: undefined,
   }
+}
+
+/** Returns whether somebody asks for a run of a commit, or lands it: then its age does not matter. */
+function isAskedFor({ state, branches }: WaitingCommit): boolean {
+  return state !== null || branches.some((name) => name.startsWith(TOPICS))
 }
 
 /** Milliseconds for which `--once` waits for a commit that cannot be claimed yet. */
