@@ -244,6 +244,16 @@ test('--once tries again what could not be fetched, also while it waits for anot
   t.match(await place.result(sha), /^error/)
 })
 
+test('a fetch of which nothing comes is given up soon, and tried again', async (t, place) => {
+  const sha = place.push('main', 'true')
+  place.proxy.always(/^POST .*git-upload-pack/, 'hang')
+  const worker = place.work(['--once'])
+  await eventually(() => place.proxy.passages.some(({ url }) => url.endsWith('/git-upload-pack')))
+  place.proxy.always(/^POST .*git-upload-pack/, 'pass')
+  t.equal((await worker.finished).code, 0)
+  t.match(await place.result(sha), /^success/)
+})
+
 test('a job that cannot be written down is not blamed on the server', async (t, place) => {
   const sha = place.push('main', SCRIPT)
   const written = Promise.withResolvers<void>()

@@ -32,6 +32,8 @@ interface CacheOptions {
   token: string
   env: NodeJS.ProcessEnv
   signal: AbortSignal
+  /** Seconds after which a connection is lost on which nothing comes. The server lets a fetch wait for 45. */
+  stall: number
 }
 
 const TIPS = 'refs/tips/'
@@ -71,7 +73,7 @@ function isolatedEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
 }
 
 /** Opens the cache of a repository; it is created with the first commit. */
-export function openCache({ folder, url, token, env, signal }: CacheOptions): RepositoryCache {
+export function openCache({ folder, url, token, env, signal, stall }: CacheOptions): RepositoryCache {
   const isolated = isolatedEnvironment(env)
   const remote = createGit(isolated, { url, token, signal, timeout: () => TIMEOUT })
   const local = createGit(isolated, { signal, timeout: () => TIMEOUT })
@@ -101,7 +103,7 @@ export function openCache({ folder, url, token, env, signal }: CacheOptions): Re
   async function fetchTips(path: string, tips: readonly CachedTip[]): Promise<GitResult> {
     const refs = tips.map(({ branch, sha }) => `+${sha}:${refOf(branch)}`)
     const options = ['--quiet', '--no-tags', '--no-write-fetch-head', '--no-auto-maintenance']
-    return remote(['--git-dir', path, 'fetch', ...options, url, ...refs])
+    return remote(['-c', `http.lowSpeedTime=${stall}`, '--git-dir', path, 'fetch', ...options, url, ...refs])
   }
 
   /** @throws if it cannot be fetched, with the words of git */

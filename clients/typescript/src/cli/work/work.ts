@@ -22,7 +22,7 @@ const SIGNALS: readonly NodeJS.Signals[] = ['SIGINT', 'SIGTERM', 'SIGHUP']
 const OLDEST_GIT = '2.31'
 /** Milliseconds. */
 const GIT_TIMEOUT = 30_000
-const defaultTimes = { claim: 300, renewal: 100_000, refusal: 60_000, grace: 5_000 }
+const defaultTimes = { claim: 300, renewal: 100_000, refusal: 60_000, grace: 5_000, stall: 90 }
 
 /**
  * Runs `commit-status work`: runs a command on the newest commits of branches that have no result of a
@@ -66,8 +66,8 @@ async function workIn(folder: WorkFolder, work: Work): Promise<number> {
   function openPlace(owner: string, repo: string, check: string) {
     const url = new URL(`/${owner}/${repo}.git`, baseUrl).href
     const path = folder.cacheOf(owner, repo)
-    const cache =
-      caches.get(path) ?? openCache({ folder: path, url, token, env: gitEnv, signal: signals.kill })
+    const options = { folder: path, url, token, env: gitEnv, signal: signals.kill, stall: times.stall }
+    const cache = caches.get(path) ?? openCache(options)
     caches.set(path, cache)
     return { repository: createRepository({ service, owner, repo, context: check, match }), cache }
   }
