@@ -89,6 +89,14 @@ t.test('short ids, branches and tags redirect to the full id', async (t) => {
     first.slice(0, 39).replace(/.$/, 'z'),
   ])
     t.equal((await anonymous.get(page(name))).status, 404, name)
+  git(path, 'branch', 'feature/x-2', second)
+  for (const find of ['feature/', '/', 'main//', '..', '../mian', './main']) {
+    const { status, body } = await anonymous.get(`/alice/${name}/commits?find=${find}`)
+    t.equal(status, 404, find)
+    t.match(body, `There is no commit, branch or tag <strong><bdi>${find}</bdi>`)
+    if (find === 'feature/') t.match(body, `<a href="/alice/${name}?ref=feature/x-2">`)
+  }
+  git(path, 'branch', '--quiet', '-D', 'feature/x-2')
   const { headers } = await anonymous.get(`/alice/${name}/commits?find=+feature/x-1+`)
   t.equal(headers.get('location'), `/alice/${name}?ref=feature/x-1`, 'the field of each page')
   const found: Record<string, string> = {
@@ -101,7 +109,6 @@ t.test('short ids, branches and tags redirect to the full id', async (t) => {
     e: page('e'),
     nothing: page('nothing'),
     '%25': `/alice/${name}?ref=50%2525`,
-    '..': page('..'),
     '&of=checks': `/alice/${name}/checks`,
   }
   for (const [find, path] of Object.entries(found))

@@ -65,7 +65,10 @@ export async function repositoryPage(pages: Pages, options: PageContext): Promis
     const ref =
       (await options.refs.find(repository, refs, text, client)) ??
       (isShortId(text, repository.objectFormat) ? null : onlyRefWith(refs, text))
-    return reply.redirect(ref ? page + refQuery(refs, ref) : commit, 303)
+    if (ref) return reply.redirect(page + refQuery(refs, ref), 303)
+    // A path with such parts is another one, or none. No ref has them in its name.
+    if (/(?:^|\/)\.{0,2}(?:\/|$)/.test(text)) return sendUnknownName(reply.code(404), repository, refs, text)
+    return reply.redirect(commit, 303)
   })
 
   pages.getRemembered<Route>('/:owner/:repo', async (request, reply) => {
