@@ -255,10 +255,12 @@ t.test('a commit is described, and failures come first', async (t) => {
   const few = await anonymous.get(page(`${sha}?state=pending`))
   t.match(few.body, '<bdi>wait</bdi>')
   t.notMatch(few.body, '<bdi>ci/mac</bdi>')
+  t.notMatch(few.body, 'href="#failed"', 'nothing to skip to')
   const found = await anonymous.get(page(`${sha}?q=MEMORY`))
   t.match(found.body, '<bdi>ci/mac</bdi>')
   t.notMatch(found.body, '<bdi>wait</bdi>')
   t.match(found.body, 'value="MEMORY"')
+  t.match(found.body, /<a class="skip" href="#failed">.*<ul id="failed"/s)
   t.match(found.body, '>Context or description contains</label>')
   t.match((await anonymous.get(page(`${sha}?q=nothing&q=x`))).body, 'No check matches the filter.')
   t.match(

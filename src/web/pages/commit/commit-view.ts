@@ -2,7 +2,7 @@ import type { Session } from '../../../auth/session.ts'
 import type { CheckHistory } from '../../../branches/breakages.ts'
 import { shortId } from '../../../domain/commit-id.ts'
 import { allows } from '../../../domain/permissions.ts'
-import { combinedCounts } from '../../../domain/states.ts'
+import { COMBINED, combinedCounts } from '../../../domain/states.ts'
 import type { CommitDetails } from '../../../git/history/revision.ts'
 import type { Ref } from '../../../git/refs/read-refs.ts'
 import type { ReadableRepository } from '../../../store/access/readable-repositories.ts'
@@ -12,7 +12,7 @@ import { repositoryHead } from '../../layout/repository-head.ts'
 import { RUN_AGAIN } from '../../statuses/check-row.ts'
 import { answerBox } from '../../statuses/commit-answer.ts'
 import { authorship, subjectOf } from '../../statuses/commit-row.ts'
-import { FILTERED_FROM, filterForm, isFiltered } from '../../statuses/status-filter.ts'
+import { FILTERED_FROM, filterForm, isFiltered, matches } from '../../statuses/status-filter.ts'
 import { checksOf, type StatusList, statusSections } from '../../statuses/status-sections.ts'
 import { reportCommand } from '../../text/ci-lines.ts'
 import { type Html, html } from '../../text/html.ts'
@@ -47,8 +47,11 @@ const LISTED = { failed: '?#failed', missing: '?#missing', pending: '?#pending' 
 export function commitView(view: CommitView): Html {
   const { repository, sha, details, commitRefs, statuses, problem } = view
   const { counts, filter, verdicts } = statuses
-  const { failure, total } = combinedCounts(counts)
-  return html`${failure > 0 ? html`<a class="skip" href="#failed">Skip to failed checks</a>` : ''}${repositoryHead(repository, { tab: 'commits', shown: commitRefs && { refs: commitRefs.all, ref: commitRefs.branches[0] ?? null } })}
+  const { total } = combinedCounts(counts)
+  const showsFailed = checksOf(statuses).some(
+    (check) => check.state !== null && COMBINED[check.state] === 'failure' && matches(check, filter),
+  )
+  return html`${showsFailed ? html`<a class="skip" href="#failed">Skip to failed checks</a>` : ''}${repositoryHead(repository, { tab: 'commits', shown: commitRefs && { refs: commitRefs.all, ref: commitRefs.branches[0] ?? null } })}
 <h1>${details ? subject(details) : html`Commit <code>${shortId(sha)}</code>`}</h1>
 <div class="byline">
 <span class="nowrap"><code id="sha" class="sha">${sha}</code> ${copyButton('sha', 'the commit id')}</span>
