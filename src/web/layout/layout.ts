@@ -16,7 +16,10 @@ export interface PageOptions {
   style?: Html
   /** Additional elements of the head. */
   head?: Html
-  /** Keeps the page current by script: its state in words, and whether that is about to change. */
+  /**
+   * Keeps the page current by script, unless it answers a form: its state in words, and whether that
+   * is about to change.
+   */
   live?: { summary: string; pending: boolean }
   /** Called with the ETag of a page that is kept current. */
   keep?: ((etag: string) => void) | undefined
@@ -39,7 +42,9 @@ export function sendPage(
 ): FastifyReply {
   const { live, rest = '', tab, icon } = options
   const { headers } = reply.request
-  if (!live) return sendHtml(reply, renderPage(options, session, html`${content}${rest}`))
+  // To update it would replace it by the page without what is said about the form.
+  const isAnswerToForm = reply.request.method === 'POST'
+  if (!live || isAnswerToForm) return sendHtml(reply, renderPage(options, session, html`${content}${rest}`))
   const region = (head: Html | '') =>
     html`<div id="live"${head} data-summary="${live.summary}"${live.pending ? ' data-pending' : ''}>${content}</div>`
   if (headers['x-live'] === undefined)
