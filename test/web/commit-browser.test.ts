@@ -368,6 +368,8 @@ t.test('the matrix is one stop of the keyboard, and is shown in forced colors an
   t.match(read[1], /^Check 1$/)
   t.equal(new Set(read.slice(1)).size, 4, read.join())
   const reached = await focused()
+  for (const key of ['Shift+ArrowUp', 'Control+ArrowUp']) await page.keyboard.press(key)
+  t.equal(await focused(), reached, 'other keys are those of the browser')
   await page.keyboard.press('Tab')
   t.equal(await focused(), null, 'the next stop is after the matrix')
   await page.keyboard.press('Shift+Tab')

@@ -80,6 +80,8 @@ function makeOneStop() {
 }
 
 document.addEventListener('keydown', (event) => {
+  // With others, keys are those of the browser: Alt and an arrow key go back.
+  if (event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return
   const step = STEPS[event.key]
   const cell = event.target.closest('.matrix :is(th, td)')
   if (!step || !cell) return
