@@ -2,6 +2,11 @@ import { type Git, reasonOf } from '../git.ts'
 import { UsageError } from '../usage-error.ts'
 import { LandingEnd } from './landing-end.ts'
 
+/** Conflicting files that are named, which are also arguments of git: there is a limit of their size. */
+const MOST_FILES = 100
+/** What git removes at both ends of a name. It creates no commit by a name of nothing else, which imported ones have. */
+const NAMELESS = /^[\0-\x20.,:;<>"'\\]*$/
+
 /** Returns whether a commit is an ancestor of another one, or the same. */
 export async function isAncestor(git: Git, old: string, tip: string): Promise<boolean> {
   const result = await git(['merge-base', '--is-ancestor', old, tip])
@@ -25,10 +30,11 @@ export async function mergeOf(git: Git, commit: string, tip: string, branch: str
   if (merged.code !== 0) throw new UsageError(`git merge-tree: ${reasonOf(merged)}`)
   const format = '--format=%ct%x00%an%x00%ae%x00%s'
   const shown = await git(['show', '-s', '--no-show-signature', '--encoding=UTF-8', format, commit, tip])
-  const [[time = '', name = '', email = '', subject = ''] = [], [tipTime = ''] = []] = shown.stdout
+  const [[time = '', author = '', email = '', subject = ''] = [], [tipTime = ''] = []] = shown.stdout
     .split('\n')
     .map((line) => line.split('\0'))
   const date = `${Math.max(Number(time), Number(tipTime))} +0000`
+  const name = NAMELESS.test(author) ? 'unknown' : author
   const message = `Merge ${commit.slice(0, 12)} into ${branch}\n\n${subject}\n`
   const created = await git(['commit-tree', tree, '-p', tip, '-p', commit], {
     input: message,
@@ -45,11 +51,14 @@ export async function mergeOf(git: Git, commit: string, tip: string, branch: str
   return created.stdout.trim()
 }
 
-/** Names the files, and the last commit of the branch that changed one of them. */
-async function describeConflict(git: Git, commit: string, tip: string, branch: string, files: string[]) {
-  const names = [...new Set(files.filter(Boolean))]
-  const paths = names.map((name) => `:(top,literal)${name}`)
+/** Names the first files, and the last commit of the branch that changed one of them. */
+async function describeConflict(git: Git, commit: string, tip: string, branch: string, conflicts: string[]) {
+  const names = [...new Set(conflicts.filter(Boolean))]
+  const named = names.slice(0, MOST_FILES)
+  const rest = names.length - named.length
+  const paths = named.map((name) => `:(top,literal)${name}`)
   const last = await git(['log', '--max-count=1', '--format=%h "%s"', `${commit}..${tip}`, '--', ...paths])
   const other = last.stdout.trim() || tip.slice(0, 12)
-  return `${commit.slice(0, 12)} conflicts with ${other} of ${branch} in ${names.join(', ')}`
+  const files = `${named.join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`
+  return `${commit.slice(0, 12)} conflicts with ${other} of ${branch} in ${files}`
 }

@@ -5,7 +5,7 @@ import { groupLandings } from '../../../../../src/web/events/landings.ts'
 import { sentenceOf } from '../../../../../src/web/events/sentences.ts'
 import { asAdministrator } from '../../../../../test/helpers/changes.ts'
 import { capture } from '../../../../../test/helpers/cli.ts'
-import { git } from '../../../../../test/helpers/git.ts'
+import { git, gitWith } from '../../../../../test/helpers/git.ts'
 import { createGit } from '../../../src/cli/git.ts'
 import { createRemote } from '../../../src/cli/land/remote.ts'
 import { startQuickLanding } from '../../helpers/landing.ts'
@@ -233,6 +233,36 @@ t.test('a conflict names the commit and the files', async (t) => {
   t.match(await land([mine]), { code: 6, stdout })
   t.equal(main(), theirs)
   t.strictSame(leftovers(), [])
+})
+
+t.test('a conflict of more files than fit into arguments names the first ones', async (t) => {
+  const folder = Array.from({ length: 14 }, () => 'x'.repeat(250)).join('/')
+  const names = Array.from({ length: 700 }, (_, index) => `${folder}/${index + 1_000}`)
+  const all = (text: string) => Object.fromEntries(names.map((name) => [name, text]))
+  const [mine, theirs] = [write(main(), all('mine\n')), write(main(), all('theirs\n'))]
+  git(checkout, 'push', '--quiet', path, `${theirs}:refs/heads/main`)
+  const { code, stdout } = await land([mine])
+  t.equal(code, 6)
+  const [before = '', files = ''] = stdout.split(' of main in ')
+  t.equal(before, `${mine.slice(0, 12)} conflicts with ${theirs.slice(0, 7)} "Change"`)
+  t.equal(files, `${names.slice(0, 100).join(', ')} and 600 more\n`)
+})
+
+t.test('a commit of an author without a name is merged', async (t) => {
+  for (const name of ['', '.']) {
+    const beside = git(path, 'rev-parse', 'main')
+    const tree = git(path, 'rev-parse', 'main^{tree}')
+    const author = `${name} <ann@example.org> 1700000000 +0000`
+    const text = `tree ${tree}\nparent ${beside}\nauthor ${author}\ncommitter ${author}\n\nImported\n`
+    const commit = gitWith(checkout, text, 'hash-object', '-t', 'commit', '-w', '--stdin', '--literally')
+    const tip = write(beside, { 'named.txt': `${name}\n` })
+    git(checkout, 'push', '--quiet', path, `${tip}:refs/heads/main`)
+    const landing = land([commit])
+    const merge = await topic(commit)
+    t.equal(git(checkout, 'show', '--no-patch', '--format=%an <%ae>', merge), 'unknown <ann@example.org>')
+    await report(merge, 'success')
+    t.match(await landing, { code: 0 })
+  }
 })
 
 t.test('a pre-push hook is run once for each merge, and its words are shown', async (t) => {
