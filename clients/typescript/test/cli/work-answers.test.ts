@@ -254,6 +254,18 @@ test('a fetch of which nothing comes is given up soon, and tried again', async (
   t.match(await place.result(sha), /^success/)
 })
 
+test('the first signal gives up a fetch', async (t, place) => {
+  const sha = place.push('main', 'true')
+  place.proxy.always(/^POST .*git-upload-pack/, 'hang')
+  const worker = place.work()
+  await eventually(() => place.proxy.passages.some(({ url }) => url.endsWith('/git-upload-pack')))
+  worker.kill('SIGTERM')
+  const { code, stderr } = await worker.finished
+  t.equal(code, 0)
+  t.notMatch(stderr, 'cannot be fetched')
+  t.equal(await place.result(sha), undefined)
+})
+
 test('a job that cannot be written down is not blamed on the server', async (t, place) => {
   const sha = place.push('main', SCRIPT)
   const written = Promise.withResolvers<void>()

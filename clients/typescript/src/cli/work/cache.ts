@@ -10,9 +10,10 @@ export interface RepositoryCache {
    * the epoch.
    *
    * @param others tips that are fetched along
+   * @param stop gives it up
    * @throws if it cannot be fetched, with the words of git
    */
-  bring(tip: CachedTip, others: readonly CachedTip[]): Promise<number>
+  bring(tip: CachedTip, others: readonly CachedTip[], stop?: AbortSignal): Promise<number>
   /**
    * Checks a commit out, detached, into a folder with a git directory of its own: nothing that the
    * command writes there reaches this cache or another job.
@@ -75,7 +76,6 @@ function isolatedEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
 /** Opens the cache of a repository; it is created with the first commit. */
 export function openCache({ folder, url, token, env, signal, stall }: CacheOptions): RepositoryCache {
   const isolated = isolatedEnvironment(env)
-  const remote = createGit(isolated, { url, token, signal, timeout: () => TIMEOUT })
   const local = createGit(isolated, { signal, timeout: () => TIMEOUT })
   /** Dates of the tips that are in the cache, by id. */
   let dates: Map<string, number> | undefined
@@ -100,15 +100,16 @@ export function openCache({ folder, url, token, env, signal, stall }: CacheOptio
     await demand(local, ['init', '--quiet', '--bare', path], formatOf(sha))
   }
 
-  async function fetchTips(path: string, tips: readonly CachedTip[]): Promise<GitResult> {
+  async function fetchTips(path: string, tips: readonly CachedTip[], stop: AbortSignal): Promise<GitResult> {
+    const remote = createGit(isolated, { url, token, signal: stop, timeout: () => TIMEOUT })
     const refs = tips.map(({ branch, sha }) => `+${sha}:${refOf(branch)}`)
     const options = ['--quiet', '--no-tags', '--no-write-fetch-head', '--no-auto-maintenance']
     return remote(['-c', `http.lowSpeedTime=${stall}`, '--git-dir', path, 'fetch', ...options, url, ...refs])
   }
 
   /** @throws if it cannot be fetched, with the words of git */
-  async function fetchTip(path: string, tip: CachedTip): Promise<void> {
-    const fetched = await fetchTips(path, [tip])
+  async function fetchTip(path: string, tip: CachedTip, stop: AbortSignal): Promise<void> {
+    const fetched = await fetchTips(path, [tip], stop)
     if (fetched.code !== 0) throw new Error(reasonOf(fetched) || `git fetch ended with ${fetched.code}`)
   }
 
@@ -116,7 +117,7 @@ export function openCache({ folder, url, token, env, signal, stall }: CacheOptio
    * Runs a task, and once more in a new cache if it fails although the commit can be fetched: a power cut,
    * or a git that was killed, may leave empty objects or locks, with which every later task fails too.
    */
-  async function heal<T>(tip: CachedTip, task: () => Promise<T>): Promise<T> {
+  async function heal<T>(tip: CachedTip, stop: AbortSignal, task: () => Promise<T>): Promise<T> {
     try {
       return await task()
     } catch (error) {
@@ -124,7 +125,7 @@ export function openCache({ folder, url, token, env, signal, stall }: CacheOptio
       try {
         removeFolder(fresh)
         await create(fresh, tip.sha)
-        await fetchTip(fresh, tip)
+        await fetchTip(fresh, tip, stop)
         removeFolder(folder)
         renameSync(fresh, folder)
       } catch {
@@ -137,9 +138,9 @@ export function openCache({ folder, url, token, env, signal, stall }: CacheOptio
   }
 
   return {
-    bring: (tip, others) =>
+    bring: (tip, others, stop = signal) =>
       inOrder(() =>
-        heal(tip, async () => {
+        heal(tip, stop, async () => {
           if (!existsSync(join(folder, 'HEAD'))) await create(folder, tip.sha)
           dates ??= await readDates()
           const known = dates.get(tip.sha)
@@ -147,7 +148,7 @@ export function openCache({ folder, url, token, env, signal, stall }: CacheOptio
           const isMissing = ({ sha, branch }: CachedTip) => branch !== tip.branch && !dates?.has(sha)
           const missing = others.filter(isMissing).slice(0, MOST - 1)
           // One that has moved away may be there no more; and the connection may have failed for a moment.
-          if ((await fetchTips(folder, [tip, ...missing])).code !== 0) await fetchTip(folder, tip)
+          if ((await fetchTips(folder, [tip, ...missing], stop)).code !== 0) await fetchTip(folder, tip, stop)
           dates = await readDates()
           const date = dates.get(tip.sha)
           if (date === undefined) throw new Error(`${tip.sha} is not a commit`)
@@ -156,7 +157,7 @@ export function openCache({ folder, url, token, env, signal, stall }: CacheOptio
       ),
     checkOut: (tip, target) =>
       inOrder(async () => {
-        await heal(tip, async () => {
+        await heal(tip, signal, async () => {
           removeFolder(target)
           const copy = ['--quiet', '--no-hardlinks', '--no-checkout', '--no-tags', folder, target]
           // It takes no format from a repository without branches.

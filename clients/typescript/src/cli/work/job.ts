@@ -101,6 +101,7 @@ export function startJob(settings: JobSettings, task: JobTask): Job {
     let problem: string | undefined
     if (!left) {
       const fetched = await bring()
+      if (stop.aborted) return { kind: 'stopped' }
       if (fetched.problem !== undefined && task.failures + 1 < FETCHES) {
         say(`${name}: cannot be fetched: ${fetched.problem}`)
         return { kind: 'unfetched' }
@@ -146,7 +147,7 @@ export function startJob(settings: JobSettings, task: JobTask): Job {
       branch,
     }))
     try {
-      return { date: await cache.bring(tip, others) }
+      return { date: await cache.bring(tip, others, stop) }
     } catch (error) {
       return { date: Number.POSITIVE_INFINITY, problem: reasonOf(error) }
     }
