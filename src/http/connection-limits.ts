@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs'
 import type { Server } from 'node:http'
-import { SharedBudget } from '../schedule/shared-budget.ts'
+import type { Socket } from 'node:net'
 import { addressKey, isTrusted, type TrustedProxies } from './address.ts'
+import { isAtWork } from './pipelining.ts'
 
 /** How many connections may be open at a time. */
 export interface ConnectionLimits {
@@ -12,6 +13,8 @@ export interface ConnectionLimits {
 
 /** Milliseconds between two log lines about refused connections. */
 const QUIET = 60_000
+/** Connections of a client of which one is sought that may be closed for another client. */
+const LOOKED_AT = 100
 
 /**
  * Returns the default limits. Every connection is an open file, and so are the database,
@@ -34,22 +37,57 @@ function maxOpenFiles(): number {
  * Returns a function that makes a server close connections above the limits as soon as they are
  * accepted. Several servers share the limits. Clients count by address, IPv6 by /64.
  *
- * @param warn logs a refusal, at most once a minute
+ * Above the total, a connection on which no request is in progress gives way: of the client that has
+ * most, if that is more than the new one's client will have.
+ *
+ * @param warn logs a connection that is closed, at most once a minute
  */
 export function createConnectionLimiter(
   { total, perClient }: ConnectionLimits,
   proxies: TrustedProxies,
   warn: (details: { address: string; connections: number; clients: number }, text: string) => void,
 ): (server: Server) => Server {
-  const connections = new SharedBudget(total, perClient)
+  /** By client. Never holds an empty set. */
+  const open = new Map<string, Set<Socket>>()
+  let count = 0
   let quietUntil = Number.NEGATIVE_INFINITY
 
-  function warnOfRefusal(address: string, client: string): void {
+  function add(client: string, socket: Socket): void {
+    const sockets = open.get(client) ?? new Set()
+    open.set(client, sockets.add(socket))
+    count++
+    socket.once('close', () => remove(client, socket))
+  }
+
+  function remove(client: string, socket: Socket): void {
+    const sockets = open.get(client)
+    if (!sockets?.delete(socket)) return
+    count--
+    if (sockets.size === 0) open.delete(client)
+  }
+
+  /** Closes a connection of the client that has most, if it has more than `most`. */
+  function makeRoom(most: number): boolean {
+    let largest: { client: string; socket: Socket; size: number } | undefined
+    for (const [client, sockets] of open) {
+      if (sockets.size <= (largest?.size ?? most)) continue
+      const socket = findIdle(sockets)
+      if (socket) largest = { client, socket, size: sockets.size }
+    }
+    if (!largest) return false
+    const { client, socket, size } = largest
+    warnOnce(client, size, 'idle ones of this address are closed for others')
+    remove(client, socket)
+    socket.destroy()
+    return true
+  }
+
+  function warnOnce(address: string, connections: number, text: string): void {
     if (performance.now() < quietUntil) return
     quietUntil = performance.now() + QUIET
     warn(
-      { address, connections: connections.heldBy(client), clients: connections.clients },
-      'Too many connections: new ones are closed. If this address is your proxy, add it to TRUSTED_PROXIES',
+      { address, connections, clients: open.size },
+      `Too many connections: ${text}. If this address is your proxy, add it to TRUSTED_PROXIES`,
     )
   }
 
@@ -59,12 +97,24 @@ export function createConnectionLimiter(
       const address = addressKey(peer)
       // Each connection of a trusted proxy counts as a client.
       const client = isTrusted(peer, proxies) ? `${peer} ${socket.remotePort}` : address
-      const connection = connections.open(client)
-      if (connection.take(1)) {
-        socket.once('close', () => connection.release())
+      const own = open.get(client)?.size ?? 0
+      if (own < perClient && (count < total || makeRoom(own + 1))) {
+        add(client, socket)
         return
       }
-      warnOfRefusal(address, client)
+      warnOnce(address, own, 'new ones are closed')
       socket.destroy()
     })
+}
+
+function findIdle(sockets: Set<Socket>): Socket | undefined {
+  let left = Math.min(sockets.size, LOOKED_AT)
+  for (const socket of sockets) {
+    if (!isAtWork(socket)) return socket
+    if (--left === 0) return undefined
+    // Others are looked at first the next time.
+    sockets.delete(socket)
+    sockets.add(socket)
+  }
+  return undefined
 }

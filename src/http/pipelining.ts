@@ -29,6 +29,12 @@ export function lastResponseOf(socket: Socket): ServerResponse | undefined {
   return pipelines.get(socket)?.last
 }
 
+/** Returns whether a request of the connection has arrived whose answer has not been sent. */
+export function isAtWork(socket: Socket): boolean {
+  const last = lastResponseOf(socket)
+  return socket.writableLength > 0 || (last !== undefined && !last.writableFinished)
+}
+
 /**
  * Ends a connection after the answer to the request that was started. Those that wait are dropped:
  * their client knows that they have done nothing.

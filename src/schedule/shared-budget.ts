@@ -25,11 +25,6 @@ export class SharedBudget {
     return this.#taken
   }
 
-  /** The number of clients that hold anything. */
-  get clients(): number {
-    return this.#held.size
-  }
-
   /** Returns the amount that a client holds. */
   heldBy(client: string): number {
     return this.#held.get(client) ?? 0

@@ -16,7 +16,12 @@ async function setUp(t: Test) {
   const server = await startServer(t, {
     connections: { total: TOTAL, perClient: PER_CLIENT },
     trustedProxies: [parseCidr(PROXY)],
+    timeouts: { body: 60_000 },
     logger,
+  })
+  let begun = 0
+  server.app.server.on('request', ({ method }) => {
+    if (method === 'POST') begun++
   })
   const port = Number(new URL(server.url).port)
   /** Opens connections from an address and returns those that the server answers on. */
@@ -37,7 +42,16 @@ async function setUp(t: Test) {
     )
     return sockets.filter((_, index) => answered[index])
   }
-  return { server, open, lines }
+  /** Sends a request on each connection, whose body never comes. */
+  const work = async (sockets: Socket[]) => {
+    const before = begun
+    for (const socket of sockets)
+      socket.write(
+        'POST /login HTTP/1.1\r\nHost: test\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 9\r\n\r\n',
+      )
+    await until(() => begun === before + sockets.length)
+  }
+  return { server, open, work, lines }
 }
 
 t.test('one address holds at most its share of the connections', async (t) => {
@@ -58,13 +72,32 @@ t.test('one address holds at most its share of the connections', async (t) => {
 })
 
 t.test('all addresses together hold at most the total, a trusted proxy too', async (t) => {
-  const { open, lines } = await setUp(t)
+  const { open, work, lines } = await setUp(t)
   t.equal((await open(PROXY, 2 * PER_CLIENT)).length, 2 * PER_CLIENT)
-  await open('127.0.0.2', PER_CLIENT)
-  await open('127.0.0.3', TOTAL - 3 * PER_CLIENT)
+  await work(await open('127.0.0.2', PER_CLIENT))
+  await work(await open('127.0.0.3', TOTAL - 3 * PER_CLIENT))
   t.same(await open(PROXY, 1), [], 'a new connection finds no place')
   t.match(JSON.parse(lines[0] ?? ''), { address: PROXY, clients: 2 * PER_CLIENT + 2 })
   t.same(await open('127.0.0.4', 1), [], 'nor does a new client')
+})
+
+t.test('where all connections are taken, idle ones of who has most give way to who has fewer', async (t) => {
+  const { open, work, lines } = await setUp(t)
+  const [busy, most, other] = [
+    await open('127.0.0.2', PER_CLIENT),
+    await open('127.0.0.3', PER_CLIENT),
+    await open('127.0.0.4', PER_CLIENT),
+  ]
+  const few = await open('127.0.0.5', TOTAL - 3 * PER_CLIENT)
+  await work([...busy, ...most.slice(0, 4)])
+  t.same(lines, [])
+  t.equal((await open('127.0.0.6', PER_CLIENT)).length, 3, 'until nobody has more')
+  const closed = (sockets: Socket[]) => sockets.filter(({ destroyed }) => destroyed).length
+  await until(() => closed([...busy, ...most, ...other, ...few]) === 3)
+  t.same([busy, most, other, few].map(closed), [0, 1, 2, 0])
+  t.equal(most[4]?.destroyed, true)
+  t.match(lines, { length: 1 })
+  t.match(JSON.parse(lines[0] ?? ''), { address: '127.0.0.3', connections: PER_CLIENT, clients: 4 })
 })
 
 t.test('other forms of an address, and closing twice, open no more connections', (t) => {
