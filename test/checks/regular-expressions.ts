@@ -6,6 +6,8 @@ import { findShippedExpressions } from './find-regular-expressions.ts'
  * one that does not, a single request could block the server. Part of `npm run check`.
  */
 const TIMEOUT = 60_000
+/** Steps decide, which are the same on a busy machine. What takes too long counts as an attack. */
+const UNTIMED = { seedingTimeout: null, incubationTimeout: null, attackTimeout: null }
 
 const problems: string[] = []
 const expressions = findShippedExpressions()
@@ -14,7 +16,7 @@ for (const { place, source, flags } of expressions) {
     problems.push(`${place}: built at run time, which cannot be checked; write it as a literal`)
     continue
   }
-  const result = await check(source, flags, { timeout: TIMEOUT })
+  const result = await check(source, flags, { timeout: TIMEOUT, ...UNTIMED })
   if (result.status === 'safe') continue
   const reason =
     result.status === 'vulnerable'
