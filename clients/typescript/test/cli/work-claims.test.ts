@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs'
+import { rmSync, writeFileSync } from 'node:fs'
 import http from 'node:http'
 import { join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
@@ -135,6 +135,22 @@ test('what a killed worker left is kept if the next one ends in an outage', asyn
   last.kill('SIGTERM')
   t.equal((await last.finished).code, 0)
   t.strictSame(place.jobs(), [])
+})
+
+test('what a killed worker left is fetched again, up to three times', async (t, place) => {
+  const sha = place.push('main', LONG)
+  const { worker, start, go } = await startLong(t, place, { alone: true })
+  worker.kill('SIGKILL')
+  await worker.finished
+  rmSync(join(place.folder, 'cache'), { recursive: true })
+  place.proxy.always(/^GET .*git-upload-pack/, { status: 503 })
+  const again = start()
+  await again.printed('cannot be fetched: ')
+  place.proxy.always(/^GET .*git-upload-pack/, 'pass')
+  go()
+  t.match(await place.settled(sha), /^success/)
+  again.kill('SIGTERM')
+  t.equal((await again.finished).code, 0)
 })
 
 test('what a killed worker left on a branch that has moved on is an error', async (t, place) => {

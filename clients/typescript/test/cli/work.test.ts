@@ -1,12 +1,12 @@
 import { ChildProcess } from 'node:child_process'
-import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { queryObjects } from 'node:v8'
 import t from 'tap'
 import { temporaryFolder } from '../../../../test/helpers/databases.ts'
 import { git } from '../../../../test/helpers/git.ts'
 import { startServer } from '../../../../test/helpers/server.ts'
-import { openWorkPlace } from '../helpers/working.ts'
+import { eventually, openWorkPlace } from '../helpers/working.ts'
 
 const server = await startServer(t)
 const place = await openWorkPlace(t, server, 'acme/rocket')
@@ -226,4 +226,42 @@ t.test('a damaged cache is fetched anew', async (t) => {
     t.strictSame(readdirSync(join(other.folder, 'cache')), ['acme+cached.git'])
     t.equal(git(around, 'for-each-ref'), '')
   }
+})
+
+t.test('a cache without damage stays, whatever fails', async (t) => {
+  const other = await openWorkPlace(t, server, 'acme/kept')
+  other.push('main', 'true')
+  t.equal((await other.work(['--once']).finished).code, 0)
+  const cacheId = () => statSync(join(other.folder, 'cache/acme+kept.git')).ino
+  const before = cacheId()
+
+  const answered = Promise.withResolvers<void>()
+  other.proxy.always(/^POST .*git-upload-pack/, { status: 503, heldUntil: answered.promise })
+  const refused = other.push('main', 'true')
+  const worker = other.work(['--once'])
+  await eventually(() => other.proxy.passages.at(-1)?.url.endsWith('/git-upload-pack') === true)
+  other.proxy.always(/^POST .*git-upload-pack/, 'pass')
+  answered.resolve()
+  t.match(await worker.finished, { code: 0, stderr: /cannot be fetched: / })
+  t.match(await other.result(refused), /^success/)
+  t.equal(cacheId(), before, 'a server that is overloaded for a moment')
+
+  for (const file of ['x'.repeat(300), '.git/config', 'a/.git/config']) {
+    const sha = other.push('main', 'true', { files: { [file]: { text: 'x' } } })
+    t.equal((await other.work(['--once']).finished).code, 1)
+    t.match(await other.result(sha), /^error: /)
+    t.equal(cacheId(), before, file)
+  }
+})
+
+t.test('what a damaged cache had is fetched with the next branch, into the same new one', async (t) => {
+  const other = await openWorkPlace(t, server, 'acme/branches')
+  const cache = join(other.folder, 'cache/acme+branches.git')
+  const script = `test -e "$DAMAGED" && exec stat -c %i ${cache}; touch "$DAMAGED"; rm -r ${cache}/objects/*`
+  for (const branch of ['one', 'two', 'three']) other.push(branch, script)
+  const env = { DAMAGED: join(temporaryFolder(t), 'damaged') }
+  const { code, stdout, stderr } = await other.work(['--once'], { env }).finished
+  t.equal(code, 0, stderr)
+  const [second, third, ...rest] = stdout.trim().split('\n')
+  t.strictSame([third, rest], [second, []])
 })

@@ -33,7 +33,7 @@ interface CacheOptions {
   token: string
   env: NodeJS.ProcessEnv
   signal: AbortSignal
-  /** Seconds after which a connection is lost on which nothing comes. The server lets a fetch wait for 45. */
+  /** Seconds without a byte after which a connection counts as lost. The server lets a fetch wait for 45. */
   stall: number
 }
 
@@ -43,6 +43,9 @@ const MOST = 200
 /** Longest time of one command of git, in milliseconds. */
 const TIMEOUT = 1_800_000
 const SHA1_LENGTH = 40
+/** Errors of the connection, the server, the disk, or a path in the commit: the cache is not damaged. */
+const UNDAMAGED =
+  /unable to access|RPC failed|remote error|took too long|no space left|quota exceeded|name too long|invalid path|would be overwritten/i
 
 /** With no other configuration, nothing that a commit contains makes git run a program, or ask another server. */
 const SETTINGS = {
@@ -110,17 +113,19 @@ export function openCache({ folder, url, token, env, signal, stall }: CacheOptio
   /** @throws if it cannot be fetched, with the words of git */
   async function fetchTip(path: string, tip: CachedTip, stop: AbortSignal): Promise<void> {
     const fetched = await fetchTips(path, [tip], stop)
-    if (fetched.code !== 0) throw new Error(reasonOf(fetched) || `git fetch ended with ${fetched.code}`)
+    if (fetched.code !== 0) throw failureOf(fetched)
   }
 
   /**
-   * Runs a task, and once more in a new cache if it fails although the commit can be fetched: a power cut,
-   * or a git that was killed, may leave empty objects or locks, with which every later task fails too.
+   * Runs a task, and once more in a new cache if it fails for a reason of this one and the commit can be fetched:
+   * a power cut, or a git that was killed, may leave empty objects or locks, with which every later task fails too.
    */
   async function heal<T>(tip: CachedTip, stop: AbortSignal, task: () => Promise<T>): Promise<T> {
     try {
       return await task()
     } catch (error) {
+      stop.throwIfAborted()
+      if (error instanceof Error && UNDAMAGED.test(`${error.message}\n${error.cause}`)) throw error
       const fresh = `${folder}.new`
       try {
         removeFolder(fresh)
@@ -147,8 +152,9 @@ export function openCache({ folder, url, token, env, signal, stall }: CacheOptio
           if (known !== undefined) return known
           const isMissing = ({ sha, branch }: CachedTip) => branch !== tip.branch && !dates?.has(sha)
           const missing = others.filter(isMissing).slice(0, MOST - 1)
-          // One that has moved away may be there no more; and the connection may have failed for a moment.
-          if ((await fetchTips(folder, [tip, ...missing], stop)).code !== 0) await fetchTip(folder, tip, stop)
+          // One that has moved away may be there no more.
+          const hasAll = missing.length > 0 && (await fetchTips(folder, [tip, ...missing], stop)).code === 0
+          if (!hasAll) await fetchTip(folder, tip, stop)
           dates = await readDates()
           const date = dates.get(tip.sha)
           if (date === undefined) throw new Error(`${tip.sha} is not a commit`)
@@ -191,6 +197,11 @@ async function demand(
   env: Record<string, string> = {},
 ): Promise<GitResult> {
   const result = await git(args, { env })
-  if (result.code !== 0) throw new Error(reasonOf(result) || `git ended with ${result.code}`)
+  if (result.code !== 0) throw failureOf(result)
   return result
+}
+
+/** Returns an error with the words of git; its cause is all that git has written. */
+function failureOf(result: GitResult): Error {
+  return new Error(reasonOf(result) || `git ended with ${result.code}`, { cause: result.stderr })
 }

@@ -98,18 +98,14 @@ export function startJob(settings: JobSettings, task: JobTask): Job {
   let isRunning = false
 
   async function execute(): Promise<JobEnd> {
-    let problem: string | undefined
-    if (!left) {
-      const fetched = await bring()
-      if (stop.aborted) return { kind: 'stopped' }
-      if (fetched.problem !== undefined && task.failures + 1 < FETCHES) {
-        say(`${name}: cannot be fetched: ${fetched.problem}`)
-        return { kind: 'unfetched' }
-      }
-      if (!task.isAskedFor && Date.now() - fetched.date > settings.maxAge) return { kind: 'old' }
-      problem = fetched.problem
-    }
+    const fetched = left ? undefined : await bring()
     if (stop.aborted) return { kind: 'stopped' }
+    const problem = fetched?.problem
+    if (problem !== undefined && task.failures + 1 < FETCHES) {
+      say(`${name}: cannot be fetched: ${problem}`)
+      return { kind: 'unfetched' }
+    }
+    if (fetched && !task.isAskedFor && Date.now() - fetched.date > settings.maxAge) return { kind: 'old' }
     const record: JobRecord = {
       owner: repository.owner,
       repo: repository.repo,
@@ -121,7 +117,7 @@ export function startJob(settings: JobSettings, task: JobTask): Job {
     try {
       folder.write(record)
     } catch (error) {
-      // One that a killed worker has left stays. Why a folder cannot be removed is the same reason.
+      // One that a killed worker has left stays. If the removal fails too, the reason is the same.
       if (!left) folder.remove(run)
       return { kind: 'unwritten', reason: reasonOf(error) }
     }
@@ -163,7 +159,15 @@ export function startJob(settings: JobSettings, task: JobTask): Job {
       }
       if (!repository.waiting.has(tip.sha)) return failure('the worker was killed')
       folder.removeCheckout(run)
-      await cache.bring(tip, [])
+      for (let failures = 0; ; await sleep(AWAY, ended)) {
+        try {
+          await cache.bring(tip, [])
+          break
+        } catch (error) {
+          if (++failures === FETCHES || ended.aborted) throw error
+          say(`${name}: cannot be fetched: ${reasonOf(error)}`)
+        }
+      }
     }
     const checkout = folder.checkoutOf(run)
     await cache.checkOut(tip, checkout)
