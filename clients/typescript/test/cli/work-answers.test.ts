@@ -256,12 +256,16 @@ test('a fetch of which nothing comes is given up soon, and tried again', async (
 
 test('the first signal gives up a fetch', async (t, place) => {
   const sha = place.push('main', 'true')
+  // One of several commits that fails by itself is followed by one of the first alone.
+  place.push('other', 'true')
   place.proxy.always(/^POST .*git-upload-pack/, 'hang')
+  const fetches = () => place.proxy.passages.filter(({ url }) => url.endsWith('/git-upload-pack'))
   const worker = place.work()
-  await eventually(() => place.proxy.passages.some(({ url }) => url.endsWith('/git-upload-pack')))
+  await eventually(() => fetches().length > 0)
   worker.kill('SIGTERM')
   const { code, stderr } = await worker.finished
   t.equal(code, 0)
+  t.equal(fetches().length, 1)
   t.notMatch(stderr, 'cannot be fetched')
   t.equal(await place.result(sha), undefined)
 })
