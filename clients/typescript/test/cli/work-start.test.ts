@@ -1,4 +1,4 @@
-import { chmodSync, readFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { startServer } from '../../../../test/helpers/server.ts'
@@ -134,13 +134,21 @@ t.test('git trusts what Node trusts', async (t) => {
   const cases: Record<string, string>[] = [
     { NODE_EXTRA_CA_CERTS: privateCa },
     { NODE_EXTRA_CA_CERTS: selfSigned, ...ofSystem },
+    { NODE_EXTRA_CA_CERTS: selfSigned, ...ofSystem, NODE_OPTIONS: '--use-openssl-ca' },
     { NODE_EXTRA_CA_CERTS: '/missing.pem', GIT_SSL_CAINFO: privateCa, ...ofSystem },
   ]
-  for (const env of cases) {
+  const work = async (env: Record<string, string>) => {
     const sha = place.push('main', 'true')
     const worker = place.workAlone(['--once'], { env: { ...env, COMMIT_STATUS_URL: url } })
     const { code, stderr } = await worker.finished
     t.equal(code, 0, stderr)
     t.match(await place.result(sha), /^success/)
+    return stderr
   }
+  for (const env of cases) t.notMatch(await work(env), 'warning: git')
+  const file = join(place.folder, 'ca.pem')
+  rmSync(file, { force: true })
+  mkdirSync(file)
+  const warning = 'warning: git trusts NODE_EXTRA_CA_CERTS alone: EISDIR'
+  t.match(await work({ NODE_EXTRA_CA_CERTS: privateCa }), warning)
 })

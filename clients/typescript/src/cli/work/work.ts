@@ -122,18 +122,27 @@ async function workIn(folder: WorkFolder, work: Work): Promise<number> {
  * Returns the variable with which git trusts what Node trusts if that is more than the usual: the file
  * that it names takes the place of the CAs of git on some systems, so it also holds those of Node.
  */
-function trustedByNode(folder: WorkFolder, env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
-  if (!env.NODE_EXTRA_CA_CERTS) return {}
+function trustedByNode(
+  folder: WorkFolder,
+  { NODE_EXTRA_CA_CERTS: file, GIT_SSL_CAINFO: own }: NodeJS.ProcessEnv,
+): NodeJS.ProcessEnv {
+  if (!file || own !== undefined) return {}
+  const warn = (what: string, error: unknown) =>
+    say(`warning: git ${what}: ${error instanceof Error ? error.message : error}`)
+  let extra: string
   try {
-    // Node 22.15 and later.
-    const trusted = tls.getCACertificates?.('default') ?? [
-      ...tls.rootCertificates,
-      readFileSync(env.NODE_EXTRA_CA_CERTS, 'utf8'),
-    ]
+    extra = readFileSync(file, 'utf8')
+  } catch (error) {
+    warn('does not use NODE_EXTRA_CA_CERTS', error)
+    return {}
+  }
+  try {
+    // Node 22.15 and later lists those of the system. With --use-openssl-ca, its type `default` is the extra file alone.
+    const trusted = [...tls.rootCertificates, ...(tls.getCACertificates?.('system') ?? []), extra]
     return { GIT_SSL_CAINFO: folder.writeCertificates(trusted) }
   } catch (error) {
-    say(`warning: git does not use NODE_EXTRA_CA_CERTS: ${error instanceof Error ? error.message : error}`)
-    return {}
+    warn('trusts NODE_EXTRA_CA_CERTS alone', error)
+    return { GIT_SSL_CAINFO: resolve(file) }
   }
 }
 
