@@ -3,7 +3,7 @@ interface Watch {
   end(address: string): void
 }
 
-/** The addresses of all for whom one thing is done, each with its own turn. They come and go. */
+/** The addresses of all for whom one thing is done, each with its own turn. Callers add and remove them. */
 export class Addresses {
   /** How many callers each address has. */
   readonly #counts = new Map<string, number>()

@@ -12,7 +12,7 @@ export interface FairQueueLimits {
   long?: { slots: number; slotsPerClient: number }
   /**
    * Callers that wait for a slot, 1,000 by default. When this many wait, the client with the most
-   * waiting callers loses one.
+   * waiting callers loses one. A caller that waits for any of several clients counts once.
    */
   waiting?: number
   /** Callers of one client that wait for a slot, 250 by default. */
@@ -39,6 +39,11 @@ export class QueueFull extends Unavailable {
 /** In one of so many admissions clients take turns, however many seconds they have held slots. */
 const TURN = 4
 const TOO_MANY = 'too many callers are waiting for a slot'
+
+/** Number of clients for which one caller waits. */
+interface Entries {
+  waiting: number
+}
 
 interface Waiter {
   isLong: boolean
@@ -155,6 +160,7 @@ export class FairQueue {
    * @param client callers with the same key share one client's slots
    * @param isLong see `FairQueueLimits.long`
    * @param timeout longest wait in milliseconds, instead of that of all
+   * @param entries those of a caller that waits for other clients too
    * @returns a function that releases the slot; later calls have no effect
    * @throws QueueFull, or the signal's reason
    */
@@ -163,9 +169,10 @@ export class FairQueue {
     signal?: AbortSignal,
     isLong = false,
     timeout = this.#limits.timeout,
+    entries: Entries = { waiting: 0 },
   ): Promise<() => void> {
     signal?.throwIfAborted()
-    if (!this.#hasSlotFor(client, isLong)) await this.#wait(client, signal, isLong, timeout)
+    if (!this.#hasSlotFor(client, isLong)) await this.#wait(client, entries, signal, isLong, timeout)
     else this.#take(client, isLong)
     let isHeld = true
     return () => {
@@ -210,7 +217,8 @@ export class FairQueue {
 
   /**
    * Waits for a slot of any of the clients, each of which waits for its turn. When one is admitted, the
-   * others leave the queue. Refused when all are, or it has waited too long, whoever came last.
+   * others leave the queue. Throws QueueFull when all of them are refused, or at the timeout, which
+   * clients that come later do not extend.
    */
   async #enterAny(clients: Addresses, signal: AbortSignal | undefined): Promise<() => void> {
     signal?.throwIfAborted()
@@ -218,14 +226,16 @@ export class FairQueue {
 
     const deadline = performance.now() + this.#limits.timeout
     const { promise: admitted, resolve, reject } = Promise.withResolvers<() => void>()
-    let waiting = 0
+    const entries: Entries = { waiting: 0 }
+    let pending = 0
     let isOver = false
     let refusal: unknown
     const leave = clients.watch((client) => {
-      waiting++
+      pending++
       const gone = new AbortController()
       const either = signal ? AbortSignal.any([gone.signal, signal]) : gone.signal
-      this.enter(client, either, false, deadline - performance.now()).then(
+      const timeout = Math.max(1, deadline - performance.now())
+      this.enter(client, either, false, timeout, entries).then(
         (release) => {
           if (isOver) release()
           isOver = true
@@ -233,7 +243,7 @@ export class FairQueue {
         },
         (reason: unknown) => {
           if (!gone.signal.aborted) refusal = reason
-          if (--waiting > 0) return
+          if (--pending > 0) return
           isOver = true
           reject(signal?.aborted ? signal.reason : refusal)
         },
@@ -261,18 +271,26 @@ export class FairQueue {
     while (this.#admitNext()) {}
   }
 
-  #wait(client: string, signal: AbortSignal | undefined, isLong: boolean, timeout: number): Promise<void> {
+  #wait(
+    client: string,
+    entries: Entries,
+    signal: AbortSignal | undefined,
+    isLong: boolean,
+    timeout: number,
+  ): Promise<void> {
     const { waiting, waitingPerClient } = this.#limits
     const queue = this.#queues.get(client) ?? new Set<Waiter>()
-    if (queue.size >= waitingPerClient || (this.#waiting >= waiting && !this.#makeSpace(queue.size + 1))) {
-      return Promise.reject(new QueueFull(TOO_MANY))
-    }
+    let hasSpace = queue.size < waitingPerClient
+    // A caller that is refused for one client may wait for another one, and keeps its space.
+    while (hasSpace && entries.waiting === 0 && this.#waiting >= waiting)
+      hasSpace = this.#makeSpace(queue.size + 1)
+    if (!hasSpace) return Promise.reject(new QueueFull(TOO_MANY))
 
     return new Promise((resolve, reject) => {
       const leave = () => {
         clearTimeout(timer)
         signal?.removeEventListener('abort', abort)
-        this.#waiting--
+        if (--entries.waiting === 0) this.#waiting--
         queue.delete(waiter)
         if (queue.size === 0) this.#queues.delete(client)
       }
@@ -294,7 +312,7 @@ export class FairQueue {
       signal?.addEventListener('abort', abort, { once: true })
       queue.add(waiter)
       this.#queues.set(client, queue)
-      this.#waiting++
+      if (entries.waiting++ === 0) this.#waiting++
     })
   }
 

@@ -16,6 +16,8 @@ interface Run<T> {
   readonly abort: AbortController
   readonly addresses: Addresses
   callers: number
+  /** The run that this one waits for, until it begins. */
+  previous: Run<T> | undefined
   state: 'waiting' | 'begun' | 'ended'
 }
 
@@ -58,14 +60,17 @@ export class SharedRuns<T> {
     return wait(isOpen ? latest : this.#create(key, work, latest), client)
   }
 
-  #create(key: string, work: Work<T>, previous: Run<T> | undefined): Run<T> {
+  #create(key: string, work: Work<T>, latest: Run<T> | undefined): Run<T> {
+    // A run that was aborted before it began does nothing. Runs that wait for such ones would form a chain.
+    const previous = latest?.state === 'waiting' ? latest.previous : latest
     const abort = new AbortController()
     const addresses = new Addresses()
     const result = async () => {
       const leavePrevious = previous?.addresses.add(addresses)
-      // Whoever waits for that run learns why it failed.
+      // Callers of that run get its error.
       await previous?.result.catch(() => {})
       leavePrevious?.()
+      run.previous = undefined
       try {
         abort.signal.throwIfAborted()
         run.state = 'begun'
@@ -81,6 +86,7 @@ export class SharedRuns<T> {
       abort,
       addresses,
       callers: 0,
+      previous,
       state: 'waiting',
     }
     this.#runs.set(key, run)

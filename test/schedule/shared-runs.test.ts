@@ -65,6 +65,28 @@ t.test('nobody joins a run that was given up before it began', async (t) => {
   t.equal(await later, 2)
 })
 
+t.test('any number of runs can be given up while an earlier one runs', async (t) => {
+  const { runs, started, work } = setUp()
+  const first = runs.join('a', work)
+  await turn()
+  const givenUp: Promise<unknown>[] = []
+  for (let n = 0; n < 10_000; n++) {
+    const controller = new AbortController()
+    givenUp.push(runs.join('a', work, { address: '192.0.2.1', signal: controller.signal }))
+    controller.abort(new Error('gone'))
+    await Promise.allSettled(givenUp.slice(-1))
+  }
+  const later = runs.join('a', work, { address: '192.0.2.2' })
+  await turn()
+  started[0]?.end(1)
+  t.equal(await first, 1)
+  await turn()
+  started[1]?.end(2)
+  t.equal(await later, 2)
+  for (const each of givenUp)
+    await each.catch((error: Error) => error.message !== 'gone' && t.fail(error.message))
+})
+
 t.test('a failed run fails for its callers only', async (t) => {
   const { runs, started, work } = setUp()
   const first = runs.join('a', async () => {
@@ -131,6 +153,7 @@ t.test('a run has the addresses of those who wait for its result, or for its end
   await outer
   await turn()
   t.same([...(begun[1]?.address ?? [])], ['192.0.2.3'])
+  t.same(addresses(), [], 'nobody waits for a run that has ended')
   ended[1]?.()
   await Promise.all(later)
   t.same([...(begun[1]?.address ?? [])], [])
