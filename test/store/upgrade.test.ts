@@ -5,7 +5,7 @@ import Sqlite from 'better-sqlite3'
 import t, { type Test } from 'tap'
 import { createBareRepository } from '../../src/git/repository.ts'
 import type { AuditFilter } from '../../src/store/audit/repository-events.ts'
-import type { StoreOptions } from '../../src/store/store.ts'
+import { openStore, type StoreOptions } from '../../src/store/store.ts'
 import { basic } from '../git-http/client.ts'
 import { beginRpc, pushBody } from '../git-http/raw.ts'
 import { asAdministrator } from '../helpers/changes.ts'
@@ -67,15 +67,22 @@ const contents: Record<string, Contents> = {
 /** Fills a new database with a released schema and its data. */
 async function load(t: Test, sql: string, dialect?: string): Promise<StoreOptions> {
   const dataDir = temporaryFolder(t)
-  if (dialect === 'postgres') {
-    const databaseUrl = await createPostgresDatabase(t)
+  const options =
+    dialect === 'postgres'
+      ? { dataDir, databaseUrl: await createPostgresDatabase(t), poolSize: 2 }
+      : { dataDir }
+  await change(options, sql)
+  return options
+}
+
+async function change({ dataDir, databaseUrl }: StoreOptions, sql: string): Promise<void> {
+  if (databaseUrl) {
     await execute(databaseUrl, sql)
-    return { dataDir, databaseUrl, poolSize: 2 }
+    return
   }
   const database = new Sqlite(join(dataDir, 'commit-status.db'))
   database.exec(sql)
   database.close()
-  return { dataDir }
 }
 
 /** A rule that version 0.3.0 stored and did not apply. */
@@ -219,6 +226,13 @@ for (const file of readdirSync(folder)) {
     const before = await files()
     const notices: string[] = []
     const upgraded = { ...options, onNotice: (text: string) => notices.push(text) }
+    if (release === '0.3.0') {
+      // A migration after those that take long fails.
+      await change(options, 'create table branch_moves (id integer)')
+      await t.rejects(openStore(upgraded), /branch_moves/)
+      await change(options, 'drop table branch_moves')
+      t.same(notices, [])
+    }
     const server = await startServer(t, { database: { ...kind, create: async () => upgraded } })
     const isBeforeOwners = release === '0.1.0' || release === '0.2.0'
     t.equal(notices.length, release === '0.4.0' ? 0 : 1, 'says which servers must not run beside it')

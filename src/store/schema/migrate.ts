@@ -10,9 +10,9 @@ export class UnknownSchema extends ExpectedError {
 }
 
 /**
- * Applies all pending migrations, and creates the functions that are missing. Migrations that may take
- * long are committed first, so that nobody waits for their locks while those that lock tables wait. Any
- * number of processes may call this at once: one of them applies the migrations, while the others
+ * Applies all pending migrations, and creates the functions that are missing. Where servers of an older
+ * version may run beside this one, migrations that may take long are committed first, so that nobody
+ * waits for their locks while those that lock tables wait. Any number of processes may call this at once: one of them applies the migrations, while the others
  * wait for it.
  *
  * @param apply false to throw UnknownSchema if one is pending
@@ -41,7 +41,7 @@ export async function migrate(engine: Engine, apply = true): Promise<boolean> {
       const applyAll = async (some: typeof pending) => {
         for (const [name, statements] of some) await applyMigration(db, name, statements(engine.dialect))
       }
-      const long = pending.filter(([name]) => name < FIRST_LOCKING)
+      const long = applied.has(FIRST_BESIDE) ? pending.filter(([name]) => name < FIRST_LOCKING) : []
       if (long.length > 0) return await applyAll(long)
       await engine.lockBriefly(db, () => applyAll(pending))
       for (const { sql: statement } of functions) await sql.raw(statement).execute(db)
