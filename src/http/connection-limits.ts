@@ -11,8 +11,10 @@ export interface ConnectionLimits {
   perClient: number
 }
 
-/** Milliseconds between two log lines about refused connections. */
+/** Milliseconds between two log lines of the same text. */
 const QUIET = 60_000
+/** Milliseconds for which no connection is sought again that may be closed, if there was none. */
+const PAUSE = 100
 /** Connections of a client of which one is sought that may be closed for another client. */
 const LOOKED_AT = 100
 
@@ -40,7 +42,7 @@ function maxOpenFiles(): number {
  * Above the total, a connection on which no request is in progress gives way: of the client that has
  * most, if that is more than the new one's client will have.
  *
- * @param warn logs a connection that is closed, at most once a minute
+ * @param warn logs a connection that is closed; each text at most once a minute
  */
 export function createConnectionLimiter(
   { total, perClient }: ConnectionLimits,
@@ -50,7 +52,10 @@ export function createConnectionLimiter(
   /** By client. Never holds an empty set. */
   const open = new Map<string, Set<Socket>>()
   let count = 0
-  let quietUntil = Number.NEGATIVE_INFINITY
+  /** By text. */
+  const quietUntil = new Map<string, number>()
+  /** The latest search that found nothing, which takes milliseconds with a hundred thousand clients. */
+  let vain = { most: 0, until: Number.NEGATIVE_INFINITY }
 
   function add(client: string, socket: Socket): void {
     const sockets = open.get(client) ?? new Set()
@@ -68,13 +73,17 @@ export function createConnectionLimiter(
 
   /** Closes a connection of the client that has most, if it has more than `most`. */
   function makeRoom(most: number): boolean {
+    if (most >= vain.most && performance.now() < vain.until) return false
     let largest: { client: string; socket: Socket; size: number } | undefined
     for (const [client, sockets] of open) {
       if (sockets.size <= (largest?.size ?? most)) continue
       const socket = findIdle(sockets)
       if (socket) largest = { client, socket, size: sockets.size }
     }
-    if (!largest) return false
+    if (!largest) {
+      vain = { most, until: performance.now() + PAUSE }
+      return false
+    }
     const { client, socket, size } = largest
     warnOnce(client, size, 'idle ones of this address are closed for others')
     remove(client, socket)
@@ -83,8 +92,8 @@ export function createConnectionLimiter(
   }
 
   function warnOnce(address: string, connections: number, text: string): void {
-    if (performance.now() < quietUntil) return
-    quietUntil = performance.now() + QUIET
+    if (performance.now() < (quietUntil.get(text) ?? 0)) return
+    quietUntil.set(text, performance.now() + QUIET)
     warn(
       { address, connections, clients: open.size },
       `Too many connections: ${text}. If this address is your proxy, add it to TRUSTED_PROXIES`,

@@ -95,7 +95,8 @@ function answerBeforeBody(request: IncomingMessage, response: ServerResponse, ti
     // connection.
     request.unpipe().resume()
     if (request.complete || isClosing(socket)) return
-    const timer = setTimeout(() => socket.destroy(), timeout)
+    // Node emits neither event if the connection is destroyed now.
+    const timer = setTimeout(() => socket.destroy(), timeout).unref()
     for (const event of ['end', 'close']) request.once(event, () => clearTimeout(timer))
   })
 }

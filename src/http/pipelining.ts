@@ -1,6 +1,6 @@
 import type { RequestListener, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import { lingeringClose } from './lingering-close.ts'
+import { isClosing, lingeringClose } from './lingering-close.ts'
 
 /** Requests of one connection that may wait for an earlier answer. Each takes about 2 KB. */
 export const MAX_WAITING = 128
@@ -29,10 +29,13 @@ export function lastResponseOf(socket: Socket): ServerResponse | undefined {
   return pipelines.get(socket)?.last
 }
 
-/** Returns whether a request of the connection has arrived whose answer has not been sent. */
+/**
+ * Returns whether a request of the connection has begun to arrive, and has not been read to its end or
+ * not been answered. Where its body is still discarded, the client may not have read the answer yet.
+ */
 export function isAtWork(socket: Socket): boolean {
   const last = lastResponseOf(socket)
-  return socket.writableLength > 0 || (last !== undefined && !last.writableFinished)
+  return isClosing(socket) || (last !== undefined && !(last.writableFinished && last.req.complete))
 }
 
 /**

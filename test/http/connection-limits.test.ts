@@ -1,20 +1,24 @@
+import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { connect, Socket } from 'node:net'
+import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import { parseCidr } from '../../src/http/address.ts'
 import { createConnectionLimiter, defaultConnectionLimits } from '../../src/http/connection-limits.ts'
+import { isAtWork } from '../../src/http/pipelining.ts'
 import { recordLog } from '../helpers/log.ts'
 import { startServer } from '../helpers/server.ts'
 import { until } from '../helpers/until.ts'
+import { dial, serve } from './connections.ts'
 
 const PER_CLIENT = 5
 const TOTAL = 18
 const PROXY = '127.0.0.9'
 
-async function setUp(t: Test) {
+async function setUp(t: Test, connections = { total: TOTAL, perClient: PER_CLIENT }) {
   const { logger, lines } = recordLog('warn')
   const server = await startServer(t, {
-    connections: { total: TOTAL, perClient: PER_CLIENT },
+    connections,
     trustedProxies: [parseCidr(PROXY)],
     timeouts: { body: 60_000 },
     logger,
@@ -96,8 +100,48 @@ t.test('where all connections are taken, idle ones of who has most give way to w
   await until(() => closed([...busy, ...most, ...other, ...few]) === 3)
   t.same([busy, most, other, few].map(closed), [0, 1, 2, 0])
   t.equal(most[4]?.destroyed, true)
-  t.match(lines, { length: 1 })
-  t.match(JSON.parse(lines[0] ?? ''), { address: '127.0.0.3', connections: PER_CLIENT, clients: 4 })
+  const [first = '', second = '', ...rest] = lines
+  t.match(JSON.parse(first), {
+    address: '127.0.0.3',
+    connections: PER_CLIENT,
+    msg: /idle ones of this address/,
+  })
+  t.match(JSON.parse(second), { address: '127.0.0.6', clients: 5, msg: /new ones are closed/ })
+  t.same(rest, [], 'each text once a minute')
+})
+
+t.test('a connection whose answer the client may not have read yet is not closed for others', async (t) => {
+  const { open } = await setUp(t, { total: 3, perClient: 3 })
+  const sockets = await open('127.0.0.2', 3)
+  for (const socket of sockets) {
+    socket.write('POST /nowhere HTTP/1.1\r\nHost: test\r\nContent-Length: 9\r\n\r\n')
+    const [answer] = await once(socket, 'data')
+    t.match(String(answer), /^HTTP\/1.1 405 /)
+  }
+  t.same(await open('127.0.0.3', 1), [], 'the body of each has not arrived')
+  sockets[1]?.write('some text')
+  await until(async () => (await open('127.0.0.3', 1)).length === 1)
+  t.same(
+    sockets.map(({ destroyed }) => destroyed),
+    [false, true, false],
+  )
+})
+
+t.test('a connection with an error that ends it is not closed for others', async (t) => {
+  const { sockets, url } = await serve(t, (_request, response) => response.end())
+  const socket = await dial(t, url)
+  await until(() => sockets.length === 1)
+  const [accepted] = sockets
+  t.equal(accepted && isAtWork(accepted), false)
+  socket.write('not HTTP\r\n\r\n')
+  t.match(await text(socket), /^HTTP\/1.1 400 /)
+  t.equal(accepted && isAtWork(accepted), true)
+})
+
+t.test('an idle connection is found behind any number that are not', async (t) => {
+  const { open, work } = await setUp(t, { total: 102, perClient: 102 })
+  await work((await open('127.0.0.2', 102)).slice(0, 101))
+  await until(async () => (await open('127.0.0.3', 1)).length === 1)
 })
 
 t.test('other forms of an address, and closing twice, open no more connections', (t) => {
