@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { scopes } from '../../generated/operations.ts'
-import type { Caller, Requirement } from '../auth/access-policy.ts'
+import { type Caller, RenamedError, type Requirement } from '../auth/access-policy.ts'
 import type { Authorizer } from '../auth/authorizer.ts'
 import { readCredential, type SchemeReader } from '../auth/credential.ts'
 import type { Pusher } from '../domain/actors.ts'
@@ -137,11 +137,18 @@ export async function gitHttp(app: FastifyInstance, options: GitHttpOptions): Pr
   ): Promise<FastifyReply> {
     const kind = call.step === 'refs' ? 'advertisement' : 'result'
     reply.header('cache-control', 'no-store').type(`application/x-${call.service}-${kind}`)
+    const access = accessTo(call.service)
     const authorizeAgain = async () => {
-      const again = await authorize(request, target, accessTo(call.service), true)
+      const again = await authorize(request, target, access, true).catch((error: unknown) => {
+        // The caller may read the repository under its new name.
+        if (access === 'read' && error instanceof RenamedError) return error
+        throw error
+      })
+      if (again.repository.id === repository.id) return
       // Another repository may have the name by now.
-      if (again.repository.id !== repository.id)
-        throw new ServiceError(token ? 'repository_unknown' : 'credential_missing')
+      throw again instanceof Error
+        ? again
+        : new ServiceError(token ? 'repository_unknown' : 'credential_missing')
     }
     try {
       if (request.method === 'HEAD') {

@@ -134,11 +134,13 @@ t.test('access to a fetch and to a list of refs is checked again when their turn
   const one = { owner: 'owner', name: 'one' }
   const { commits } = await server.createRepository('owner/one', { private: true })
   const { commits: openCommits } = await server.createRepository('owner/open')
+  const { commits: oldCommits } = await server.createRepository('owner/old', { private: true })
   const users = new Map<string, number>()
   for (const name of ['reader', 'removed', 'revoked']) {
     users.set(name, await server.createUser(name))
     await collaborators.set(one, users.get(name) ?? 0, 'read')
   }
+  await collaborators.set({ owner: 'owner', name: 'old' }, users.get('reader') ?? 0, 'read')
   const held = await hold()
   /** Returns the answers to both requests of a fetch: what they contain of the repository, or why not. */
   const ask = async (name: string, authorization: string, sha = '') => {
@@ -154,15 +156,21 @@ t.test('access to a fetch and to a list of refs is checked again when their turn
   const asks = [...users.keys()].map(async (name) =>
     ask('one', basic('x', await server.createToken(name)), commits[0]),
   )
-  asks.push(ask('open', '', openCommits[0]))
+  asks.push(
+    ask('open', '', openCommits[0]),
+    ask('old', basic('x', await server.createToken('reader')), oldCommits[0]),
+  )
   await until(async () => {
     const { body } = await server.call('GET', '/metrics', { token: metricsToken })
-    return body.includes('commit_status_git_requests{service="git-upload-pack",state="waiting"} 8')
+    return body.includes('commit_status_git_requests{service="git-upload-pack",state="waiting"} 10')
   })
   await collaborators.set(one, users.get('removed') ?? 0, null)
   await tokens.revokeAll(users.get('revoked') ?? 0)
   await repositories.setVisibility({ owner: 'owner', name: 'open' }, 'private')
+  await repositories.rename({ owner: 'owner', name: 'old' }, { owner: 'owner', name: 'new' })
   await finish(held)
+  const renamed = asks.pop()
+  t.same(await renamed, ['200 true', '200 PACK'], 'also under a new name')
   t.same(await Promise.all(asks), [
     ['200 true', '200 PACK'],
     ...[
