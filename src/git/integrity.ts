@@ -66,8 +66,7 @@ export async function findDamage(repository: OpenedRepository, full: boolean): P
   const failure = await runGit(repository, ['fsck', ...args], receive, WALK_TIMEOUT)
   for (const { push } of [output, errors]) push('\n')
   const findings = [...output.findings, ...(failure ? errors.findings : [])]
-  if (failure?.code === null)
-    findings.unshift(`git fsck did not read everything: ${failure.message.split('\n').at(-1)}`)
+  if (failure?.code === null) findings.unshift('git fsck was killed before it had read everything')
   return findings.slice(0, MAX_FINDINGS)
 }
 

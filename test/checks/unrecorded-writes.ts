@@ -7,7 +7,7 @@ const ENGINES = /^src\/store\/(sqlite|postgres)\//
 export const UNRECORDED: Record<string, string> = {
   'maintenance/backup/restore.ts checkEmpty': 'reads tables by their names',
   'maintenance/backup/restore.ts restoreBackup': 'restores rows as they were, and records that',
-  'maintenance/backup/restore.ts restoreBackup restore': 'the same',
+  'maintenance/backup/restore.ts restoreBackup setLastIds': 'the same',
   'maintenance/backup/restore.ts restoreInto': 'the same',
   'maintenance/backup/write.ts writeBackup': 'reads in one transaction',
   'store/accounts/sessions.ts createSessionStore use': 'notes when a session was used last',

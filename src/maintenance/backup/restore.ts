@@ -258,10 +258,16 @@ export async function restoreBackup(
       )
     created_at = header.created_at
   }
-  const { counts } = await readBackup(file, { header })
+  const { counts, last_ids } = await readBackup(file, { header })
+  const setLastIds = async (db: Transaction<Tables>) => {
+    for (const { name, numbered } of durableTables)
+      if (numbered) await engine.setLastId(db, name, last_ids[name] ?? 0)
+  }
 
   const restore = async (db: Transaction<Tables>) => {
     await checkEmpty(db)
+    // Fails before the rows if the role may not.
+    await setLastIds(db)
     const done = new Map<string, number>()
     const rows = async (part: BackupRows) => {
       if (!durableTables.some(({ name }) => name === part.table)) throw damagedBackup()
@@ -272,9 +278,7 @@ export async function restoreBackup(
     }
 
     const end = await readBackup(file, { rows })
-    for (const { name, numbered } of durableTables) {
-      if (numbered) await engine.setLastId(db, name, end.last_ids[name] ?? 0)
-    }
+    await setLastIds(db)
     // Of a backup by the version before, which does not leave them out.
     await db.deleteFrom('repositories').where('owner_key', '=', DELETED).execute()
     for (const statement of completeOlderRows(engine.dialect)) await sql.raw(statement).execute(db)

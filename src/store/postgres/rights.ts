@@ -29,11 +29,12 @@ export async function findMissingRight(db: Kysely<Tables>): Promise<string | nul
   if (schema === null)
     return `no schema has been selected: the role ${role} may use none of its search_path (${path}), or there is none. Run: grant usage on schema NAME to ${role}`
 
-  const tables = await sql<{ name: keyof Tables; rights: string[]; numbers: boolean }>`
+  const tables = await sql<{ name: keyof Tables; rights: string[]; readsSequences: boolean }>`
     select relname as name, array(select privilege from unnest(array[${sql.join(USED)}]) as privilege
       where has_table_privilege(pg_class.oid, privilege)) as rights,
-      not exists (select from pg_depend join pg_class as other on other.oid = objid where refobjid = pg_class.oid
-        and case when other.relkind = 'S' then not has_sequence_privilege(objid, 'usage, select') end) as numbers
+      not exists (select from pg_depend join pg_class as other on other.oid = objid
+        where classid = 'pg_class'::regclass and refclassid = 'pg_class'::regclass and refobjid = pg_class.oid
+        and case when other.relkind = 'S' then not has_sequence_privilege(objid, 'usage, select') end) as "readsSequences"
     from pg_class join pg_namespace on pg_namespace.oid = relnamespace
     where nspname = current_schema() and relkind in ('r', 'p') and relname in (${sql.join(Object.keys(primaryKeys))})
     order by relname`.execute(db)
@@ -48,7 +49,7 @@ export async function findMissingRight(db: Kysely<Tables>): Promise<string | nul
   if (closed.length > 0)
     return `the role ${role} may not read and write all rows of ${list(closed)}. Run as their owner: grant ${USED.join(', ')} on all tables in schema ${schema} to ${role}`
   // Of others, PostgreSQL 18 says that they have assigned nothing. Only a restore sets them, by UPDATE.
-  const unreadable = tables.rows.filter(({ numbers }) => !numbers)
+  const unreadable = tables.rows.filter(({ readsSequences }) => !readsSequences)
   return unreadable.length === 0
     ? null
     : `the role ${role} may not read the sequences of ${list(unreadable)}, which a backup contains. Run as their owner: grant select, update on all sequences in schema ${schema} to ${role}`

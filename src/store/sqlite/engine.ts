@@ -1,5 +1,6 @@
 import { dirname } from 'node:path'
 import { getSystemErrorMessage } from 'node:util'
+import Sqlite from 'better-sqlite3'
 import { Kysely, sql } from 'kysely'
 import { createFolder } from '../../util/durable.ts'
 import { isSystemError } from '../../util/expected-errors.ts'
@@ -125,8 +126,11 @@ export async function openSqlite(file: string, pageCache?: number): Promise<Engi
       return findings
     },
     async completeFile() {
-      const busy = await retryWhileBusy(() => cold.raw.pragma('wal_checkpoint(TRUNCATE)', { simple: true }))
-      if (busy !== 0) throw new StoreUnavailable('SQLite: another process is reading the database')
+      await retryWhileBusy(() => {
+        // SQLite returns this as a value, also if another process is only reading.
+        const isBusy = cold.raw.pragma('wal_checkpoint(TRUNCATE)', { simple: true }) !== 0
+        if (isBusy) throw new Sqlite.SqliteError('the checkpoint is incomplete', 'SQLITE_BUSY')
+      })
     },
     async close() {
       await turn.idle()

@@ -361,7 +361,7 @@ t.test('publishes no database whose file is incomplete', async (t) => {
   }
   await t.rejects(restoreAll(options, await findBackup(folder), read), {
     name: 'StoreUnavailable',
-    message: 'SQLite: another process is reading the database',
+    message: 'SQLite: SQLITE_BUSY: another process has kept the database locked for too long',
   })
   reader?.close()
   t.same(filesIn(options.dataDir), [])

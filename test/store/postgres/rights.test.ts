@@ -113,6 +113,12 @@ test('ids go on after a role with the rights of the guide has backed up and rest
   await other.run(...grants.later(other.role))
   await (await openStore(empty)).close()
   const restored = await open(t, other.limited)
+  await other.run(`revoke update on all sequences in schema public from ${other.role}`)
+  await t.rejects(
+    restoreBackup(restored.engine, file, () => t.fail('it fails before the rows')),
+    { name: 'PermissionDenied' },
+  )
+  await other.run(`${GRANT_SEQUENCES} ${other.role}`)
   await restoreBackup(restored.engine, file, () => {})
   t.match(await asAdministrator(restored).users.create('dave'), { id: 4 })
 })
