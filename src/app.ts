@@ -116,7 +116,9 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
 
   const limits = options.budget ?? DEFAULT_BUDGET
   const metrics = options.metricsToken
-    ? (await import('./ops/metrics.ts')).createMetrics(store, lookup, limits)
+    ? (await import('./ops/metrics.ts')).createMetrics(store, lookup, limits, (metric, err) =>
+        app.log.warn({ err, metric }, 'a metric cannot be read, and is left out'),
+      )
     : undefined
   const events = {
     failed: () => metrics?.authenticationFailed(),

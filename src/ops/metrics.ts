@@ -15,11 +15,16 @@ const BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5
 /** Histogram buckets in calls, up to the largest batch. */
 const BATCH_BUCKETS = [1, 2, 4, 8, 16, 32, 64]
 
-/** Creates the metrics for Prometheus. Values of gauges are read when metrics are requested. */
+/**
+ * Creates the metrics for Prometheus. Values of gauges are read when metrics are requested.
+ *
+ * @param onLeftOut receives the system's error for a gauge that cannot be read, once until it can be
+ */
 export function createMetrics(
   store: Pick<Store, 'auditLog' | 'failures' | 'observeBatches' | 'ping' | 'pool'>,
   lookup: CommitLookup,
   limits: FailureLimits,
+  onLeftOut: (metric: string, error: unknown) => void,
 ) {
   const registry = new Registry()
   const registers = [registry]
@@ -44,21 +49,25 @@ export function createMetrics(
   const counter = <Label extends string = never>(name: string, help: string, labelNames: Label[] = []) =>
     new Counter({ name, help, labelNames, registers })
   const gauge: AddGauge = (name, help, read, labelNames = []) => {
+    let isLeftOut = false
     new Gauge({
       name,
       help,
       labelNames,
       registers,
       async collect() {
-        // What cannot be read now is left out; the other metrics say why.
         const samples = await (async () => read())().catch((error: unknown) => {
-          if (error instanceof Unavailable || isSystemError(error)) return []
-          throw error
+          const isOfDisk = isSystemError(error)
+          if (!isOfDisk && !(error instanceof Unavailable)) throw error
+          // The answers to other requests say that the database is unavailable.
+          if (isOfDisk && !isLeftOut) onLeftOut(name, error)
+          return null
         })
+        isLeftOut = samples === null
         this.reset()
         // Without labels, it would be 0 after that.
         if (labelNames.length === 0) this.remove()
-        for (const [labels, value] of samples) this.set(labels, value)
+        for (const [labels, value] of samples ?? []) this.set(labels, value)
       },
     })
   }

@@ -106,13 +106,18 @@ t.test('has the time, size and duration of the latest complete backup', async (t
 })
 
 t.test('leaves out what a disk that is away would tell', async (t) => {
-  const { dataDir, call } = await startServer(t, { metricsToken: LONG_TOKEN })
+  const { logger, lines } = recordLog('warn')
+  const { dataDir, call } = await startServer(t, { metricsToken: LONG_TOKEN, logger })
   renameSync(dataDir, `${dataDir}-away`)
+  await call('GET', '/metrics', { token: LONG_TOKEN })
   const away = await call('GET', '/metrics', { token: LONG_TOKEN })
   renameSync(`${dataDir}-away`, dataDir)
   t.equal(away.status, 200)
   const samples = samplesOf(away.body)
   t.notOk(samples.has('commit_status_disk_free_bytes'))
+  const logged = lines.filter((line) => line.includes('left out'))
+  t.equal(logged.length, 1, 'says it once')
+  t.match(JSON.parse(logged[0] ?? ''), { metric: 'commit_status_disk_free_bytes', err: { code: 'ENOENT' } })
   t.equal(samples.get('commit_status_server_errors_total'), 0)
 })
 
