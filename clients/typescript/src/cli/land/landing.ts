@@ -1,3 +1,4 @@
+import { defaultTimes } from '../../client.ts'
 import type { Client, CommitVerdict } from '../../index.ts'
 import { poll, type Unanswered } from '../../poll.ts'
 import { sleep } from '../../sleep.ts'
@@ -120,7 +121,7 @@ async function passChecks(landing: Landing, merge: string, tip: string, refs: Re
 
 /**
  * Renews the ticket until `over` is aborted, or aborts it once the branch has moved. Pushes the topic again if
- * somebody has removed it before CI has seen it, such as another landing of this commit that was interrupted.
+ * somebody has removed it too early, such as another landing of this commit that was interrupted.
  */
 async function watchBranch(
   landing: Landing,
@@ -141,7 +142,7 @@ async function watchBranch(
       else {
         await tickets.sweep(refs)
         const isMissing = isBuilt() && !refs.has(topicOf(landing))
-        if (isMissing && !(await hasReports(landing, merge))) await pushTopic(landing, merge)
+        if (isMissing && (await isToBeBuilt(landing, merge))) await pushTopic(landing, merge)
       }
     } catch {
       // After a failure, the next one may succeed.
@@ -151,17 +152,20 @@ async function watchBranch(
 
 async function build(landing: Landing, merge: string, tip: string, refs: Refs): Promise<void> {
   const topic = topicOf(landing)
-  if (refs.get(topic) === merge) return
-  const verdict = await readVerdict(landing, merge, landing.branch)
-  const required = 'required' in verdict ? verdict.required : undefined
-  const cutShort = required ? await findCutShort(landing, merge, required) : []
-  if (required && cutShort.length === 0 && !(await isToBeBuilt(landing, merge, required))) return
+  if (refs.get(topic) === merge) {
+    await askAgain(landing, merge)
+    return
+  }
+  const isNew = await isToBeBuilt(landing, merge)
+  if (!isNew && (await findCutShort(landing, merge)).length === 0) return
   const words = await landing.remote.verify([`${merge}:${topic}`])
   if (words !== undefined) {
     for (const line of words.split('\n').slice(-MOST_LINES)) say(`pre-push: ${line}`)
     throw new LandingEnd('failure', `the pre-push hook of this checkout refused ${merge}`)
   }
-  for (const context of cutShort) if (!(await askAgain(landing, merge, context))) return
+  // The hook may have taken minutes.
+  const hasAsked = await askAgain(landing, merge)
+  if (!isNew && !hasAsked) return
   const reason = await pushTopic(landing, merge)
   if (reason !== undefined) throw new LandingEnd('unanswered', await explainTopic(landing, tip, reason))
 }
@@ -170,8 +174,10 @@ async function build(landing: Landing, merge: string, tip: string, refs: Refs): 
  * Returns whether CI may not know of a commit: nothing has been reported for a required check, or one is pending
  * and no branch is at the commit. Somebody may have asked for another run, which workers find by branches.
  */
-async function isToBeBuilt(landing: Landing, merge: string, required: Required): Promise<boolean> {
-  const states = required.map(({ state }) => state)
+async function isToBeBuilt(landing: Landing, merge: string): Promise<boolean> {
+  const verdict = await readVerdict(landing, merge, landing.branch)
+  if (!('required' in verdict)) return true
+  const states = verdict.required.map(({ state }) => state)
   if (states.includes(null)) return true
   if (states.includes('failure') || !states.includes('pending')) return false
   const branches = await landing.remote.list('refs/heads/')
@@ -182,34 +188,36 @@ async function isToBeBuilt(landing: Landing, merge: string, required: Required):
  * Returns the required contexts that are `error`, and so have shown nothing: a worker with `--cancel` reports it when
  * an interrupted landing has removed the branch. None if another one has failed.
  */
-async function findCutShort(landing: Landing, merge: string, required: Required): Promise<string[]> {
-  if (!required.some(({ state }) => state === 'failure')) return []
-  const { client, owner, repo, signal, readTimeout } = landing
-  const answer = await client.listStatuses({ owner, repo, sha: merge }, { signal, totalTimeout: readTimeout })
-  const contexts = new Set(required.flatMap((pattern) => pattern.contexts))
-  const statuses = answer.status === 200 ? answer.body.statuses : []
+async function findCutShort(landing: Landing, merge: string): Promise<string[]> {
+  const { client, owner, repo, branch } = landing
+  const verdict = await readVerdict(landing, merge, branch)
+  if (!('required' in verdict) || !verdict.required.some(({ state }) => state === 'failure')) return []
+  const known = await poll(
+    (call) => client.listStatuses({ owner, repo, sha: merge }, call),
+    pollOptions(landing),
+    ({ body: { statuses } }) => ({ end: statuses }),
+  )
+  const contexts = new Set(verdict.required.flatMap((pattern) => pattern.contexts))
+  const statuses = 'outcome' in known ? [] : known
   const counted = statuses.filter(({ context }) => contexts.has(context))
   if (counted.some(({ state }) => state === 'failure')) return []
   return counted.filter(({ state }) => state === 'error').map(({ context }) => context)
 }
 
-/** Asks for another run of a check, before CI sees the commit. Returns whether the server has taken that. */
-async function askAgain(landing: Landing, merge: string, context: string): Promise<boolean> {
-  const { client, owner, repo, signal, readTimeout } = landing
+/** Asks for other runs of what was cut short, before CI sees the commit. Returns whether the server has taken one. */
+async function askAgain(landing: Landing, merge: string): Promise<boolean> {
+  const { client, owner, repo, signal, left, readTimeout = defaultTimes.totalTimeout } = landing
   const description = 'waiting for another run, for a landing'
-  const answer = await client.reportStatus(
-    { owner, repo, sha: merge, body: { state: 'pending', context, description } },
-    { signal, totalTimeout: readTimeout },
-  )
-  if (answer.status === 201) return true
-  say(`cannot ask for another run of ${context}: ${answer.body.error}`)
-  return false
-}
-
-/** Returns whether something has been reported for each required check. */
-async function hasReports(landing: Landing, merge: string): Promise<boolean> {
-  const known = await readVerdict(landing, merge, landing.branch)
-  return 'required' in known && known.required.every(({ state }) => state !== null)
+  let hasAsked = false
+  for (const context of await findCutShort(landing, merge)) {
+    const answer = await client.reportStatus(
+      { owner, repo, sha: merge, body: { state: 'pending', context, description } },
+      { signal, totalTimeout: Math.max(left(), readTimeout) },
+    )
+    if (answer.status === 201) hasAsked = true
+    else say(`cannot ask for another run of ${context}: ${answer.body.error}`)
+  }
+  return hasAsked
 }
 
 /** Pushes a commit to where CI builds it. Returns why the server refused, or undefined. */
