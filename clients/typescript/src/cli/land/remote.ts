@@ -35,7 +35,7 @@ const LOST = /RPC failed|hung up| (?:EOF|eof)\b/
 /** What curl says of a connection for git; the address before it may contain any word. */
 const UNCONNECTED = /^fatal: unable to access '\S*': (.+)$/m
 /** A certificate does not become valid soon. As a word of its own, it is no part of the name of a host. */
-const UNTRUSTED = /(?<![^\s:])cert(?:ificates?)?(?=[\s:,]|\.?$)/i
+const UNTRUSTED = /(?<![^\s:])(?:cert(?:ificates?)?(?=[\s:,]|\.?$)|CERT_TRUST_|pinned public key)/i
 /** The status of the server, or of a proxy that did not connect. */
 const STATUS = /(?:returned error:|tunnel failed, response|Received HTTP code) (\d+)/
 /** Statuses of answers after which the same command may succeed soon. */
@@ -43,7 +43,7 @@ const TRANSIENT = /^(?:408|429|5\d\d)$/
 /** Printed to users who may bypass a rule: the server did not enforce it. */
 const BYPASSED = ': you may bypass its rule: '
 /** A connection on which nothing has come for 90 seconds is lost. The server lets a fetch wait for 45. */
-const SLOWEST_FETCH = ['-c', 'http.lowSpeedLimit=1', '-c', 'http.lowSpeedTime=90']
+const SLOWEST_FETCH = ['-c', 'http.lowSpeedTime=90']
 
 interface RemoteOptions {
   /** Returns how long something is tried again, in milliseconds. */

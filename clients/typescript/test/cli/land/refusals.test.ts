@@ -187,12 +187,18 @@ t.test('a proxy that is away, and an end of TLS, are outages; a certificate is n
   const https_proxy = `http://127.0.0.1:${await listenLocally(proxy)}`
   t.teardown(() => proxy.close())
   const commit = write(main(), { 'proxy.txt': 'p\n' })
-  const push = (GIT_SSL_CAINFO: string, ...plan: typeof answers) => {
+  const push = (GIT_SSL_CAINFO: string, plan: typeof answers = [], configuration = {}) => {
     answers.splice(0, answers.length, ...plan)
-    const environment = { https_proxy, GIT_SSL_CAINFO }
+    const environment = { https_proxy, GIT_SSL_CAINFO, ...configuration }
     return pushWith(environment, `${url}/acme/rocket.git`, place.token, [], `${commit}:refs/heads/topic`)
   }
   t.match(await push(selfSigned), { end: /certificate/, attempts: 1 })
-  t.match(await push(privateCa, 407), { end: /407/, attempts: 1 })
-  t.match(await push(privateCa, 'end', 503, 'end'), { end: undefined, attempts: 4 })
+  const pinned = {
+    GIT_CONFIG_COUNT: '1',
+    GIT_CONFIG_KEY_0: 'http.pinnedPubkey',
+    GIT_CONFIG_VALUE_0: `sha256//${Buffer.alloc(32).toString('base64')}`,
+  }
+  t.match(await push(privateCa, [], pinned), { end: /pinned public key/, attempts: 1 })
+  t.match(await push(privateCa, [407]), { end: /407/, attempts: 1 })
+  t.match(await push(privateCa, ['end', 503, 'end']), { end: undefined, attempts: 4 })
 })
