@@ -42,7 +42,7 @@ export function sendPage(
 ): FastifyReply {
   const { live, rest = '', tab, icon } = options
   const { headers } = reply.request
-  // To update it would replace it by the page without what is said about the form.
+  // An update would remove the message about the form.
   const isAnswerToForm = reply.request.method === 'POST'
   if (!live || isAnswerToForm) return sendHtml(reply, renderPage(options, session, html`${content}${rest}`))
   const region = (head: Html | '') =>

@@ -16,6 +16,9 @@ export interface GitResult {
  */
 const LAST_PUSH = 10_000
 
+/** Prefix of the branches that CI builds for landings. */
+export const TOPICS = 'land/'
+
 /** Runs git in the current folder. Rejects only with the reason of the signal. */
 export type Git = (
   args: readonly string[],

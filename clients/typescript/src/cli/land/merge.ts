@@ -2,9 +2,9 @@ import { type Git, reasonOf } from '../git.ts'
 import { UsageError } from '../usage-error.ts'
 import { LandingEnd } from './landing-end.ts'
 
-/** Conflicting files that are named, which are also arguments of git: there is a limit of their size. */
+/** Maximum number of conflicting files that are named. They become arguments of git, whose size is limited. */
 const MOST_FILES = 100
-/** What git removes at both ends of a name. It creates no commit by a name of nothing else, which imported ones have. */
+/** git refuses to commit with a name of these characters alone; imported commits may have one. */
 const NAMELESS = /^[\0-\x20.,:;<>"'\\]*$/
 
 /** Returns whether a commit is an ancestor of another one, or the same. */

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { pauseAfter } from '../../poll.ts'
 import { sleep } from '../../sleep.ts'
-import { type Git, reasonOf } from '../git.ts'
+import { type Git, reasonOf, TOPICS } from '../git.ts'
 import { say } from '../terminal.ts'
 import { LandingEnd } from './landing-end.ts'
 import { type Refs, type Remote, removalOf } from './remote.ts'
@@ -84,9 +84,6 @@ const MOST_NAMED = 3
 
 /** Returns the folder of the tickets for a branch. */
 export const ticketFolder = (branch: string) => `refs/landing/${branch}/`
-
-/** How the names of the branches begin that CI builds for landings. */
-export const TOPICS = 'land/'
 
 /** Returns the folder of what CI builds for a branch. */
 export const topicFolder = (branch: string) => `refs/heads/${TOPICS}${branch}/`

@@ -1,6 +1,6 @@
 import { sleep } from '../../sleep.ts'
 import { exitCodes } from '../exit-codes.ts'
-import { TOPICS } from '../land/tickets.ts'
+import { TOPICS } from '../git.ts'
 import { createOutageNotice, type OutageNotice } from '../outage.ts'
 import { say } from '../terminal.ts'
 import type { RepositoryCache } from './cache.ts'
