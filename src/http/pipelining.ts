@@ -30,8 +30,8 @@ export function lastResponseOf(socket: Socket): ServerResponse | undefined {
 }
 
 /**
- * Returns whether a request of the connection has begun to arrive, and has not been read to its end or
- * not been answered. Where its body is still discarded, the client may not have read the answer yet.
+ * Returns whether the head of a request of the connection has arrived, and it has not been read to its
+ * end or not been answered. Where its body is still discarded, the client may not have read the answer yet.
  */
 export function isAtWork(socket: Socket): boolean {
   const last = lastResponseOf(socket)

@@ -47,6 +47,7 @@ interface Entries {
 
 interface Waiter {
   isLong: boolean
+  entries: Entries
   admit(): void
   refuse(reason: Error): void
 }
@@ -280,11 +281,9 @@ export class FairQueue {
   ): Promise<void> {
     const { waiting, waitingPerClient } = this.#limits
     const queue = this.#queues.get(client) ?? new Set<Waiter>()
-    let hasSpace = queue.size < waitingPerClient
-    // A caller that is refused for one client may wait for another one, and keeps its space.
-    while (hasSpace && entries.waiting === 0 && this.#waiting >= waiting)
-      hasSpace = this.#makeSpace(queue.size + 1)
-    if (!hasSpace) return Promise.reject(new QueueFull(TOO_MANY))
+    const isCounted = entries.waiting > 0 || this.#waiting < waiting
+    if (queue.size >= waitingPerClient || !(isCounted || this.#makeSpace(queue.size + 1)))
+      return Promise.reject(new QueueFull(TOO_MANY))
 
     return new Promise((resolve, reject) => {
       const leave = () => {
@@ -296,6 +295,7 @@ export class FairQueue {
       }
       const waiter: Waiter = {
         isLong,
+        entries,
         admit: () => {
           leave()
           resolve()
@@ -317,13 +317,19 @@ export class FairQueue {
   }
 
   /**
-   * Refuses the last caller of the client with the most waiting callers, if it has more than
-   * `count`.
+   * Refuses the last caller that waits for one client alone, of the client with the most waiting callers
+   * that has such a one, if it has more than `count`. Another one would keep its space.
    */
   #makeSpace(count: number): boolean {
-    let longest = new Set<Waiter>()
-    for (const queue of this.#queues.values()) if (queue.size > longest.size) longest = queue
-    const last = longest.size > count ? [...longest].at(-1) : undefined
+    let most = count
+    let last: Waiter | undefined
+    for (const queue of this.#queues.values()) {
+      if (queue.size <= most) continue
+      const alone = [...queue].findLast(({ entries }) => entries.waiting === 1)
+      if (!alone) continue
+      most = queue.size
+      last = alone
+    }
     last?.refuse(new QueueFull(TOO_MANY))
     return last !== undefined
   }

@@ -400,3 +400,21 @@ t.test('what several clients wait for takes one place in the queue, and one slot
   await run
   t.equal(queue.taken, 0)
 })
+
+t.test(
+  'who comes when the queue is full takes no turn from callers that would keep their place',
+  async (t) => {
+    const queue = new FairQueue({ ...limits, slots: 2, waiting: 2 })
+    const held = await Promise.all(['a', 'b'].map((client) => queue.enter(client)))
+    const runs = [0, 1].map(() => {
+      const address = new Addresses()
+      for (const client of ['a', 'b']) address.add(client)
+      return queue.run({ address }, async () => {})
+    })
+    await setTimeout()
+    await t.rejects(queue.enter('c'), QueueFull)
+    queue.dismiss('b', new Error('dismissed'))
+    for (const release of held) release()
+    await Promise.all(runs)
+  },
+)

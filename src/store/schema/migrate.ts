@@ -12,8 +12,8 @@ export class UnknownSchema extends ExpectedError {
 /**
  * Applies all pending migrations, and creates the functions that are missing. Where servers of an older
  * version may run beside this one, migrations that may take long are committed first, so that nobody
- * waits for their locks while those that lock tables wait. Any number of processes may call this at once: one of them applies the migrations, while the others
- * wait for it.
+ * waits for their locks while those that lock tables wait. Any number of processes may call this at
+ * once: one of them applies the migrations, while the others wait for it.
  *
  * @param apply false to throw UnknownSchema if one is pending
  * @returns whether the database was that of version 0.3.0 or earlier, whose servers must not run
