@@ -1,4 +1,3 @@
-import { defaultTimes } from '../../client.ts'
 import type { Client, CommitVerdict } from '../../index.ts'
 import { poll, type Unanswered } from '../../poll.ts'
 import { sleep } from '../../sleep.ts'
@@ -8,6 +7,7 @@ import { say } from '../terminal.ts'
 import { UsageError } from '../usage-error.ts'
 import { noRuleMatches } from '../wait-for-branch.ts'
 import { waitForVerdict } from '../wait-for-verdict.ts'
+import { isOutage } from '../work/repository.ts'
 import { failureOfBranch } from './failure-of-branch.ts'
 import { LandingEnd } from './landing-end.ts'
 import { isAncestor, mergeOf } from './merge.ts'
@@ -204,20 +204,31 @@ async function findCutShort(landing: Landing, merge: string): Promise<string[]> 
   return counted.filter(({ state }) => state === 'error').map(({ context }) => context)
 }
 
-/** Asks for other runs of what was cut short, before CI sees the commit. Returns whether the server has taken one. */
+/**
+ * Asks for other runs of what was cut short, before CI sees the commit. After an outage it looks again, since
+ * the server may have taken the request, or a result. Returns whether it may have taken one.
+ */
 async function askAgain(landing: Landing, merge: string): Promise<boolean> {
-  const { client, owner, repo, signal, left, readTimeout = defaultTimes.totalTimeout } = landing
+  const { client, owner, repo, signal, left, times, readTimeout } = landing
   const description = 'waiting for another run, for a landing'
-  let hasAsked = false
-  for (const context of await findCutShort(landing, merge)) {
+  const settled = new Set<string>()
+  for (let hasAsked = false; ; ) {
+    const [context] = (await findCutShort(landing, merge)).filter((each) => !settled.has(each))
+    if (context === undefined) return hasAsked
     const answer = await client.reportStatus(
       { owner, repo, sha: merge, body: { state: 'pending', context, description } },
-      { signal, totalTimeout: Math.max(left(), readTimeout) },
+      { signal, totalTimeout: readTimeout },
     )
-    if (answer.status === 201) hasAsked = true
+    const isAway = answer.status !== 201 && isOutage(answer)
+    hasAsked ||= answer.status === 201 || isAway
+    if (isAway && left() > 0) {
+      await sleep(times.interval, signal)
+      continue
+    }
+    settled.add(context)
+    if (answer.status === 201) say(`asked for another run of ${context}`)
     else say(`cannot ask for another run of ${context}: ${answer.body.error}`)
   }
-  return hasAsked
 }
 
 /** Pushes a commit to where CI builds it. Returns why the server refused, or undefined. */

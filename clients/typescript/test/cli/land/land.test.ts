@@ -1,6 +1,5 @@
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
 import { groupLandings } from '../../../../../src/web/events/landings.ts'
 import { sentenceOf } from '../../../../../src/web/events/sentences.ts'
@@ -11,6 +10,7 @@ import { createGit } from '../../../src/cli/git.ts'
 import { createRemote } from '../../../src/cli/land/remote.ts'
 import { startFailingProxy } from '../../helpers/failing-proxy.ts'
 import { startQuickLanding } from '../../helpers/landing.ts'
+import { eventually } from '../../helpers/working.ts'
 
 const place = await startQuickLanding(t)
 const {
@@ -204,10 +204,10 @@ t.test('what CI may not know of is pushed again, and what was cut short is asked
 
 /** Waits until another run of `ci/test` has been asked for. */
 async function untilPending(sha: string): Promise<void> {
-  for (let state = ''; state !== 'pending'; await setTimeout(100)) {
+  await eventually(async () => {
     const { json } = await server.read('acme/rocket', sha, place.token)
-    state = json.statuses?.find(({ context }) => context === 'ci/test')?.state ?? ''
-  }
+    return json.statuses?.some(({ context, state }) => context === 'ci/test' && state === 'pending') ?? false
+  })
 }
 
 t.test('what was cut short is asked for again through an outage', async (t) => {
@@ -217,13 +217,7 @@ t.test('what was cut short is asked for again through an outage', async (t) => {
   const commit = write(main(), { 'outage.txt': 'o\n' })
   git(checkout, 'push', '--quiet', path, `${commit}:refs/heads/elsewhere`)
   await report(commit, 'error')
-  const landing = land([commit], {
-    COMMIT_STATUS_URL: proxy.url,
-    COMMIT_STATUS_TIMEOUT: '1s',
-    GIT_CONFIG_COUNT: '1',
-    GIT_CONFIG_KEY_0: `url.${proxy.url}/.insteadOf`,
-    GIT_CONFIG_VALUE_0: `${server.url}/`,
-  })
+  const landing = land([commit], through(proxy))
   for (const matching of [lists, reports]) {
     const passages = () =>
       proxy.passages.filter(({ method, url }) => matching.test(`${method} ${url}`)).map(({ at }) => at)
@@ -232,6 +226,32 @@ t.test('what was cut short is asked for again through an outage', async (t) => {
   }
   await report(await topic(commit), 'success')
   t.match(await landing, { code: 0 })
+})
+
+/** The environment in which a landing and its git reach the server through a proxy. */
+function through(proxy: { url: string }): Record<string, string> {
+  return {
+    COMMIT_STATUS_URL: proxy.url,
+    COMMIT_STATUS_TIMEOUT: '1s',
+    GIT_CONFIG_COUNT: '1',
+    GIT_CONFIG_KEY_0: `url.${proxy.url}/.insteadOf`,
+    GIT_CONFIG_VALUE_0: `${server.url}/`,
+  }
+}
+
+t.test('a result that comes during an outage is not asked for again', async (t) => {
+  const proxy = await startFailingProxy(t, server.url)
+  const reports = /^POST .*\/statuses\//
+  proxy.always(reports, { status: 503 })
+  const commit = write(main(), { 'meanwhile.txt': 'm\n' })
+  git(checkout, 'push', '--quiet', path, `${commit}:refs/heads/elsewhere`)
+  await report(commit, 'error')
+  const landing = land([commit, '--timeout', '40s'], through(proxy))
+  await until(() => proxy.passages.some(({ method, url }) => reports.test(`${method} ${url}`)))
+  await report(commit, 'success')
+  t.match(await landing, { code: 0 })
+  const { json } = await server.read('acme/rocket', commit, place.token)
+  t.match(json.statuses, [{ context: 'ci/test', state: 'success' }])
 })
 
 t.test('a result that comes during the pre-push hook is not asked for again', async (t) => {
