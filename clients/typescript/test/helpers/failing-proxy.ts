@@ -1,8 +1,12 @@
+import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import http from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { buffer } from 'node:stream/consumers'
 import type { Test } from 'tap'
+import { hasCode } from '../../../../src/util/expected-errors.ts'
+
+/** Below those that the system chooses, so that no other server gets the port of a closed proxy. */
+let nextPort = randomInt(20_000, 32_000)
 
 /** What happens to one request on its way. */
 type Failure =
@@ -86,11 +90,9 @@ export async function startFailingProxy(t: Test, target: string): Promise<Failin
   const look = () => {
     for (const watch of watchers) watch()
   }
-  let port = 0
+  let port = nextPort++
   async function open() {
-    server.listen(port, '127.0.0.1')
-    await once(server, 'listening')
-    port = addressOf(server.address()).port
+    await once(server.listen(port, '127.0.0.1'), 'listening')
   }
   async function close() {
     if (!server.listening) return
@@ -110,7 +112,14 @@ export async function startFailingProxy(t: Test, target: string): Promise<Failin
       watch()
     })
   }
-  await open()
+  for (let isOpen = false; !isOpen; )
+    try {
+      await open()
+      isOpen = true
+    } catch (error) {
+      if (!hasCode(error, 'EADDRINUSE')) throw error
+      port = nextPort++
+    }
   t.teardown(close)
   return {
     url: `http://127.0.0.1:${port}`,
@@ -136,9 +145,4 @@ function forward(target: string, { method, url, headers }: Passage, body: Buffer
       request.on('error', reject).end(body)
     },
   )
-}
-
-function addressOf(address: ReturnType<http.Server['address']>): AddressInfo {
-  if (address === null || typeof address === 'string') throw new Error('the proxy does not listen')
-  return address
 }

@@ -28,10 +28,8 @@ export interface Landing extends TicketOptions {
   onOutage: OutageNotice
 }
 
-type Required = CommitVerdict['required']
-
 interface ReadVerdict {
-  required: Required
+  required: CommitVerdict['required']
   /** The server's time when it answered. */
   time: Date
 }
