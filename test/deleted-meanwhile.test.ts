@@ -22,7 +22,10 @@ const cases = databases.flatMap((database) => [false, true].map((isReplaced) => 
 
 for (const { database, isReplaced } of cases)
   test(`${database.name}: what is under way when its repository is deleted${isReplaced ? ' and created again' : ''}`, async (t) => {
-    const server = await startServer(t, { database })
+    // Longer than what is deleted meanwhile takes on a busy machine.
+    const lookup = new CommitLookup({ timeout: 60_000 })
+    const server = await startServer(t, { database, lookup })
+    t.teardown(() => lookup.close())
     const { store, url } = server
     const token = await server.createToken('owner')
     const other = await openStore(server.options)
@@ -84,8 +87,6 @@ for (const { database, isReplaced } of cases)
     }
     t.same([existsSync(path), readdirSync(join(again.path, 'refs/heads'))], [false, []])
     t.same(await store.statuses.list(again.id, commit), [], 'the next one of the name gets nothing of it')
-    const lookup = new CommitLookup()
-    t.teardown(() => lookup.close())
     const choice = { full: true, commits: true, prune: false }
     t.same((await checkAll(store, lookup, choice, () => {})).findings, [])
     const pushes = (await listEvents(store)).filter(({ action }) => action === 'push')

@@ -87,7 +87,7 @@ try {
   worker = await startWorker(server.url, setup)
   const result = await client.waitForState(
     { ...repository, sha: newest },
-    { require: ['ci'], only: true, settle: 0, interval: 200, timeout: 30_000 },
+    { require: ['ci'], only: true, settle: 0, interval: 200, timeout: 120_000 },
   )
   if (result.outcome !== 'success') throw new Error(`the worker's result is ${result.outcome}`)
   await show(newest, 'The worker has reported')

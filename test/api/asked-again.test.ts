@@ -1,16 +1,32 @@
 import { setTimeout } from 'node:timers/promises'
 import { sql } from 'kysely'
-import t from 'tap'
-import { openStore } from '../../src/store/store.ts'
+import t, { type Test } from 'tap'
+import { openStore, type Store } from '../../src/store/store.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import { databases } from '../helpers/databases.ts'
 import { replaceGit } from '../helpers/git.ts'
 import { holdRequest } from '../helpers/held-request.ts'
 import { startServer } from '../helpers/server.ts'
+import { until } from '../helpers/until.ts'
 
 /** Milliseconds after which a report asks again whether it may be stored. */
 const AGAIN = 1_000
 const BODY = JSON.stringify({ state: 'success', context: 'ci' })
+
+/** @returns what waits until the server has found what the callers of `count` more requests may do */
+function watchAuthorization(t: Test, { access }: Store) {
+  let found = 0
+  const { find } = access
+  t.capture(access, 'find', async (...of: Parameters<typeof find>) => {
+    const result = await find(...of)
+    found++
+    return result
+  })
+  return (count: number) => {
+    const end = found + count
+    return () => until(() => found >= end)
+  }
+}
 
 for (const database of databases)
   t.test(`${database.name}: a report that comes slowly asks again before it is stored`, async (t) => {
@@ -95,15 +111,22 @@ t.test('a report for which git takes long asks again too, and a quick one does n
   const { commits } = await server.createRepository('acme/rocket', { commits: 2 })
   const id = await server.createUser('bob')
   await asAdministrator(server.store).collaborators.set({ owner: 'acme', name: 'rocket' }, id, 'write')
-  const report = async (sha = '', pause = 0) => {
-    const sent = server.report('acme/rocket', sha, { state: 'success' }, await server.createToken('bob'))
-    await setTimeout(pause)
+  const authorized = watchAuthorization(t, server.store)
+  const report = async (sha = '') => {
+    const token = await server.createToken('bob')
+    const untilAuthorized = authorized(1)
+    const since = performance.now()
+    const sent = server.report('acme/rocket', sha, { state: 'success' }, token)
+    await untilAuthorized()
     await asAdministrator(server.store).tokens.revokeAll(id)
-    return (await sent).status
+    const { status } = await sent
+    return { status, took: performance.now() - since }
   }
   replaceGit(t, 'case "$*" in *cat-file*) sleep 1.5;; esac; exec "$git" "$@"')
-  t.equal(await report(commits[0], 300), 401)
-  t.equal(await report(commits[1], 300), 201, 'git runs already')
+  t.equal((await report(commits[0])).status, 401)
+  const { status, took } = await report(commits[1])
+  // A busy machine may take longer than the second for which a report is not asked about again.
+  if (took < AGAIN) t.equal(status, 201, 'git runs already')
 })
 
 for (const database of databases)
@@ -112,6 +135,7 @@ for (const database of databases)
     const other = await openStore(server.options)
     t.teardown(() => other.close())
     const { kysely } = other.engine
+    const authorized = watchAuthorization(t, server.store)
 
     const prepare = async (name: string, context = 'ci') => {
       const { id, commits } = await server.createRepository(`acme/${name}`)
@@ -140,10 +164,13 @@ for (const database of databases)
     /** Sends reports, and holds what they wait for in a transaction that revokes tokens at its end. */
     const sendWhileHeld = (pause: number, sent: readonly (typeof quick)[], revokedUsers: number[]) =>
       kysely.transaction().execute(async (db) => {
+        const untilAuthorized = authorized(sent.length)
         await db.updateTable('statuses').set({ description: 'held' }).execute()
         if (database.name === 'PostgreSQL')
           await sql`select pg_advisory_xact_lock(hashtextextended(${added.sha}, ${added.id}))`.execute(db)
+        const since = performance.now()
         const answers = Promise.all(sent.map(({ send }) => send()))
+        await untilAuthorized()
         await setTimeout(pause)
         await db.deleteFrom('tokens').where('user_id', 'in', revokedUsers).execute()
         await db
@@ -152,19 +179,19 @@ for (const database of databases)
           .where('user_id', '=', lowered.user)
           .execute()
         await db.updateTable('repositories').set({ name_key: 'new' }).where('id', '=', renamed.id).execute()
-        return { answers }
+        return { answers, since }
       })
-    const statusesOf = async ({ answers }: Awaited<ReturnType<typeof sendWhileHeld>>) =>
-      (await answers).map(({ status }) => status)
+    const statusesOf = async ({ answers, since }: Awaited<ReturnType<typeof sendWhileHeld>>) => {
+      const all = await answers
+      return { statuses: all.map(({ status }) => status), took: performance.now() - since }
+    }
 
-    // Each has been asked for by then; and PostgreSQL lets a statement wait for 4 s.
-    const held = await sendWhileHeld(
-      AGAIN + (database.name === 'SQLite' ? 2_000 : 1_000),
-      Object.values(cases),
-      [revoked.user, added.user],
-    )
-    t.same(await statusesOf(held), [201, 401, 403, 404, 401])
+    // PostgreSQL lets a statement wait for 4 s.
+    const held = await sendWhileHeld(AGAIN + 300, Object.values(cases), [revoked.user, added.user])
+    t.same((await statusesOf(held)).statuses, [201, 401, 403, 404, 401])
     const states = await Promise.all(Object.values(cases).map(({ stateOf }) => stateOf()))
     t.same(states, ['success', 'pending', 'pending', 'pending', undefined])
-    t.same(await statusesOf(await sendWhileHeld(400, [quick], [quick.user])), [201], 'not after a short wait')
+    const { statuses, took } = await statusesOf(await sendWhileHeld(100, [quick], [quick.user]))
+    // A busy machine may take longer than the second.
+    if (took < AGAIN) t.same(statuses, [201], 'not after a short wait')
   })

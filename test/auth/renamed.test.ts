@@ -77,8 +77,8 @@ for (const database of databases)
     await begun.promise
     const git = async () => (await fetch(`${url}/acme/missing.git/info/refs?service=git-upload-pack`)).status
     const answers = Promise.all([read('acme/missing', SHA).then(({ status }) => status), git()])
-    const answered = await Promise.race([answers, setTimeout(20_000, 'waits', { ref: false })])
-    held.resolve()
+    const waits = setTimeout(20_000, 'waits', { ref: false })
+    const answered = await Promise.race([answers, waits]).finally(() => held.resolve())
     await change
     await answers
     t.same(answered, [401, 401])

@@ -4,7 +4,7 @@ import { type Test, test } from 'tap'
 import { RESERVATION_LIFETIME } from '../../src/store/failures/statements.ts'
 import { openEngine, openStore } from '../../src/store/store.ts'
 import { asAdministrator } from '../helpers/changes.ts'
-import { databases, execute, openTestStore, postgres, type TestDatabase } from '../helpers/databases.ts'
+import { databases, openTestStore, postgres, type TestDatabase } from '../helpers/databases.ts'
 import { until } from '../helpers/until.ts'
 
 /** Seconds. */
@@ -219,15 +219,20 @@ for (const attempt of ['count', 'reserve'] as const)
     const client = new Client({ connectionString: url })
     await client.connect()
     t.teardown(() => client.end())
+    const watcher = new Client({ connectionString: url })
+    await watcher.connect()
+    t.teardown(() => watcher.end())
     const untilWaiting = (count: number) =>
       until(async () => {
         const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
-        return (await execute(url, waiting)).length === count
+        return (await watcher.query(waiting)).rowCount === count
       })
     await client.query(`insert into auth_failures (address, failures, ends_at) values ('${A}', 30, 1)`)
     await client.query('begin')
     await client.query(`select from auth_failures for update`)
     const begun = store.failures[attempt](A, upTo(1))
+    // Awaited below.
+    begun.catch(() => {})
     await untilWaiting(1)
     // The first new address trims.
     const trimmed = other.failures.count(B, upTo(30))

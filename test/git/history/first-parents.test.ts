@@ -192,7 +192,7 @@ t.test('who asks for a history that waits for the turn of another client has its
   const commits = importCommits(repository.path, 30).reverse()
   const [tip = ''] = commits
   const queue = new FairQueue({ slots: 3, slotsPerClient: 2, timeout: 60_000 })
-  const history = new FirstParents(queue)
+  const history = new FirstParents(queue, { timeout: 60_000 })
   const end = Promise.withResolvers<void>()
   const held = [1, 2].map(() => queue.run(CLIENT, () => end.promise))
   const list = (client: QueueClient) => history.list(repository, tip, { after: undefined, count: 30 }, client)

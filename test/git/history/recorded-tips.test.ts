@@ -81,8 +81,8 @@ t.test('who asks for a path that waits for the turn of another client has its ow
   const ids = importGraph(repository.path, [[], [0], [1], [1], [3, 2]])
   const at = (indices: number[]) => indices.map((index) => ids[index] ?? '')
   const queue = new FairQueue({ slots: 3, slotsPerClient: 2, timeout: 60_000 })
-  const firstParents = new FirstParents(queue)
-  const formerTips = new FormerTips(queue, firstParents)
+  const firstParents = new FirstParents(queue, { timeout: 60_000 })
+  const formerTips = new FormerTips(queue, firstParents, { timeout: 60_000 })
   const other = { address: '192.0.2.2' }
   const end = Promise.withResolvers<void>()
   const held = [1, 2].map(() => queue.run(CLIENT, () => end.promise))

@@ -37,9 +37,11 @@ t.test('older servers read and write while a newer one brings the schema up to d
   /** Waits until the upgrade waits for one of these. */
   const waitsFor = (...modes: string[]) =>
     until(async () => {
-      const { rows } = await reader.query('select from pg_locks where not granted and mode = any ($1)', [
-        modes,
-      ])
+      const { rows } = await reader.query(
+        `select from pg_locks where not granted and mode = any ($1)
+          and pid in (select pid from pg_stat_activity where datname = current_database())`,
+        [modes],
+      )
       return rows.length > 0
     })
 
