@@ -1,19 +1,36 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
-import t from 'tap'
+import t, { type Test } from 'tap'
+import { temporaryFolder } from '../../../test/helpers/databases.ts'
 import { commandLine } from '../../typescript/test/helpers/command-line.ts'
-import { sentStates } from '../../typescript/test/helpers/run-script.ts'
-import { startService } from '../../typescript/test/helpers/service.ts'
+import { placeOf, sentStates } from '../../typescript/test/helpers/run-script.ts'
+import { type Service, startService } from '../../typescript/test/helpers/service.ts'
 import { script, shells } from './shells.ts'
 
 const FOREVER = 'echo up; while :; do sleep 0.05; done'
-// Four for each shell, and the service's own.
-const first = await startService(t, { commits: 4 * shells.length + 1 })
+
+/** Writes a copy of the script in which one text is another one, and returns its path. */
+function copyWith(t: Test, text: string, replace: (text: string) => string): string {
+  const before = readFileSync(script, 'utf8')
+  const after = before.replace(text, replace)
+  t.not(after, before)
+  const copy = join(temporaryFolder(t), 'commit-status')
+  writeFileSync(copy, after)
+  return copy
+}
+
+/** Descriptions that are stored for the service's commit. */
+async function descriptionsOf({ server, commit }: Service): Promise<(string | null)[]> {
+  const { json } = await server.read('acme/rocket', commit.sha)
+  return (json.statuses ?? []).map(({ description }) => description)
+}
+
+// Five for each shell, and the service's own.
+const first = await startService(t, { commits: 5 * shells.length + 1 })
 t.jobs = 4
 
-for (const { name, program, run } of shells) {
+for (const { name, program, run, start } of shells) {
   t.test(
     `${name}: signals that arrive while the command ends leave its exit code`,
     { buffered: true },
@@ -40,17 +57,25 @@ for (const { name, program, run } of shells) {
     },
   )
 
+  t.test(`${name}: one signal is no second one, however slow the clock is`, { buffered: true }, async (t) => {
+    const service = await first.again()
+    const slow = program.with(
+      -1,
+      copyWith(t, 'now() {', (line) => `${line}\n  sleep 0.6`),
+    )
+    const args = ['run', ...placeOf(service), '--', 'sh', '-c', `trap 'exit 9' TERM; ${FOREVER}`]
+    const running = start(t, service, args, { program: slow })
+    await running.printed('up')
+    running.child.kill('SIGTERM')
+    t.match(await running.finished, { code: 9, stderr: '' })
+    t.match(await descriptionsOf(service), [/^cancelled by SIGTERM after/])
+  })
+
   t.test(
     `${name}: a signal before the script knows its command stops the command`,
     { buffered: true },
     async (t) => {
-      const text = readFileSync(script, 'utf8')
-      const interrupted = text.replace('sleep 0; child=$!', (line) => `kill -TERM $$; ${line}`)
-      t.not(interrupted, text)
-      const folder = mkdtempSync(join(tmpdir(), 'interrupted-'))
-      t.teardown(() => rmSync(folder, { recursive: true }))
-      const copy = join(folder, 'commit-status')
-      writeFileSync(copy, interrupted)
+      const copy = copyWith(t, 'sleep 0; child=$!', (line) => `kill -TERM $$; ${line}`)
       const command = `trap 'exit 9' TERM; for i in $(seq 60); do sleep 0.05; done`
       const codes = await Promise.all(
         Array.from({ length: 8 }, async () => {
@@ -69,7 +94,11 @@ for (const { name, program, run } of shells) {
   t.test(`${name}: a signal after the command ended changes nothing`, { buffered: true }, async (t) => {
     const service = await first.again()
     service.proxy.plan('pass', { status: 503, headers: { 'retry-after': '1' } })
-    const running = run(t, service, 'exit 0')
+    const go = join(temporaryFolder(t), 'go')
+    const running = run(t, service, `until [ -e '${go}' ]; do sleep 0.05; done`)
+    // A second after its command the client gives up a "pending" that is not sent.
+    await service.proxy.answered(1)
+    writeFileSync(go, '')
     await service.proxy.reached(2)
     running.child.kill('SIGTERM')
     t.match(await running.finished, { code: 0, stderr: '' })
@@ -96,9 +125,7 @@ for (const { name, program, run } of shells) {
       const passed = signal === 'SIGINT' ? 15 : number
       t.strictSame(codes, [128 + passed, 0, 9], `${signal}: the exit code of the command`)
       t.strictSame(await service.stored(), ['a error', 'b error', 'c error'])
-      t.match(JSON.parse(service.proxy.passages.at(-1)?.body ?? ''), {
-        description: `cancelled by ${signal}`,
-      })
+      t.match(await descriptionsOf(service), Array(3).fill(`cancelled by ${signal}`))
     }
   })
 }
