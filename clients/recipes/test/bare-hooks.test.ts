@@ -15,7 +15,7 @@ import { environment, install, recipes } from './systems.ts'
 const run = promisify(execFile)
 const runSmall = startSmallProcesses()
 t.jobs = 2
-t.setTimeout(120_000)
+t.setTimeout(600_000)
 
 t.test('a bare repository mirrors every push', async (t) => {
   const service = await startService(t)

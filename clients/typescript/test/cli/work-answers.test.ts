@@ -78,7 +78,7 @@ test('a claim whose answer is lost is sent again, and the command runs once', as
   const sha = place.push('main', SCRIPT)
   const jobs = openJobs(t, place)
   place.proxy.always(reportsOf(sha), 'reset')
-  const worker = jobs.start(['--once'])
+  const worker = jobs.start(['--once'], '10s')
   await eventually(() => reports(place, sha).length >= 3)
   t.equal(await place.result(sha), 'pending: running', 'the server has stored it')
   t.strictSame(jobs.runs(), [], 'nothing runs before the answer')
@@ -96,7 +96,7 @@ test('a claim whose answer is lost is sent again, and the command runs once', as
 test('a result whose answer is lost is sent again', async (t, place) => {
   const sha = place.push('main', SCRIPT)
   const jobs = openJobs(t, place)
-  const worker = jobs.start(['--once'])
+  const worker = jobs.start(['--once'], '10s')
   await jobs.started()
   place.proxy.always(reportsOf(sha), 'reset')
   jobs.go()
@@ -114,7 +114,7 @@ test('a claim that is delivered after the result changes nothing', async (t, pla
   const jobs = openJobs(t, place)
   const delivery = Promise.withResolvers<void>()
   place.proxy.always(reportsOf(sha), { heldUntil: delivery.promise })
-  const worker = jobs.start(['--once'], '1s')
+  const worker = jobs.start(['--once'], '3s')
   await eventually(() => reports(place, sha).length >= 1)
   place.proxy.always(reportsOf(sha), 'pass')
   jobs.go()
@@ -133,7 +133,11 @@ test('a request between a result and the next list is seen, though the list is t
   await jobs.started()
   const lists = () => place.proxy.passages.filter(({ url }) => url.includes('/awaiting'))
   const before = lists().length
-  await eventually(() => lists()[before + 1]?.status === 304)
+  await eventually(() =>
+    lists()
+      .slice(before)
+      .some(({ status }) => status === 304),
+  )
   const answered = Promise.withResolvers<void>()
   const count = lists().length
   place.proxy.always(/awaiting/, { heldUntil: answered.promise })
@@ -185,7 +189,7 @@ test('a result that was refused is kept for the next worker at the second signal
   t.match(await endTwice(worker), { code: 128 + 15, stderr: /not reported, so the next worker .*: success/ })
   t.strictSame(place.jobs(), jobs.runs())
   place.proxy.always(reportsOf(sha), 'pass')
-  t.equal((await jobs.start(['--once']).finished).code, 0)
+  t.equal((await jobs.start(['--once'], '10s').finished).code, 0)
   t.match(await place.result(sha), /^success/)
   t.equal(new Set(jobs.runs()).size, 1, 'under the same run')
   t.strictSame(place.jobs(), [])
@@ -212,7 +216,7 @@ test('--once ends with 5 if a claim is refused, and says why', async (t, place) 
   const sha = place.push('main', SCRIPT)
   const other = place.push('other', 'true')
   place.proxy.always(reportsOf(sha), { status: 403 })
-  const { code, stderr } = await openJobs(t, place).start(['--once']).finished
+  const { code, stderr } = await openJobs(t, place).start(['--once'], '10s').finished
   t.match({ code, stderr }, { code: 5, stderr: /: the server refuses: out of order\n/ })
   t.equal(await place.result(sha), undefined)
   t.match(await place.result(other), /^success/)
@@ -221,7 +225,7 @@ test('--once ends with 5 if a claim is refused, and says why', async (t, place) 
 test('--once ends with 5 if a commit is lost to refusals, and says why', async (t, place) => {
   const sha = place.push('main', SCRIPT)
   const jobs = openJobs(t, place)
-  const worker = jobs.start(['--once'])
+  const worker = jobs.start(['--once'], '10s')
   await jobs.started()
   place.proxy.always(reportsOf(sha), { status: 403 })
   t.match(await worker.finished, { code: 5, stderr: /main .*: not reported: out of order\n/ })
@@ -235,8 +239,14 @@ test('--once tries again what could not be fetched, also while it waits for anot
   const blob = git(place.path, 'rev-parse', `${sha}:ci.sh`)
   rmSync(join(place.path, 'objects', blob.slice(0, 2), blob.slice(2)))
   const failed = Promise.withResolvers<void>()
-  const worker = place.work(['--repo', other, '--once'], { env: { COMMIT_STATUS_TIMEOUT: '10s' } })
-  place.proxy.always(new RegExp(`^GET .*/${other}/awaiting`), { heldUntil: failed.promise })
+  const lists = new RegExp(`^GET .*/${other}/awaiting`)
+  const started = Promise.withResolvers<void>()
+  place.proxy.always(lists, { heldUntil: started.promise })
+  const worker = place.work(['--repo', other, '--once'], { env: { COMMIT_STATUS_TIMEOUT: '60s' } })
+  // What the start asks.
+  await eventually(() => place.proxy.passages.some(({ method, url }) => lists.test(`${method} ${url}`)))
+  place.proxy.always(lists, { heldUntil: failed.promise })
+  started.resolve()
   await worker.printed('cannot be fetched')
   await eventually(() => place.jobs().length === 0)
   failed.resolve()
@@ -275,7 +285,7 @@ test('a job that cannot be written down is not blamed on the server', async (t, 
   const written = Promise.withResolvers<void>()
   // After what the start asks, the first question for what waits.
   place.proxy.plan('pass', 'pass', { heldUntil: written.promise })
-  const worker = openJobs(t, place).start(['--once'])
+  const worker = openJobs(t, place).start(['--once'], '10s')
   await place.proxy.reached(3)
   const folder = join(place.folder, 'jobs')
   rmSync(folder, { recursive: true })
@@ -303,7 +313,7 @@ test('each repository has an outage of its own', async (t, place) => {
   await server.createRepository(other)
   const list = (name: string) => new RegExp(`^GET .*/${name}/awaiting`)
   place.proxy.always(list(other), { status: 503 })
-  const worker = place.work(['--repo', other], { env: { COMMIT_STATUS_TIMEOUT: '1s' } })
+  const worker = place.work(['--repo', other], { env: { COMMIT_STATUS_TIMEOUT: '5s' } })
   const notice = `commit-status: ${other}: no answer from the service, still trying: `
   await worker.printed(notice)
   const lists = () =>

@@ -10,7 +10,7 @@ import { openWorkPlace } from '../helpers/working.ts'
 const server = await startServer(t)
 const place = await openWorkPlace(t, server, 'acme/rocket')
 const program = [process.execPath, resolve(import.meta.dirname, '../../src/cli/main.ts')]
-t.setTimeout(120_000)
+t.setTimeout(600_000)
 
 t.test('the log of a run that is begun again goes on', async (t) => {
   const file = join(temporaryFolder(t), 'acme', 'x.log')

@@ -8,7 +8,7 @@ import { openWorkPlace } from '../helpers/working.ts'
 
 const server = await startServer(t)
 const place = await openWorkPlace(t, server, 'acme/rocket')
-t.setTimeout(120_000)
+t.setTimeout(600_000)
 
 t.test('what a worker may not do, it says at its start', async (t) => {
   const sha = place.push('main', 'echo started')

@@ -13,7 +13,7 @@ const place = await openWorkPlace(t, server, 'acme/rocket')
 const { push, work, result, path, folder } = place
 /** Seconds since the epoch of a commit that is too old. */
 const LONG_AGO = 1_700_000_000
-t.setTimeout(120_000)
+t.setTimeout(600_000)
 
 t.test('each newest commit without a result is run once, and reported', async (t) => {
   const script =

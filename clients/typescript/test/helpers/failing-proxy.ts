@@ -1,12 +1,31 @@
 import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import http from 'node:http'
+import { createServer } from 'node:net'
 import { buffer } from 'node:stream/consumers'
 import type { Test } from 'tap'
 import { hasCode } from '../../../../src/util/expected-errors.ts'
 
-/** Below those that the system chooses, so that no other server gets the port of a closed proxy. */
-let nextPort = randomInt(20_000, 32_000)
+/** Ports of one process of tests. They are below those that the system chooses. */
+const PORTS = 200
+
+// So that no other server gets the port of a closed proxy.
+let nextPort = (await reservePorts()) + 1
+
+/** Listens on a port until the process ends. @returns it; no other process takes those after it */
+async function reservePorts(): Promise<number> {
+  for (;;) {
+    const port = 20_000 + PORTS * randomInt(60)
+    const server = createServer()
+    try {
+      await once(server.listen(port, '127.0.0.1'), 'listening')
+      server.unref()
+      return port
+    } catch (error) {
+      if (!hasCode(error, 'EADDRINUSE')) throw error
+    }
+  }
+}
 
 /** What happens to one request on its way. */
 type Failure =

@@ -4,7 +4,7 @@ import { connect } from 'node:net'
 import { join, resolve } from 'node:path'
 import t from 'tap'
 import { asAdministrator } from '../../../../../test/helpers/changes.ts'
-import { freePort, listenLocally } from '../../../../../test/helpers/free-port.ts'
+import { listenLocally } from '../../../../../test/helpers/free-port.ts'
 import { git } from '../../../../../test/helpers/git.ts'
 import { createGit } from '../../../src/cli/git.ts'
 import { createRemote } from '../../../src/cli/land/remote.ts'
@@ -34,7 +34,9 @@ t.test('what cannot be landed is refused with the reason, before anything is pus
     return clone
   }
   git(checkout, 'reset', '--quiet', '--hard', commit)
-  const away = `http://127.0.0.1:${await freePort()}`
+  const gone = await startFailingProxy(t, server.url)
+  await gone.close()
+  const away = gone.url
   const redirecting = createServer(({ url }, response) =>
     response.writeHead(302, { location: server.url + url }).end(),
   )
@@ -82,7 +84,7 @@ t.test('what cannot be landed is refused with the reason, before anything is pus
     [[commit], 5, /the token in COMMIT_STATUS_TOKEN may not push/, { COMMIT_STATUS_TOKEN: readOnly }],
     // The checks of the checkout come first, and may take seconds on a busy machine.
     [
-      [commit, '--timeout', '5s'],
+      [commit, '--timeout', '15s'],
       5,
       /still trying: .*onnect.*\n.*git failed .*onnect/,
       { ...cloneOf(away), COMMIT_STATUS_URL: away, COMMIT_STATUS_TIMEOUT: '0.01s' },

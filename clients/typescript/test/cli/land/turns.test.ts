@@ -105,7 +105,7 @@ t.test('a ticket that is silent is passed over, and named with the command that 
   for (const name of [ticket, spoken]) git(path, 'update-ref', name, git(path, 'rev-parse', 'main:a.txt'))
   git(path, 'update-ref', `refs/heads/land/main/${digits}`, main())
   // One list of tickets at least between one and a half heartbeats and three, also on a busy machine.
-  const times = { heartbeat: 1_000, grace: 60_000, interval: 250 }
+  const times = { heartbeat: 3_000, grace: 60_000, interval: 250 }
   const commit = write(main(), { 'silent.txt': 's\n' })
   const landing = capture(() => landWith([commit], place.environment, process, () => times))
   await topic(commit)
@@ -198,7 +198,7 @@ t.test('an outage is no missed renewal', async (t) => {
   const proxy = await startFailingProxy(t, server.url)
   const ticket = `refs/landing/main/20200101T000000000Z-${'a'.repeat(12)}`
   git(path, 'update-ref', ticket, git(path, 'rev-parse', 'main:a.txt'))
-  const times = { heartbeat: 1_000, grace: 60_000, interval: 200 }
+  const times = { heartbeat: 2_500, grace: 60_000, interval: 200 }
   const commit = write(main(), { 'outage.txt': 'o\n' })
   const printed = { stdout: '', stderr: '' }
   const landing = capture(() => landWith([commit], through(proxy.url), process, () => times), printed)
