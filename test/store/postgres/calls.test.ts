@@ -40,6 +40,8 @@ async function openClient(t: Test, url: string): Promise<Client> {
   return client
 }
 
+const BACKENDS = 'select from pg_stat_activity where datname = current_database()'
+
 /** Records what is written to rows of statuses. */
 const COUNT_WRITES = [
   'create table writes (sha text, context text)',
@@ -117,19 +119,22 @@ test('a commit with many contexts is read alone, and not again for others', asyn
       from generate_series(1, 1000) as n`,
   )
   const readAll = () => Promise.all([list(0), list(99), ...range(20).map((commit) => list(commit))])
+  const began = performance.now()
   for (const round of ['first', 'again']) {
     batches.length = 0
-    const [, large = [], ...others] = await readAll()
+    const reading = readAll()
+    // On a slow machine the second for which the commit is apart may be over.
+    const isApart = round === 'again' && performance.now() - began < 900
+    const [, large = [], ...others] = await reading
     t.same(
       large.map(({ context }) => context),
       range(1000).map((n) => `context ${String(n + 1).padStart(4, '0')}`),
       round,
     )
     for (const rows of others) t.equal(rows.length, 1)
-    t.same(
-      batches.toSorted((a, b) => a - b),
-      round === 'first' ? [1, 22] : [1, 21],
-    )
+    const sizes = batches.toSorted((a, b) => a - b)
+    if (round === 'first') t.same(sizes, [1, 22])
+    else if (isApart) t.same(sizes, [1, 21])
   }
 })
 
@@ -232,9 +237,11 @@ test('a report whose time is almost up does not undo others', async (t) => {
 })
 
 test('reports that wait for locks do not make others wait', async (t) => {
-  const { url, report, list } = await setUp(t)
+  const { url, report, list } = await setUp(t, { statementTimeout: false })
   await Promise.all(range(64).map((index) => report(index)))
   const client = await openClient(t, url)
+  // Otherwise others that wait would do so without end.
+  await client.query("set idle_in_transaction_session_timeout = '1min'")
   await client.query('begin')
   // Of more commits than there are connections for writes.
   const locked = range(12)
@@ -245,7 +252,7 @@ test('reports that wait for locks do not make others wait', async (t) => {
     await report(index, 'ci', 'later')
     waits.push(performance.now() - began)
   }
-  const waiting = Promise.allSettled(locked.map((index) => report(index, 'ci', 'waits')))
+  const waiting = Promise.all(locked.map((index) => report(index, 'ci', 'waits')))
   await Promise.all(range(52).map((index) => timed(12 + index)))
   const first = Math.max(...waits.splice(0))
   // Also those that come while the others still wait.
@@ -258,20 +265,18 @@ test('reports that wait for locks do not make others wait', async (t) => {
   )
   // All others were stored while the locks were held.
   await client.query('rollback')
-  for (const [index, result] of (await waiting).entries()) {
-    // Their time may be up on a slow machine.
-    if (result.status === 'rejected') t.match(result.reason, AWAY)
-    else t.equal((await list(index))[0]?.description, 'waits')
-  }
+  await waiting
+  for (const index of locked) t.equal((await list(index))[0]?.description, 'waits')
 })
 
 test('a commit whose report has waited for a lock for long is apart for a second', async (t) => {
-  const { url, report, batches } = await setUp(t)
+  const { url, report, batches } = await setUp(t, { statementTimeout: false })
   await Promise.all(range(10).map((index) => report(index)))
   const client = await openClient(t, url)
   await client.query('begin')
   await client.query('select from statuses where sha = $1 for update', [shaOf(0)])
   const waiting = report(0)
+  await until(async () => (await execute(url, `${BACKENDS} and wait_event_type = 'Lock'`)).length > 0)
   // A second after its lock timeout, it is no longer apart for that.
   await setTimeout(1_500)
   await client.query('rollback')
@@ -293,7 +298,7 @@ test('a report waits for a lock for four seconds from its arrival', async (t) =>
   const began = performance.now()
   const ends: number[] = []
   const durations = range(8).map(async (index) => {
-    await setTimeout(index * 200)
+    await setTimeout(index * 600)
     const since = performance.now()
     await t.rejects(report(0, 'ci', 'x'), AWAY)
     const now = performance.now()
@@ -302,14 +307,14 @@ test('a report waits for a lock for four seconds from its arrival', async (t) =>
   })
   for (const duration of await Promise.all(durations))
     t.ok(duration > 3_000 && duration < 12_000, `${duration} ms`)
-  t.ok(performance.now() - began < 15_000, 'not one after the other')
+  t.ok(performance.now() - began < 25_000, 'not one after the other')
   t.ok(Math.max(...ends) - Number(ends[1]) > 300, 'nor all at once')
   await client.query('rollback')
   t.match(await report(0), { context: 'ci' })
 })
 
 test('reports of one row are stored in order of arrival, together, alone and while one waits', async (t) => {
-  const { url, report, list } = await setUp(t)
+  const { url, report, list } = await setUp(t, { statementTimeout: false })
   await report(0)
   const client = await openClient(t, url)
   for (const isLocked of [false, true]) {
@@ -329,7 +334,7 @@ test('reports of one row are stored in order of arrival, together, alone and whi
 })
 
 test('a report does not overtake one of its row that was apart', async (t) => {
-  const { url, report, list } = await setUp(t)
+  const { url, report, list } = await setUp(t, { statementTimeout: false })
   await report(0)
   const client = await openClient(t, url)
   await client.query('begin')
@@ -345,21 +350,25 @@ test('a report does not overtake one of its row that was apart', async (t) => {
   t.match(await list(0), [{ description: '3' }])
 })
 
-/** Makes reports take some seconds if their description is "slow". They wait for no lock. */
-const slowWrites = (seconds: number) => [
+/** Makes reports with the description "slow" take 20 s, or until `RELEASE`. They wait for no lock. */
+const SLOW_WRITES = [
+  'create table released ()',
   `create function sleep() returns trigger language plpgsql as $$ begin
-    if new.description = 'slow' then perform pg_sleep(${seconds}); end if; return new; end $$`,
+    for step in 1..case when new.description = 'slow' then 400 else 0 end loop
+      exit when exists (select from released);
+      perform pg_sleep(0.05);
+    end loop;
+    return new; end $$`,
   'create trigger sleep before insert or update on statuses for each row execute function sleep()',
 ]
-const untilSleeping = (url: string) =>
-  until(
-    async () => (await execute(url, "select from pg_stat_activity where wait_event = 'PgSleep'")).length > 0,
-  )
+const RELEASE = 'insert into released default values'
+const untilSleeping = (client: Client) =>
+  until(async () => (await client.query(`${BACKENDS} and wait_event = 'PgSleep'`)).rowCount !== 0)
 
 test('batches that are slow do not make others wait', async (t) => {
-  const { url, report } = await setUp(t)
+  const { url, report } = await setUp(t, { statementTimeout: false })
   await Promise.all(range(20).map((index) => report(index)))
-  await execute(url, ...slowWrites(3))
+  await execute(url, ...SLOW_WRITES)
   const slow: Promise<unknown>[] = []
   let isSlowDone = false
   // As many batches as may be under way.
@@ -375,6 +384,7 @@ test('batches that are slow do not make others wait', async (t) => {
     })
   await Promise.all(range(8).map((index) => report(12 + index)))
   t.notOk(isSlowDone)
+  await execute(url, RELEASE)
   await done
 })
 
@@ -385,8 +395,9 @@ test('a call is refused when too many wait', async (t) => {
   await client.query('begin')
   await client.query('lock table statuses')
   const results = Promise.allSettled(range(5_010).map(() => list(0)))
-  for (const _ of range(10))
-    await t.rejects(list(0), { ...AWAY, message: /too many calls of a read are waiting/ })
+  const reason = { ...AWAY, message: /too many calls of a read are waiting/ }
+  for (const result of await Promise.allSettled(range(10).map(() => list(0))))
+    t.match(result, { status: 'rejected', reason })
   await client.query('rollback')
   const kept = (await results).filter(({ status }) => status === 'fulfilled').length
   // Their time may be up on a slow machine.
@@ -395,15 +406,15 @@ test('a call is refused when too many wait', async (t) => {
 })
 
 test('nothing is sent a second time after a connection is lost', async (t) => {
-  const { url, report, list } = await setUp(t)
+  const { url, report, list } = await setUp(t, { statementTimeout: false })
   await Promise.all(range(30).map((index) => report(index)))
-  await execute(url, ...COUNT_WRITES, ...slowWrites(3))
+  await execute(url, ...COUNT_WRITES, ...SLOW_WRITES)
+  const client = await openClient(t, url)
   const results = Promise.allSettled(
     range(30).map((index) => report(index, 'ci', index === 29 ? 'slow' : 'lost')),
   )
-  await untilSleeping(url)
-  await execute(
-    url,
+  await untilSleeping(client)
+  await client.query(
     `select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = current_database()
       and pid <> pg_backend_pid()`,
   )
@@ -420,11 +431,13 @@ test('nothing is sent a second time after no answer came, whatever was stored', 
   t.teardown(() => store.close())
   const report = (index: number, description = '') => direct.report(index, 'ci', description, store)
   await Promise.all(range(30).map((index) => report(index)))
-  await execute(direct.url, ...COUNT_WRITES, ...slowWrites(3))
+  await execute(direct.url, ...COUNT_WRITES, ...SLOW_WRITES)
+  const client = await openClient(t, direct.url)
   const began = performance.now()
   const early = Promise.allSettled(range(30).map((index) => report(index, index === 29 ? 'slow' : 'early')))
-  await untilSleeping(direct.url)
+  await untilSleeping(client)
   proxy.freeze()
+  await client.query(RELEASE)
   const late = setTimeout(1_500).then(() => Promise.allSettled(range(30).map((index) => report(index + 30))))
   for (const result of await early) t.match(result, { status: 'rejected', reason: AWAY })
   t.ok(performance.now() - began < 20_000)
