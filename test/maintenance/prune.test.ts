@@ -1,4 +1,5 @@
 import { resolve } from 'node:path'
+import { sql } from 'kysely'
 import t from 'tap'
 import { createPruning, pruneStatuses } from '../../src/maintenance/prune.ts'
 import { openEngine, openStore } from '../../src/store/store.ts'
@@ -13,7 +14,7 @@ import { until } from '../helpers/until.ts'
 const DAY = 86_400
 
 async function openAged(t: Parameters<TestDatabase['create']>[0], database: TestDatabase) {
-  const options = await database.create(t)
+  const options = { ...(await database.create(t)), statementTimeout: false }
   const store = await openStore(options)
   const engine = await openEngine(options)
   t.teardown(async () => {
@@ -143,22 +144,13 @@ for (const database of databases) {
 
   t.test(`${database.name}: the event of a run that was killed has exact numbers`, async (t) => {
     const { store, options, id } = await openAged(t, database)
-    const rows = Array.from({ length: 20_000 }, (_, index) => ({
-      repository_id: id,
-      sha: Math.floor(index / 2)
-        .toString(16)
-        .padStart(40, '0'),
-      context: `context ${index % 2}`,
-      id: `id${index}`,
-      state: 'success' as const,
-      created_at: 1,
-      updated_at: 1,
-    }))
-    for (let from = 0; from < rows.length; from += 1_000)
-      await store.engine.kysely
-        .insertInto('statuses')
-        .values(rows.slice(from, from + 1_000))
-        .execute()
+    // So many that it has not ended when it is killed.
+    const [commits, statuses] = [30_000, 60_000]
+    await sql`with recursive numbers (i) as (select 0 union all select i + 1 from numbers where i < ${sql.lit(statuses - 1)})
+      insert into statuses (repository_id, sha, context, id, state, created_at, updated_at)
+      select ${sql.lit(id)}, 'c' || (i / 2), 'context ' || (i % 2), 'id' || i, 'success', 1, 1 from numbers`.execute(
+      store.engine.kysely,
+    )
     const { child, ended } = startProcess(
       t,
       process.execPath,
@@ -178,8 +170,8 @@ for (const database of databases) {
       .executeTakeFirstOrThrow()
     t.ok(left.statuses > 0, `${left.statuses} are left`)
     t.match((await found())?.details, {
-      commits: 10_000 - Number(left.commits),
-      statuses: 20_000 - Number(left.statuses),
+      commits: commits - Number(left.commits),
+      statuses: statuses - Number(left.statuses),
     })
   })
 }

@@ -194,11 +194,10 @@ for (const database of databases) {
         'a write': () => store.statuses.report(report),
         'a probe': () => store.ping(),
       }
+      // One that waits fails by a limit of time, with another message.
       for (const [what, query] of Object.entries(queries)) {
-        const began = performance.now()
         const beside = store.audit.transaction(ADMINISTRATOR, query)
         await t.rejects(beside, { message: /must run in it/ }, what)
-        t.ok(performance.now() - began < 2_000, `${what} is refused at once`)
       }
       await store.audit.transaction(ADMINISTRATOR, (change) => change.record(locked))
       t.equal((await listEvents(store)).length, 1, 'later ones go on')

@@ -101,7 +101,7 @@ for (const database of databases) {
     })
 
     t.test('what a deletion leaves is removed, whoever lost a right and wherever it ended', async (t) => {
-      const { store } = await openTestStore(t, database)
+      const { store } = await openTestStore(t, database, { statementTimeout: false })
       const write = asAdministrator(store)
       const user = await write.users.create('ann')
       await insertSession(store, 'session', user.id)
@@ -196,7 +196,7 @@ for (const database of databases) {
     })
 
     t.test('a killed command is completed by the server', async (t) => {
-      const { store, options } = await openTestStore(t, database)
+      const { store, options } = await openTestStore(t, database, { statementTimeout: false })
       const { id, path } = await addRepository(store, 'acme/rocket')
       await addStatuses(store, id, 30_000)
       await kill(t, options, async () => (await store.repositories.list()).length === 0)

@@ -38,7 +38,7 @@ async function count({ engine }: Store, table: string, column: string, id: numbe
 
 for (const database of databases) {
   test(`${database.name}: a deletion of a repository is killed at each step`, async (t) => {
-    const { store, options } = await openTestStore(t, database)
+    const { store, options } = await openTestStore(t, database, { statementTimeout: false })
     const { kysely } = store.engine
     let isKilled = true
     let step = 0
@@ -93,7 +93,7 @@ for (const database of databases) {
   })
 
   test(`${database.name}: a deletion of a user is killed at each step, and goes on`, async (t) => {
-    const { store, options } = await openTestStore(t, database)
+    const { store, options } = await openTestStore(t, database, { statementTimeout: false })
     const { kysely } = store.engine
     const write = asAdministrator(store)
     await write.groups.create('heirs')

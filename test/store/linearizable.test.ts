@@ -44,7 +44,7 @@ t.test('the model finds what a register cannot do', async (t) => {
 
 for (const database of databases)
   t.test(`${database.name}: reads and reports of three instances are linearizable`, async (t) => {
-    const { store, options } = await openTestStore(t, database)
+    const { store, options } = await openTestStore(t, database, { statementTimeout: false })
     const stores = [store, await openStore(options), await openStore(options)]
     t.teardown(() => Promise.all(stores.slice(1).map((other) => other.close())))
     const { id: repositoryId } = await asAdministrator(store).repositories.create({

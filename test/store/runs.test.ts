@@ -11,7 +11,7 @@ const HOUR = 3_600_000
 
 /** Opens two stores of one database, each with its own connections. */
 async function openTwo(t: Test, database: TestDatabase) {
-  const { store, options } = await openTestStore(t, database)
+  const { store, options } = await openTestStore(t, database, { statementTimeout: false })
   const other = await openStore(options)
   t.teardown(() => other.close())
   const repository = { owner: 'acme', name: 'repo', visibility: 'public', objectFormat: 'sha1' } as const

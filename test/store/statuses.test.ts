@@ -331,7 +331,7 @@ for (const database of databases) {
   })
 
   test('the limit of contexts is exact, however many reports run at once', async (t) => {
-    const limits = { maxContexts: 20, poolSize: 34 }
+    const limits = { maxContexts: 20, poolSize: 12, statementTimeout: false }
     const { store, options, id } = await openRepository(t, database, limits)
     const others = await Promise.all([0, 1].map(() => openStore(options)))
     t.teardown(() => Promise.all(others.map((other) => other.close())))

@@ -34,6 +34,10 @@ async function openRepository(t: Test, options?: StoreOptions) {
   return { ...opened, url, created, report }
 }
 
+/** As `openRepository`, for tests that are not about the limit of a statement. */
+const openPatiently = async (t: Test) =>
+  openRepository(t, { ...(await postgres.create(t)), statementTimeout: false })
+
 /** Opens a separate connection that can hold locks. */
 async function openClient(t: Test, url: string): Promise<Client> {
   const client = new Client({ connectionString: url })
@@ -66,7 +70,7 @@ async function recovery(t: Test, work: () => Promise<unknown>): Promise<number> 
 }
 
 test('a report that waits for the deletion of its repository finds it missing', async (t) => {
-  const { store, url, created, report } = await openRepository(t)
+  const { store, url, created, report } = await openPatiently(t)
   const client = await openClient(t, url)
   await client.query('begin')
   await client.query('delete from repositories where id = $1', [created.id])
@@ -78,7 +82,7 @@ test('a report that waits for the deletion of its repository finds it missing', 
 })
 
 test('runs a statement again after a deadlock', async (t) => {
-  const { store, url, created, report } = await openRepository(t)
+  const { store, url, created, report } = await openPatiently(t)
   await report('ci')
   // Simulates a deadlock, which single statements cannot cause.
   await execute(
@@ -101,7 +105,7 @@ test('runs a statement again after a deadlock', async (t) => {
 })
 
 test('runs a migration again after a deadlock with servers that write', async (t) => {
-  const { store, created, report } = await openRepository(t)
+  const { store, created, report } = await openPatiently(t)
   await report('ci')
   const { engine } = store
   let attempts = 0

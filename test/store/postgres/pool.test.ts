@@ -2,16 +2,11 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { Client } from 'pg'
-import tap, { type Test } from 'tap'
+import { type Test, test } from 'tap'
 import { Connections, sharesSessions } from '../../../src/store/postgres/connections.ts'
 import { openStore } from '../../../src/store/store.ts'
 import { postgres, type TestDatabase } from '../../helpers/databases.ts'
 import { type JsonAnswer, startServer } from '../../helpers/server.ts'
-
-// Most of these tests only wait, and each has its own database. No caller may wait for three
-// seconds, so they are few.
-tap.jobs = 3
-const test = (name: string, work: (t: Test) => Promise<void>) => tap.test(name, { buffered: true }, work)
 
 async function setUp(t: Test, poolSize: number) {
   const database: TestDatabase = {
@@ -72,11 +67,12 @@ test('reads succeed while pages wait for a lock', async (t) => {
   await Promise.all(waiting)
 })
 
+// No caller may wait for three seconds for one of them, so the requests are few.
 for (const poolSize of [1, 2, 3]) {
   test(`works with ${poolSize} connections`, async (t) => {
     const { report, read, call, sha, token } = await setUp(t, poolSize)
     const answers = await Promise.all(
-      Array.from({ length: 24 }, async (_, index) => {
+      Array.from({ length: 12 }, async (_, index) => {
         const work = [
           () => report(`new ${index}`),
           () => report('ci'),
@@ -124,8 +120,7 @@ test('a pooler that mixes up the sessions of its clients is found', async (t) =>
     t.equal(await sharesSessions(await startPooler(t, databaseUrl, choose)), true)
 })
 
-// Alone: those above keep this process busy, and a connection is to be opened within three seconds.
-tap.test('a connection that was opened after others were lost is kept when those are used', async (t) => {
+test('a connection that was opened after others were lost is kept when those are used', async (t) => {
   const { client, options } = await setUp(t, 10)
   const connections = new Connections(options.databaseUrl ?? '', 3, 0)
   t.teardown(() => connections.end())
