@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { connect, type Socket } from 'node:net'
-import { PassThrough } from 'node:stream'
+import { PassThrough, Writable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import { readForm, readJsonBody } from '../../src/http/body.ts'
@@ -78,6 +78,22 @@ t.test('a body that pauses is cut, however much of it came before', { timeout: 1
   client.write(`POST / HTTP/1.1\r\nHost: test\r\nContent-Length: 600\r\n\r\n${'x'.repeat(500)}`)
   const [answer] = await once(client, 'data')
   t.match(String(answer), 'too_slow')
+  client.destroy()
+})
+
+t.test('a body that has arrived is not too slow, however long it takes to store it', async (t) => {
+  const client = await connectTo(
+    t,
+    createHttpServer(async (request, response) => {
+      const sink = new Writable({ write: (_chunk, _encoding, done) => void setTimeout(done, 1_000) })
+      const pace = { bytes: 10, window: 100, first: 0 }
+      const received = receiveBody(request, response, { maxBytes: 100, pace, sink })
+      response.end(await received.then(() => 'stored').catch(({ code }) => `${code}`))
+    }, DEFAULT_TIMEOUTS),
+  )
+  client.write('POST / HTTP/1.1\r\nHost: test\r\nContent-Length: 2\r\n\r\n{}')
+  const [answer] = await once(client, 'data')
+  t.match(String(answer), 'stored')
   client.destroy()
 })
 
