@@ -58,13 +58,8 @@ export class CommitLookup {
       })
     this.#createReader = (repository, packs) => new ObjectReader(repository, packs, slots, timeout)
     // One timer for all lookups, because a timer for each would cost more than the lookup.
-    this.#sweep = setInterval(() => {
-      const deadline = performance.now() - timeout
-      for (const [id, queue] of this.#queues) {
-        queue.expire(deadline)
-        if (queue.isIdle && !this.#readers.has(id)) this.#queues.delete(id)
-      }
-    }, timeout / 4).unref()
+    // If the event loop was blocked, answers that have come meanwhile are read first.
+    this.#sweep = setInterval(() => setImmediate(() => this.#expire(timeout)), timeout / 4).unref()
   }
 
   /** Number of git processes, including those that are ending; at most `maxProcesses`. */
@@ -122,6 +117,15 @@ export class CommitLookup {
   close(): Promise<void> {
     this.#closed ??= this.#close()
     return this.#closed
+  }
+
+  /** Ends look-ups that have waited this long, and forgets queues that are not in use. */
+  #expire(timeout: number): void {
+    const deadline = performance.now() - timeout
+    for (const [id, queue] of this.#queues) {
+      queue.expire(deadline)
+      if (queue.isIdle && !this.#readers.has(id)) this.#queues.delete(id)
+    }
   }
 
   async #close(): Promise<void> {
