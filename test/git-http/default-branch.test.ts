@@ -1,14 +1,19 @@
 import { execFileSync } from 'node:child_process'
 import { chmodSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import t, { type Test } from 'tap'
+import { openRepository } from '../../src/git/opened-repository.ts'
+import { setFollowing } from '../../src/git/refs/default-branch.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import { runCli } from '../helpers/cli.ts'
 import { listEvents } from '../helpers/events.ts'
 import { importCommits } from '../helpers/git.ts'
 import { openPageClient } from '../helpers/page-client.ts'
 import { startServer } from '../helpers/server.ts'
-import { basic, createCheckout, git, tryGit, workFolder } from './client.ts'
+import { until } from '../helpers/until.ts'
+import { basic, commit, createCheckout, git, tryGit, workFolder } from './client.ts'
+import { servicesOf } from './raw.ts'
 
 const server = await startServer(t)
 const token = await server.createToken('owner')
@@ -52,6 +57,25 @@ t.test('HEAD follows the first branch that is pushed, and only that', async (t) 
     ['push', 'push', { from: 'main', to: 'release/1' }, 'push', 'push'],
     'an event says so, once',
   )
+})
+
+t.test('a push to the default branch waits while a setting of HEAD is recorded', async (t) => {
+  const { path, push, checkout } = await setUp(t, 'locked')
+  t.equal((await push('HEAD:main')).code, 0)
+  const [recording, recorded] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  const set = setFollowing(await openRepository({ path, ownerTrust: 'trusted' }), true, () => {
+    recording.resolve()
+    return recorded.promise
+  })
+  await recording.promise
+  await commit(checkout)
+  const pushed = push('HEAD:main')
+  await until(() => servicesOf().length > 0)
+  await setTimeout(1_000)
+  recorded.resolve()
+  const { code, stderr } = await pushed
+  t.equal(code, 0, stderr)
+  await set
 })
 
 t.test('HEAD moves with an event, also beside a push that updates nothing', async (t) => {
