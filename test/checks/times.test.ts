@@ -16,7 +16,8 @@ t.test('the time of a test is its own and that of its processes, apart from wait
   endWorking()
   const times = readTimes(list)
   const [waits, starts] = times
-  t.ok(waits && waits.wall >= 0.3 && waits.cpu < 0.2, JSON.stringify(waits))
+  // A timer may end a moment early.
+  t.ok(waits && waits.wall > 0.29 && waits.cpu < 0.2, JSON.stringify(waits))
   t.ok(starts && starts.cpu >= 0.19 && starts.wall >= starts.cpu / 2, JSON.stringify(starts))
   const [title, dearest] = dearestFiles(times)
   t.match([title, dearest], [/CPU/, / s {2}starts\.test\.ts$/])

@@ -114,7 +114,7 @@ t.test('fetches cannot use the places for pushes', async (t) => {
 })
 
 t.test('git leaves the processors to others first, on a push also without its server', async (t) => {
-  const { hold, refs } = await startGitServer(t, { timeout: 7_000 })
+  const { hold, refs } = await startGitServer(t, { timeout: 30_000 })
   const groupOf = (process: number | 'self') => readFileSync(`/proc/${process}/autogroup`, 'utf8')
   const own = groupOf('self')
   const checkPriority = async (pid: number, nice: number) => {
@@ -128,7 +128,7 @@ t.test('git leaves the processors to others first, on a push also without its se
   const [push = 0] = servicesOf()
   await checkPriority(push, 10)
   const limits = readFileSync(`/proc/${push}/limits`, 'utf8')
-  t.match(limits, /^Max cpu time +7 +7 +seconds/m)
+  t.match(limits, /^Max cpu time +30 +30 +seconds/m)
   t.match(limits, /^Max data size +1610612736 /m)
   const { answer } = refs('127.0.0.3')
   await until(() => servicesOf().length === 2)
@@ -199,7 +199,8 @@ t.test('a client that never reads the rest of its answer protects no others', as
   const first = await fetchUnread('127.0.0.2')
   while (servicesOf().length > 0) {
     first.resume()
-    await once(first, 'data')
+    // Nothing comes any more from a git that has only to end.
+    await Promise.race([once(first, 'data'), until(() => servicesOf().length === 0)])
     first.pause()
     await setTimeout(20)
   }
@@ -231,6 +232,9 @@ t.test('addresses and users take turns, requests of one keep their order', async
     // The requests must arrive at the server in this order.
     await setTimeout(40)
   }
+  // No client falls behind for the seconds that a slow git has held a place.
+  const at = performance.now()
+  t.capture(performance, 'now', () => at)
   await finish(held)
   await Promise.all(waiting)
   t.same(order, ['3 first', 'a first', '4 first', 'b first', '3 second', 'a second', '3 third'])

@@ -286,11 +286,11 @@ t.test('pipes in place of folders block no push to other repositories', async (t
   await commit(clone)
   const pushed = tryGit(clone, ['push', 'origin', 'HEAD:topic'], { authorization: basic('x', token) })
   t.equal(
-    await Promise.race([pushed.then(({ code }) => code), setTimeout(20_000, 'no answer', { ref: false })]),
+    await Promise.race([pushed.then(({ code }) => code), setTimeout(60_000, 'no answer', { ref: false })]),
     0,
   )
   t.equal(
-    await Promise.race([Promise.all(refs).then(() => 'answers'), setTimeout(20_000, '', { ref: false })]),
+    await Promise.race([Promise.all(refs).then(() => 'answers'), setTimeout(60_000, '', { ref: false })]),
     'answers',
   )
 })

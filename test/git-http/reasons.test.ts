@@ -118,15 +118,27 @@ t.test('a push waits long for a place, and its client hears of it', async (t) =>
 })
 
 t.test('a push that waits in vain, and a fetch, are told so by git', async (t) => {
-  const limits = { maxChildren: 4, maxWait: 100, timeout: 6_000 }
-  const { url, authorization, hold, clone } = await startGitServer(t, limits)
-  const push = await pushInSteps(url, authorization, 'vain')
-  const held = await hold()
+  const limits = { maxChildren: 4, maxWait: 100 }
+  const first = await startGitServer(t, { ...limits, timeout: 6_000 })
+  const push = await pushInSteps(first.url, first.authorization, 'vain')
+  // Keeps the only place, also beyond its own time, however late the other push asks for it.
+  const { pushes } = first.server.store
+  const { open } = pushes
+  const [opening, goOn] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  t.capture(pushes, 'open', async (...push: Parameters<typeof open>) => {
+    opening.resolve()
+    await goOn.promise
+    return open(...push)
+  })
+  const held = first.begin('push', '127.0.0.2', WHOLE.push)
+  held.request.end()
+  await opening.promise
   push.go()
   says('git_busy', (await push.pushed).stderr, '! [remote rejected] HEAD -> vain (')
-  held.answer.catch(() => {})
-  held.release()
+  goOn.resolve()
+  await held.answer
 
+  const { url, clone } = await startGitServer(t, limits)
   await clone()
   const release = blockGit(t, 'git-upload-pack')
   const lists = [1, 2, 3].map(() => tryGit(workFolder(t), ['ls-remote', url]))
@@ -166,7 +178,7 @@ t.test('what is found out late is said in the protocol of each client', async (t
 })
 
 t.test('git prints why a push failed that git did not report, whatever it had said', async (t) => {
-  const limits = { pushTime: { any: 1_500, megabyte: 0, ref: 0, short: 2_000 } }
+  const limits = { pushTime: { any: 6_000, megabyte: 0, ref: 0, short: 7_000 } }
   const { server, url, path, authorization } = await startGitServer(t, limits)
   const { path: otherPath } = await server.createRepository('owner/other')
   const checkout = await createCheckout(t, url)

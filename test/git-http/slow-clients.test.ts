@@ -9,7 +9,7 @@ import { rpcText, servicesOf, spooledFiles } from './raw.ts'
 import { readSlowly, sendSlowly } from './slow-clients.ts'
 
 /** Milliseconds in which others are served: far less than what slow clients take. */
-const PROMISE = 20_000
+const PROMISE = 40_000
 
 /**
  * A server in a process of its own, with two users and a repository that takes `size` bytes to

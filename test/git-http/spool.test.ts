@@ -222,7 +222,11 @@ t.test('a push on which git works does not give way', async (t) => {
 })
 
 t.test('the bodies of fetches take no room of pushes', async (t) => {
-  const { url, authorization } = await startGitServer(t, {}, { spoolBytes: 10 * MB })
+  const { url, authorization } = await startGitServer(
+    t,
+    {},
+    { spoolBytes: 10 * MB, timeouts: { body: 120_000 } },
+  )
   const { bytes } = await packedPush(t, url, 8 * MB)
   const fetching = beginRpc(url, 'git-upload-pack', '')
   fetching.request.on('error', () => {}).write(randomBytes(5 * MB))

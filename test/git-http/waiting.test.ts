@@ -82,7 +82,7 @@ t.test('fetches of one address let others connect, and begin before its next one
   await until(() => connected === 302)
   child.kill('SIGCONT')
   const [read, fetched] = await Promise.all([reading, fetching])
-  t.ok(read < 150 && fetched < 150, `answered after ${read} and ${fetched} of ${many.length}`)
+  t.ok(read < 250 && fetched < 250, `answered after ${read} and ${fetched} of ${many.length}`)
   await Promise.all(many)
 })
 
@@ -375,7 +375,7 @@ t.test('a client may be silent for longer until its pack begins, and then not', 
   const times = await Promise.all([cutOff(Buffer.alloc(0)), cutOff(commands), cutOff(pack)])
   const [silent = 0, withoutPack = 0, withPack = 0] = times
   t.ok(silent >= pace.first && withoutPack >= pace.first, `${times}`)
-  t.ok(withPack >= pace.window && withPack < pace.first, `${times}`)
+  t.ok(withPack >= pace.window && withPack < Math.min(silent, withoutPack), `${times}`)
 
   const late = beginRpc(url, 'git-receive-pack', authorization)
   late.request.write(commands)

@@ -82,7 +82,7 @@ t.test('a pipe in place of a file is an error at once', async (t) => {
     const startedAt = performance.now()
     const message = `${join(path, name)} is a pipe`
     await t.rejects(inspectRepository(path), { name: 'NotARepository', message }, name)
-    t.ok(performance.now() - startedAt < 5_000)
+    t.ok(performance.now() - startedAt < 30_000)
     if (['HEAD', 'config', 'packed-refs', pack].includes(name))
       await t.rejects(checkRepositoryFiles(path), { name: 'RepositoryUnavailable', message }, name)
   }

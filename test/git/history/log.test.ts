@@ -250,7 +250,7 @@ t.test('git is killed when the caller aborts or when it takes too long', async (
   const started = () => (existsSync(pid) ? readFileSync(pid, 'utf8').trim().split('\n').map(Number) : [])
   writeFileSync(join(folder, 'slow'), '')
 
-  const log = new CommitLog(createGitQueue(), { timeout: 2_000 })
+  const log = new CommitLog(createGitQueue(), { timeout: 5_000 })
   const gone = new AbortController()
   const asked = log.newest({ path, ownerTrust: 'trusted' }, { ...CLIENT, signal: gone.signal })
   await until(() => started().length === 1)
