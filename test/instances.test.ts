@@ -121,7 +121,7 @@ for (const database of databases) {
             if (!answer) return
             t.equal(answer.status, 201)
             acknowledged.push(context)
-            if (acknowledged.length === 60) a.child.kill('SIGKILL')
+            if (at === 0 && acknowledged.length >= 60) a.child.kill('SIGKILL')
           }
         }),
       )
@@ -132,7 +132,7 @@ for (const database of databases) {
         acknowledged.filter((context) => !stored.has(context)),
         [],
       )
-      t.ok(acknowledged.length > 200)
+      t.ok(acknowledged.length > 200, 'also of the killed one')
     })
   })
 }

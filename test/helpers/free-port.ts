@@ -1,5 +1,7 @@
+import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type Server } from 'node:net'
+import { hasCode } from '../../src/util/expected-errors.ts'
 
 /** Lets a server listen on a port of 127.0.0.1, or on a free one. Returns the port. */
 export async function listenLocally(server: Server, port = 0): Promise<number> {
@@ -10,10 +12,19 @@ export async function listenLocally(server: Server, port = 0): Promise<number> {
   return address.port
 }
 
-/** Returns a port of 127.0.0.1 on which nothing listens. */
+/**
+ * Returns a port of 127.0.0.1 on which nothing listens. It is below those that the system chooses, so
+ * that no other process gets it in the meantime.
+ */
 export async function freePort(): Promise<number> {
-  const server = createServer()
-  const port = await listenLocally(server)
-  server.close()
-  return port
+  for (;;) {
+    const server = createServer()
+    try {
+      const port = await listenLocally(server, 10_000 + randomInt(10_000))
+      server.close()
+      return port
+    } catch (error) {
+      if (!hasCode(error, 'EADDRINUSE')) throw error
+    }
+  }
 }

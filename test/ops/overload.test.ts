@@ -58,8 +58,16 @@ t.test('an overloaded server sheds load, then recovers', async (t) => {
 t.test('a single long pause is no overload', async (t) => {
   // Long enough that the mean of any half second that ends with it is above the limit.
   const server = await startServer(t, { maxEventLoopDelay: 100 })
-  await setTimeout(1_500)
-  const answers = Array.from({ length: 20 }, () => server.call('GET', '/readyz'))
-  block(4_000)
-  for (const { status } of await Promise.all(answers)) t.equal(status, 200)
+  let statuses = [0]
+  // On a busy machine there may be another pause, right before it.
+  for (let attempt = 0; attempt < 3 && statuses.some((status) => status !== 200); attempt++) {
+    await setTimeout(1_500)
+    const answers = Array.from({ length: 20 }, () => server.call('GET', '/readyz'))
+    block(4_000)
+    statuses = (await Promise.all(answers)).map(({ status }) => status)
+  }
+  t.same(
+    statuses,
+    Array.from({ length: 20 }, () => 200),
+  )
 })

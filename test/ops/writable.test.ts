@@ -33,7 +33,7 @@ async function setUp(t: Test, database: TestDatabase) {
   const read = async () => (await instance.read('acme/rocket', sha)).status
   t.equal(await report('ci'), 201)
   t.equal(await ready(), 200)
-  return { options, instance, report, ready, read }
+  return { store, options, instance, report, ready, read }
 }
 
 async function until(expected: number, ask: () => Promise<number>): Promise<void> {
@@ -90,14 +90,17 @@ test('PostgreSQL: is not ready while its disk takes no reports, even where it ta
 
 for (const database of databases) {
   test(`${database.name}: at most one probe per second, for any number of requests`, async (t) => {
-    const { options, ready } = await setUp(t, database)
+    const { store, options, ready } = await setUp(t, database)
+    // The last one of what the server has to write besides.
+    while ((await store.tokens.list()).some(({ lastUsedAt }) => lastUsedAt === null)) await setTimeout(20)
     const probes = await counter(t, options.dataDir, options.databaseUrl)
     const [before, since] = [await probes(), performance.now()]
-    while (performance.now() - since < 2_500) {
+    const elapsed = () => performance.now() - since
+    while (elapsed() < 2_500 || (elapsed() < 30_000 && (await probes()) - before < 2)) {
       await Promise.all(Array.from({ length: 5 }, ready))
       await setTimeout(100)
     }
-    const seconds = (performance.now() - since) / 1_000
+    const seconds = elapsed() / 1_000
     const count = (await probes()) - before
     t.ok(count >= 2 && count <= seconds + 1, `${count} in ${seconds} s`)
   })

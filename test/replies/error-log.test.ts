@@ -41,6 +41,8 @@ t.test('while the service is unavailable, one line is logged for many requests',
   const { store, app, lines } = await open(t, 'info')
   const repository = { owner: 'alice', name: 'rocket', visibility: 'public', objectFormat: 'sha1' } as const
   await asAdministrator(store).repositories.create({ ...repository, path: '/nonexistent/rocket.git' })
+  const begun = performance.now()
+  t.capture(performance, 'now', () => begun)
   for (let request = 0; request < 50; request++) t.equal((await app.inject(path)).statusCode, 503)
   t.equal(lines.length, 1)
   t.match(lines[0], {
@@ -50,12 +52,11 @@ t.test('while the service is unavailable, one line is logged for many requests',
     err: { type: 'RepositoryUnavailable', stack: /\n +at / },
     silenced: 0,
   })
-  const { now } = performance
   for (const [times, silenced] of [
     [1, 49],
     [2, 0],
   ] as const) {
-    t.capture(performance, 'now', () => now.call(performance) + times * QUIET)
+    t.capture(performance, 'now', () => begun + times * QUIET)
     await app.inject(path)
     t.match(lines[times], { msg: 'unavailable', silenced }, 'since the last line')
   }
