@@ -202,7 +202,11 @@ t.test('a merge button that obeys the rules', async (t) => {
       bypass: [],
     })
     const gate = (url = server.url) => {
-      const place = { COMMIT_STATUS_URL: url, COMMIT_STATUS_REPO: 'acme/rocket', COMMIT_STATUS_TIMEOUT: '1s' }
+      const place = {
+        COMMIT_STATUS_URL: url,
+        COMMIT_STATUS_REPO: 'acme/rocket',
+        COMMIT_STATUS_TIMEOUT: url === server.url ? '20s' : '1s',
+      }
       const env = { ...own, ...variables, ...place, PATH: `${cwd}:${own.PATH}` }
       const text = script.replace('30m', '1s').replace('2m', '1s')
       return run('sh', ['-ec', text], { cwd, env }).then(

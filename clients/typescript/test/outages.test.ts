@@ -159,8 +159,8 @@ test('another service at the address ends it, unless the right one has answered 
   const { proxy, token, commit } = await first.again()
   for (const other of [{ status: 200, body: '<h1>Welcome</h1>' }, { status: 302 }, { status: 500 }]) {
     proxy.plan(other)
-    const client = createClient({ baseUrl: proxy.url, token, ...times })
-    t.match(await client.waitForState(commit, { interval: 10 }), {
+    const client = createClient({ baseUrl: proxy.url, token, timeout: 10_000, totalTimeout: 20_000 })
+    t.match(await client.waitForState(commit, { interval: 10, timeout: 60_000 }), {
       outcome: 'unanswered',
       answer: { body: { reason: 'unexpected' } },
     })

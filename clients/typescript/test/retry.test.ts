@@ -93,7 +93,7 @@ test('an attempt that the time limit cuts short does not hide the reason before 
   const { proxy, token, commit } = await service.again()
   for (const failure of [{ status: 503 }, 'reset'] as const) {
     proxy.plan(failure, ...Array.from({ length: 9 }, () => 'hang' as const))
-    const client = createClient({ baseUrl: proxy.url, token, totalTimeout: 2_000 })
+    const client = createClient({ baseUrl: proxy.url, token, totalTimeout: 5_000 })
     const answer = await client.listStatuses(commit)
     if (failure === 'reset') t.match(answer, { status: 0, body: { error: /ECONNRESET|closed|socket/ } })
     else t.match(answer, { status: 503 })

@@ -113,10 +113,9 @@ test('it polls every second, every 3 seconds after half a minute, every 5 after 
   const times = proxy.passages.map(({ at }) => at)
   const pauses = times.slice(1).map((at, index) => at - (times[index] ?? 0))
   for (const pause of pauses) t.ok(pause > 740, `${Math.round(pause)} ms`)
-  t.strictSame(
-    proxy.passages.map(({ url, status }) => `${url.split('/').at(-1)} ${status}`),
-    ['statuses 200', 'statuses 304', 'statuses 304', 'statuses 200'],
-  )
+  const answers = proxy.passages.map(({ url, status }) => `${url.split('/').at(-1)} ${status}`)
+  const between = Array.from({ length: Math.max(2, answers.length - 2) }, () => 'statuses 304')
+  t.strictSame(answers, ['statuses 200', ...between, 'statuses 200'])
 })
 
 test('a service that is busy says when to ask again', async (t) => {
