@@ -690,7 +690,12 @@ t.test('on a slow network the API docs show the operations first', async (t) => 
   await page.goto(`${url}/docs`, { waitUntil: 'commit' })
   await page.waitForSelector('#operation-reportStatus')
   const shownAfter = await page.evaluate<number>('performance.now()')
-  t.ok(shownAfter < 5_000, `${Math.round(shownAfter)} ms`)
+  t.ok(shownAfter < 20_000, `${Math.round(shownAfter)} ms`)
+  // Two seconds of this network, however busy the machine is.
+  const received = await page.evaluate<number>(
+    'performance.getEntries().reduce((sum, { transferSize = 0 }) => sum + transferSize, 0)',
+  )
+  t.ok(received > 10_000 && received < 100_000, `${received} bytes`)
   const fast = { downloadThroughput: -1, uploadThroughput: -1, latency: 0, offline: false }
   await devTools.send('Network.emulateNetworkConditions', fast)
   await page.locator('a[href="#operation-getVerdict"]').click()

@@ -8,6 +8,7 @@ import { git, gitWith, importCommits } from '../helpers/git.ts'
 import { createAccount, openPageClient } from '../helpers/page-client.ts'
 import { passTime } from '../helpers/pass-time.ts'
 import { startServer } from '../helpers/server.ts'
+import { until } from '../helpers/until.ts'
 
 const server = await startServer(t, { stalledAfter: 3_600 })
 await createAccount(server, 'alice')
@@ -370,6 +371,8 @@ t.test('a page says where a commit is, and since when a check fails', async (t) 
   t.match(newest, 'branch main newest commit · checks of main')
   t.match(newest, `Fails since ${second.slice(0, 7)}, 1 commit ago`)
   t.notMatch(newest, 'or earlier', 'nothing about a check that only this commit has')
+  // The first pages may not wait for git.
+  await until(async () => (await anonymous.get(page(second))).body.includes('newer: '))
   const { body } = await anonymous.get(page(second))
   t.match(body, `newer: ${link(tip)}`, 'of main')
   t.match(body, 'First failed here', 'which need not lead to itself')
