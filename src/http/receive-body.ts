@@ -122,8 +122,8 @@ export async function receiveBody(
     const isSlow = length - earlier < pace.bytes
     earlier = length
     const isEarly = performance.now() - since < pace.first && !(hasBegun?.() ?? length > 0)
-    // Nobody is too slow whose body has arrived, and waits only for its sink.
-    if (!isOpen || request.complete || !isSlow || isEarly) return
+    // A body that has arrived is not too slow, nor one that waits for its sink.
+    if (!isOpen || request.complete || sink?.writableNeedDrain || !isSlow || isEarly) return
     reject(new ServiceError('too_slow'))
     abortBody(request)
   }
