@@ -58,8 +58,13 @@ export class CommitLookup {
       })
     this.#createReader = (repository, packs) => new ObjectReader(repository, packs, slots, timeout)
     // One timer for all lookups, because a timer for each would cost more than the lookup.
-    // If the event loop was blocked, answers that have come meanwhile are read first.
-    this.#sweep = setInterval(() => setImmediate(() => this.#expire(timeout)), timeout / 4).unref()
+    let swept = performance.now()
+    this.#sweep = setInterval(() => {
+      const isLate = performance.now() - swept > timeout / 2
+      swept = performance.now()
+      // Late if the event loop was blocked: first what has come meanwhile is read.
+      if (!isLate) this.#expire(timeout)
+    }, timeout / 4).unref()
   }
 
   /** Number of git processes, including those that are ending; at most `maxProcesses`. */
@@ -119,7 +124,7 @@ export class CommitLookup {
     return this.#closed
   }
 
-  /** Ends look-ups that have waited this long, and forgets queues that are not in use. */
+  /** Rejects lookups older than `timeout` milliseconds, and removes idle queues. */
   #expire(timeout: number): void {
     const deadline = performance.now() - timeout
     for (const [id, queue] of this.#queues) {

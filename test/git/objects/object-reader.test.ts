@@ -1,8 +1,9 @@
-import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setImmediate, setTimeout } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { CommitLookup, type CommitLookupOptions } from '../../../src/git/objects/commit-lookup.ts'
+import type { LookupRepository } from '../../../src/git/objects/lookup-queue.ts'
 import { replaceGit } from '../../helpers/git.ts'
 import { until } from '../../helpers/until.ts'
 import { createSample, isRunning, readersOf, temporaryFolder } from '../sample-repository.ts'
@@ -11,6 +12,20 @@ function open(t: Test, options?: CommitLookupOptions) {
   const lookup = new CommitLookup(options)
   t.teardown(() => lookup.close())
   return lookup
+}
+
+/** Stops this process for some milliseconds. */
+const pause = (milliseconds: number) =>
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, milliseconds)
+
+/** Waits until a lookup finds a commit, for which git may need longer than it has on a busy machine. */
+function untilFound(lookup: CommitLookup, repository: LookupRepository, commit: string) {
+  return until(() =>
+    lookup.has(repository, commit).catch((error: Error) => {
+      if (/in time/.test(error.message)) return false
+      throw error
+    }),
+  )
 }
 
 /**
@@ -131,28 +146,36 @@ t.test('a hanging git is killed, and the repository is unavailable until git ans
   const sample = await createSample(t)
   const commit = sample.commit()
   const lookup = open(t, { timeout: 1_500 })
-  // git may take longer to start on a busy machine.
-  const untilFound = () => until(() => lookup.has(sample, commit).catch(() => false))
-  await untilFound()
+  await untilFound(lookup, sample, commit)
   await until(() => readersOf(sample.path).length === 1)
   const [pid = 0] = readersOf(sample.path)
   process.kill(pid, 'SIGSTOP')
   await t.rejects(lookup.has(sample, commit), { name: 'RepositoryUnavailable', message: /in time/ })
   await until(() => !isRunning(pid))
-  await untilFound()
+  await untilFound(lookup, sample, commit)
 })
 
 t.test('answers that have come while the server was busy are read, however late', async (t) => {
   const sample = await createSample(t)
-  const commits = [sample.commit(), sample.commit()]
-  replaceGit(t, '"$git" "$@" | while read -r line; do sleep 0.3; echo "$line"; done')
-  const lookup = open(t, { timeout: 2_000 })
-  await until(() => lookup.has(sample, commits[0] ?? '').catch(() => false))
-  const found = lookup.has(sample, commits[1] ?? '')
-  await setTimeout(100)
+  const folder = temporaryFolder(t)
+  const asked = join(folder, 'asked')
+  const goOn = join(folder, 'go-on')
+  const answered = join(folder, 'answered')
+  replaceGit(
+    t,
+    `read -r id; echo "$id commit"; read -r id; touch ${asked}
+    until [ -e ${goOn} ]; do sleep 0.05; done; echo "$id commit"; touch ${answered}; exec sleep 60`,
+  )
+  const timeout = 3_000
+  const lookup = open(t, { timeout })
+  await untilFound(lookup, sample, '1'.repeat(40))
+  const since = performance.now()
+  const found = lookup.has(sample, '2'.repeat(40))
+  await until(() => existsSync(asked))
   // Timers follow, before anything is read.
   await setImmediate()
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2_500)
+  writeFileSync(goOn, '')
+  while (!existsSync(answered) || performance.now() - since < timeout + 100) pause(50)
   t.equal(await found, true)
 })
 
@@ -160,7 +183,7 @@ t.test('a process that does not end is killed', async (t) => {
   const sample = await createSample(t)
   const lookup = new CommitLookup({ timeout: 1_500 })
   const commit = sample.commit()
-  await until(() => lookup.has(sample, commit).catch(() => false))
+  await untilFound(lookup, sample, commit)
   await until(() => readersOf(sample.path).length === 1)
   const [pid = 0] = readersOf(sample.path)
   process.kill(pid, 'SIGSTOP')
@@ -179,13 +202,13 @@ t.test('a git that cannot end keeps no other one from being asked', async (t) =>
   const lookup = open(t, { timeout: 2_000 })
   const others = () => readFileSync(stuck, 'utf8').split('\n').slice(0, -1).map(Number)
   // On a busy machine it may not have begun by then.
-  do await t.rejects(lookup.has(sample, commit), /did not answer in time/)
-  while (others().length === 0)
-  const keeping = others()
-  t.teardown(() => {
-    for (const pid of keeping) process.kill(pid)
+  await until(async () => {
+    await t.rejects(lookup.has(sample, commit), /did not answer in time/)
+    return others().length > 0
   })
+  const keeping = others()
   rmSync(stuck)
-  await until(() => lookup.has(sample, commit).catch(() => false))
+  await untilFound(lookup, sample, commit)
   t.ok(keeping.every(isRunning), 'while its output is open')
+  for (const pid of keeping) process.kill(pid)
 })
