@@ -71,6 +71,9 @@ export interface ServiceOptions {
  */
 const PUSH_SETTINGS = {
   'pack.threads': '1',
+  // The server holds the lock of HEAD while a setting of it is recorded, and git needs it for the branch
+  // that HEAD names. By default git waits 0.1 s for each lock, and then refuses the update.
+  'core.filesRefLockTimeout': '2000',
   'core.bigFileThreshold': '128m',
   'receive.unpackLimit': '1',
   'receive.autogc': 'false',

@@ -77,10 +77,6 @@ export const FIXED_SETTINGS: Readonly<Record<string, string>> = {
   'core.fsync': 'all',
   'core.fsyncMethod': 'fsync',
 
-  // The server holds the lock of HEAD while a setting of it is recorded, and a push to the branch that
-  // HEAD names needs the lock too. By default git waits 0.1 s for it, and then refuses the push.
-  'core.filesRefLockTimeout': '10000',
-
   // The push waits for a garbage collection, which would be a process outside of the limits.
   'gc.autoDetach': 'false',
   'maintenance.autoDetach': 'false',

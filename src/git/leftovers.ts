@@ -11,7 +11,7 @@ const HEAD_DRAFT = /^HEAD\.new-[0-9a-f]{16}$/
 const DRAFT = /^new-[0-9a-f]{16}\.git$/
 /** Milliseconds after which nobody works any more on what has no limit of time. */
 const UNLIMITED = 24 * 60 * 60 * 1000
-/** Milliseconds after which a lock is stale. git holds a lock on refs only while it writes. */
+/** Milliseconds after which a lock is stale. git holds a lock on refs only for seconds. */
 const LONGEST_LOCK = 10 * 60 * 1000
 const LOCKS = [
   'HEAD.lock',

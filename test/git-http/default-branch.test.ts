@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { chmodSync, readFileSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import t, { type Test } from 'tap'
@@ -13,7 +13,6 @@ import { openPageClient } from '../helpers/page-client.ts'
 import { startServer } from '../helpers/server.ts'
 import { until } from '../helpers/until.ts'
 import { basic, commit, createCheckout, git, tryGit, workFolder } from './client.ts'
-import { servicesOf } from './raw.ts'
 
 const server = await startServer(t)
 const token = await server.createToken('owner')
@@ -70,8 +69,9 @@ t.test('a push to the default branch waits while a setting of HEAD is recorded',
   await recording.promise
   await commit(checkout)
   const pushed = push('HEAD:main')
-  await until(() => servicesOf().length > 0)
-  await setTimeout(1_000)
+  // git has it while it waits for that of HEAD.
+  await until(() => existsSync(join(path, 'refs/heads/main.lock')))
+  await setTimeout(500)
   recorded.resolve()
   const { code, stderr } = await pushed
   t.equal(code, 0, stderr)
