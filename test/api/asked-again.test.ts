@@ -13,7 +13,7 @@ import { until } from '../helpers/until.ts'
 const AGAIN = 1_000
 const BODY = JSON.stringify({ state: 'success', context: 'ci' })
 
-/** @returns what waits until the server has found what the callers of `count` more requests may do */
+/** Returns a function whose result waits until the server has authorized `count` more requests. */
 function watchAuthorization(t: Test, { access }: Store) {
   let found = 0
   const { find } = access
@@ -108,7 +108,7 @@ for (const database of databases)
 
 t.test('a report for which git takes long asks again too, and a quick one does not', async (t) => {
   const server = await startServer(t)
-  const { commits } = await server.createRepository('acme/rocket', { commits: 2 })
+  const { commits } = await server.createRepository('acme/rocket', { commits: 5 })
   const id = await server.createUser('bob')
   await asAdministrator(server.store).collaborators.set({ owner: 'acme', name: 'rocket' }, id, 'write')
   const authorized = watchAuthorization(t, server.store)
@@ -124,9 +124,10 @@ t.test('a report for which git takes long asks again too, and a quick one does n
   }
   replaceGit(t, 'case "$*" in *cat-file*) sleep 1.5;; esac; exec "$git" "$@"')
   t.equal((await report(commits[0])).status, 401)
-  const { status, took } = await report(commits[1])
+  let quick = await report(commits[1])
   // A busy machine may take longer than the second for which a report is not asked about again.
-  if (took < AGAIN) t.equal(status, 201, 'git runs already')
+  for (const sha of commits.slice(2)) if (quick.took >= AGAIN) quick = await report(sha)
+  t.equal(quick.status, 201, 'git runs already')
 })
 
 for (const database of databases)
@@ -159,11 +160,14 @@ for (const database of databases)
       renamed: await prepare('renamed'),
       added: await prepare('added', 'new'),
     }
-    const quick = await prepare('quick')
     const { revoked, lowered, renamed, added } = cases
 
     /** Sends reports, and holds what they wait for in a transaction that revokes tokens at its end. */
-    const sendWhileHeld = (pause: number, sent: readonly (typeof quick)[], revokedUsers: number[]) =>
+    const sendWhileHeld = (
+      pause: number,
+      sent: readonly Awaited<ReturnType<typeof prepare>>[],
+      revokedUsers: number[],
+    ) =>
       kysely.transaction().execute(async (db) => {
         const untilAuthorized = authorized(sent.length)
         await db.updateTable('statuses').set({ description: 'held' }).execute()
@@ -191,7 +195,13 @@ for (const database of databases)
     t.same((await statusesOf(held)).statuses, [201, 401, 403, 404, 401])
     const states = await Promise.all(Object.values(cases).map(({ stateOf }) => stateOf()))
     t.same(states, ['success', 'pending', 'pending', 'pending', undefined])
-    const { statuses, took } = await statusesOf(await sendWhileHeld(100, [quick], [quick.user]))
+    const sendQuickly = async (name: string) => {
+      const quick = await prepare(name)
+      return statusesOf(await sendWhileHeld(100, [quick], [quick.user]))
+    }
+    let quick = await sendQuickly('quick')
     // A busy machine may take longer than the second.
-    if (took < AGAIN) t.same(statuses, [201], 'not after a short wait')
+    for (const name of ['again', 'once-more', 'at-last'])
+      if (quick.took >= AGAIN) quick = await sendQuickly(name)
+    t.same(quick.statuses, [201], 'not after a short wait')
   })

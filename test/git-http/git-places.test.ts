@@ -197,10 +197,11 @@ t.test('a client that never reads the rest of its answer protects no others', as
     return response.pause()
   }
   const first = await fetchUnread('127.0.0.2')
+  const ended = until(() => servicesOf().length === 0)
   while (servicesOf().length > 0) {
     first.resume()
-    // Nothing comes any more from a git that has only to end.
-    await Promise.race([once(first, 'data'), until(() => servicesOf().length === 0)])
+    // git sends nothing more while it ends.
+    await Promise.race([once(first, 'data'), ended])
     first.pause()
     await setTimeout(20)
   }

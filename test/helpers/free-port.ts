@@ -14,7 +14,7 @@ export async function listenLocally(server: Server, port = 0): Promise<number> {
 
 /**
  * Returns a port of 127.0.0.1 on which nothing listens. It is below those that the system chooses, so
- * that no other process gets it in the meantime.
+ * that it gives it to no other server in the meantime.
  */
 export async function freePort(): Promise<number> {
   for (;;) {

@@ -38,7 +38,7 @@ t.test('one of 16 addresses computes in a turn of the event loop, and they take 
   }
   const inTurns = [...addresses, ...addresses]
   let order = await measure()
-  // Whom a busy machine interrupts has had a longer turn, and waits longer for the next one.
+  // An address that a busy machine interrupts has had a longer turn, and waits longer.
   for (let again = 0; again < 2 && order.join() !== inTurns.join(); again++) order = await measure()
   t.same(order, inTurns)
 })

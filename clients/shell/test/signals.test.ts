@@ -61,7 +61,7 @@ for (const { name, program, run, start } of shells) {
     const service = await first.again()
     const slow = program.with(
       -1,
-      copyWith(t, 'now() {', (line) => `${line}\n  sleep 0.6`),
+      copyWith(t, 'now() {', (line) => `${line}\n  [ -z "$trapped" ] || sleep 0.6`),
     )
     const args = ['run', ...placeOf(service), '--', 'sh', '-c', `trap 'exit 9' TERM; ${FOREVER}`]
     const running = start(t, service, args, { program: slow })

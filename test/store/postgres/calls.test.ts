@@ -298,7 +298,7 @@ test('a report waits for a lock for four seconds from its arrival', async (t) =>
   const began = performance.now()
   const ends: number[] = []
   const durations = range(8).map(async (index) => {
-    await setTimeout(index * 600)
+    await setTimeout(index * 500)
     const since = performance.now()
     await t.rejects(report(0, 'ci', 'x'), AWAY)
     const now = performance.now()

@@ -10,9 +10,10 @@ import { hasCode } from '../../../../src/util/expected-errors.ts'
 const PORTS = 200
 
 // So that no other server gets the port of a closed proxy.
-let nextPort = (await reservePorts()) + 1
+const reserved = await reservePorts()
+let lastPort = reserved
 
-/** Listens on a port until the process ends. @returns it; no other process takes those after it */
+/** Reserves a range of ports by listening on its first one until the process ends. Returns that port. */
 async function reservePorts(): Promise<number> {
   for (;;) {
     const port = 20_000 + PORTS * randomInt(60)
@@ -25,6 +26,11 @@ async function reservePorts(): Promise<number> {
       if (!hasCode(error, 'EADDRINUSE')) throw error
     }
   }
+}
+
+function nextPort(): number {
+  if (++lastPort === reserved + PORTS) throw new Error(`more than ${PORTS - 1} proxies in one process`)
+  return lastPort
 }
 
 /** What happens to one request on its way. */
@@ -109,7 +115,7 @@ export async function startFailingProxy(t: Test, target: string): Promise<Failin
   const look = () => {
     for (const watch of watchers) watch()
   }
-  let port = nextPort++
+  let port = nextPort()
   async function open() {
     await once(server.listen(port, '127.0.0.1'), 'listening')
   }
@@ -137,7 +143,7 @@ export async function startFailingProxy(t: Test, target: string): Promise<Failin
       isOpen = true
     } catch (error) {
       if (!hasCode(error, 'EADDRINUSE')) throw error
-      port = nextPort++
+      port = nextPort()
     }
   t.teardown(close)
   return {
