@@ -12,7 +12,7 @@ import { startServer } from '../helpers/server.ts'
  * report a build. Needs python3 with venv, and installs Buildbot from PyPI into a temporary folder.
  */
 const folder = realpathSync(temporaryFolder(t))
-t.setTimeout(300_000)
+t.setTimeout(900_000)
 
 const server = await startServer(t)
 const { path } = await server.createRepository('acme/rocket', { commits: 1 })
@@ -56,7 +56,7 @@ const buildbot = spawn(bin('buildbot'), ['start', '--nodaemon', '.'], {
 t.teardown(() => buildbot.kill('SIGKILL'))
 
 // Buildbot builds what is pushed after its first look.
-await setTimeout(10_000)
+await setTimeout(30_000)
 const [sha = ''] = createCommits(path, 1)
 const deadline = performance.now() + 60_000
 let states: string[] = []

@@ -8,7 +8,7 @@ import { startInstance } from '../helpers/instance.ts'
 import { startServer } from '../helpers/server.ts'
 import { startCaddy } from './parts/caddy.ts'
 
-tap.setTimeout(120_000)
+tap.setTimeout(600_000)
 
 tap.test('a real Caddy with the configuration of the guide, but for the ports and TLS', async (t) => {
   const folder = temporaryFolder(t)

@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, readdirSync, readFileSync } from 'node:fs'
+import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import tap from 'tap'
 import { basic, commit, git, tryGit } from '../git-http/client.ts'
+import { workersIn } from '../git-http/raw.ts'
 import { asAdministrator } from '../helpers/changes.ts'
 import { temporaryFolder } from '../helpers/databases.ts'
 import { startInstance } from '../helpers/instance.ts'
@@ -22,23 +23,9 @@ const CLIENTS = 8
 
 tap.setTimeout(600_000)
 
-/** Returns the processes of git and its hooks that work on repositories in a folder. */
-function leftProcesses(dataDir: string): string[] {
-  return readdirSync('/proc')
-    .filter((name) => /^\d+$/.test(name))
-    .filter((pid) => {
-      try {
-        const environment = readFileSync(`/proc/${pid}/environ`, 'latin1')
-        return environment.includes('GIT_HTTP_EXPORT_ALL') && environment.includes(dataDir)
-      } catch {
-        return false
-      }
-    })
-}
-
 tap.test('pushes to a branch with rules, reports and kills', async (t) => {
   const folder = temporaryFolder(t)
-  const { store, options: place, dataDir, createRepository, createToken } = await startServer(t)
+  const { store, options: place, createRepository, createToken } = await startServer(t)
   const repository = await createRepository('owner/gate', { private: true, commits: 0 })
   const authorization = basic('x', await createToken('owner'))
   mkdirSync(join(folder, 'tmp'))
@@ -121,8 +108,8 @@ tap.test('pushes to a branch with rules, reports and kills', async (t) => {
     if (before) execFileSync('git', ['-C', repository.path, 'merge-base', '--is-ancestor', before, sha])
   }
   assert(tips.length > 2 && refused > 0 && accepted > 0)
-  for (let wait = 0; leftProcesses(dataDir).length > 0 && wait < 100; wait++) await setTimeout(100)
-  assert.deepEqual(leftProcesses(dataDir), [], 'no process of git or a hook is left')
+  for (let wait = 0; workersIn(repository.path).length > 0 && wait < 100; wait++) await setTimeout(100)
+  assert.deepEqual(workersIn(repository.path), [], 'no process of git or a hook is left')
   server.child.kill('SIGTERM')
   await once(server.child, 'close')
   t.pass(`main moved ${tips.length - 1} times, always forward to a commit that had passed`)

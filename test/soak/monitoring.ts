@@ -87,7 +87,7 @@ tap.test('Prometheus reads two instances on PostgreSQL', async (t) => {
   const third = { version }
   const standIn = createServer((_request, answer) => {
     answer.setHeader('content-type', 'text/plain; version=0.0.4')
-    answer.end(`commit_status_build_info{version="${third.version}"} 1\n`)
+    answer.end(`commit_status_build_info{version="${third.version}"} 1\ncommit_status_disk_free_bytes 1e12\n`)
   })
   const thirdPort = await listenLocally(standIn)
   t.teardown(() => standIn.close())

@@ -28,7 +28,7 @@ const MOST_BYTES = 65_000_000
 const run = promisify(execFile)
 const readJson = (path: string) => JSON.parse(readFileSync(path, 'utf8'))
 const folder = realpathSync(temporaryFolder(tap))
-tap.setTimeout(600_000)
+tap.setTimeout(1_800_000)
 
 const server = packServer()
 const [, oldestGlibc = 0] =

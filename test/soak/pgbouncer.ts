@@ -22,7 +22,7 @@ const STARTS = 5
 /** Milliseconds. */
 const LOAD = 5_000
 
-tap.setTimeout(300_000)
+tap.setTimeout(900_000)
 requireProgram('pgbouncer')
 await provideDatabases(tap)
 

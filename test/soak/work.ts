@@ -13,6 +13,7 @@ import { startInstance } from '../helpers/instance.ts'
 import { startPostgres } from '../helpers/postgres-server.ts'
 import { createRandom } from '../helpers/random.ts'
 import { startServer } from '../helpers/server.ts'
+import { recordEvidence } from './parts/evidence.ts'
 
 /**
  * Three workers run what is pushed, while they are killed and stand still, and the server and PostgreSQL
@@ -213,6 +214,16 @@ tap.test(`${PUSHES} pushes in ${MINUTES} minutes`, async (t) => {
     }),
   )
   t.ok(kills > 5 && stalls > 3 && restarts > 3)
+  const together =
+    overlaps === 0
+      ? 'no two commands ran on one commit at once'
+      : `two commands ran on one commit at once ${overlaps} times, each beside what had stopped one of them`
+  if (t.passing())
+    recordEvidence(
+      'work',
+      'three workers ran what was pushed, while they were killed and stood still, and the server and PostgreSQL were killed and restarted',
+      `${PUSHES} pushes, ${kills} kills, ${stalls} stalls and ${restarts} restarts: each newest commit got the result of a run that was carried out, none of ${requests.length} requests for another run was lost, and ${together}`,
+    )
 })
 
 function readJournal(journal: string): Map<string, Run> {

@@ -30,7 +30,7 @@ export async function startNginx(
     .replace('listen 80;', `listen 127.0.0.1:${plain};`)
     .replace(/^ *ssl_.*\n/gm, '')
     .replace(/(proxy_(?:request_)?buffering) on;/g, buffers ? '$&' : '$1 off;')
-  t.notMatch(site, /3000|443/)
+  t.notMatch(site, /:3000\b|\b443\b/)
   for (const name of ['body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']) mkdirSync(join(folder, name))
   writeFileSync(
     join(folder, 'nginx.conf'),
