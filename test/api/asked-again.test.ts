@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import t, { type Test } from 'tap'
 import { openStore, type Store } from '../../src/store/store.ts'
 import { asAdministrator } from '../helpers/changes.ts'
-import { databases } from '../helpers/databases.ts'
+import { databases, withoutLimit } from '../helpers/databases.ts'
 import { replaceGit } from '../helpers/git.ts'
 import { holdRequest } from '../helpers/held-request.ts'
 import { startServer } from '../helpers/server.ts'
@@ -132,8 +132,7 @@ t.test('a report for which git takes long asks again too, and a quick one does n
 
 for (const database of databases)
   t.test(`${database.name}: a report that waits for the database asks again too`, async (t) => {
-    const create = async (t: Test) => ({ ...(await database.create(t)), statementTimeout: false })
-    const server = await startServer(t, { database: { ...database, create } })
+    const server = await startServer(t, { database: withoutLimit(database) })
     const other = await openStore(server.options)
     t.teardown(() => other.close())
     const { kysely } = other.engine

@@ -1,14 +1,12 @@
 import t, { type Test } from 'tap'
 import { combinedState } from '../../src/domain/states.ts'
-import { databases, type TestDatabase } from '../helpers/databases.ts'
+import { databases, type TestDatabase, withoutLimit } from '../helpers/databases.ts'
 import { type JsonBody, startServer } from '../helpers/server.ts'
 
 const STATES = ['pending', 'success', 'failure', 'error'] as const
 
 async function setUp(t: Test, database: TestDatabase) {
-  // Of many reports at once, a slow machine does not store each within the limit of a statement.
-  const create = async (t: Test) => ({ ...(await database.create(t)), statementTimeout: false })
-  const server = await startServer(t, { database: { ...database, create } })
+  const server = await startServer(t, { database: withoutLimit(database) })
   const { commits } = await server.createRepository('acme/rocket')
   const [sha = ''] = commits
   const token = await server.createToken('acme')

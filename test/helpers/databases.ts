@@ -37,6 +37,17 @@ export const postgres: TestDatabase = {
 /** Suites loop over these: the same tests must pass on each. */
 export const databases = [sqlite, postgres]
 
+/**
+ * The same database without a limit of time for a statement, for tests that make so many calls at once that a
+ * busy machine does not answer each within it.
+ */
+export function withoutLimit(database: TestDatabase): TestDatabase {
+  return {
+    ...database,
+    create: async (t) => ({ ...(await database.create(t)), statementTimeout: false }),
+  }
+}
+
 /** Opens a store on a new database. The teardown closes it. */
 export async function openTestStore(
   t: Test,

@@ -5,7 +5,7 @@ import { createPruning, pruneStatuses } from '../../src/maintenance/prune.ts'
 import { openEngine, openStore } from '../../src/store/store.ts'
 import { nowInSeconds } from '../../src/store/time.ts'
 import { asAdministrator } from '../helpers/changes.ts'
-import { databases, type TestDatabase } from '../helpers/databases.ts'
+import { databases, type TestDatabase, withoutLimit } from '../helpers/databases.ts'
 import { listEvents } from '../helpers/events.ts'
 import { startProcess } from '../helpers/process.ts'
 import { addReport } from '../helpers/records.ts'
@@ -14,7 +14,7 @@ import { until } from '../helpers/until.ts'
 const DAY = 86_400
 
 async function openAged(t: Parameters<TestDatabase['create']>[0], database: TestDatabase) {
-  const options = { ...(await database.create(t)), statementTimeout: false }
+  const options = await withoutLimit(database).create(t)
   const store = await openStore(options)
   const engine = await openEngine(options)
   t.teardown(async () => {

@@ -4,7 +4,7 @@ import { setTimeout } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { temporaryFolder } from '../../../test/helpers/databases.ts'
 import { commandLine } from '../../typescript/test/helpers/command-line.ts'
-import { placeOf, sentStates } from '../../typescript/test/helpers/run-script.ts'
+import { placeOf, sentStates, waitingScript } from '../../typescript/test/helpers/run-script.ts'
 import { type Service, startService } from '../../typescript/test/helpers/service.ts'
 import { script, shells } from './shells.ts'
 
@@ -57,19 +57,23 @@ for (const { name, program, run, start } of shells) {
     },
   )
 
-  t.test(`${name}: one signal is no second one, however slow the clock is`, { buffered: true }, async (t) => {
-    const service = await first.again()
-    const slow = program.with(
-      -1,
-      copyWith(t, 'now() {', (line) => `${line}\n  [ -z "$trapped" ] || sleep 0.6`),
-    )
-    const args = ['run', ...placeOf(service), '--', 'sh', '-c', `trap 'exit 9' TERM; ${FOREVER}`]
-    const running = start(t, service, args, { program: slow })
-    await running.printed('up')
-    running.child.kill('SIGTERM')
-    t.match(await running.finished, { code: 9, stderr: '' })
-    t.match(await descriptionsOf(service), [/^cancelled by SIGTERM after/])
-  })
+  t.test(
+    `${name}: one signal does not count as two, however slow the clock is`,
+    { buffered: true },
+    async (t) => {
+      const service = await first.again()
+      const slow = program.with(
+        -1,
+        copyWith(t, 'now() {', (line) => `${line}\n  [ -z "$trapped" ] || sleep 0.6`),
+      )
+      const args = ['run', ...placeOf(service), '--', 'sh', '-c', `trap 'exit 9' TERM; ${FOREVER}`]
+      const running = start(t, service, args, { program: slow })
+      await running.printed('up')
+      running.child.kill('SIGTERM')
+      t.match(await running.finished, { code: 9, stderr: '' })
+      t.match(await descriptionsOf(service), [/^cancelled by SIGTERM after/])
+    },
+  )
 
   t.test(
     `${name}: a signal before the script knows its command stops the command`,
@@ -94,11 +98,11 @@ for (const { name, program, run, start } of shells) {
   t.test(`${name}: a signal after the command ended changes nothing`, { buffered: true }, async (t) => {
     const service = await first.again()
     service.proxy.plan('pass', { status: 503, headers: { 'retry-after': '1' } })
-    const go = join(temporaryFolder(t), 'go')
-    const running = run(t, service, `until [ -e '${go}' ]; do sleep 0.05; done`)
+    const { script, goOn } = waitingScript(t)
+    const running = run(t, service, script)
     // A second after its command the client gives up a "pending" that is not sent.
     await service.proxy.answered(1)
-    writeFileSync(go, '')
+    goOn()
     await service.proxy.reached(2)
     running.child.kill('SIGTERM')
     t.match(await running.finished, { code: 0, stderr: '' })

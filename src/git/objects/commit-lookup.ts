@@ -57,13 +57,18 @@ export class CommitLookup {
         return process
       })
     this.#createReader = (repository, packs) => new ObjectReader(repository, packs, slots, timeout)
-    // One timer for all lookups, because a timer for each would cost more than the lookup.
     let swept = performance.now()
+    // One timer for all lookups, because a timer for each would cost more than the lookup.
     this.#sweep = setInterval(() => {
-      const isLate = performance.now() - swept > timeout / 2
-      swept = performance.now()
-      // Late if the event loop was blocked: first what has come meanwhile is read.
-      if (!isLate) this.#expire(timeout)
+      const now = performance.now()
+      const isLate = now - swept > timeout / 2
+      swept = now
+      // The event loop was blocked: first what has come meanwhile is read.
+      if (isLate) return
+      for (const [id, queue] of this.#queues) {
+        queue.expire(now - timeout)
+        if (queue.isIdle && !this.#readers.has(id)) this.#queues.delete(id)
+      }
     }, timeout / 4).unref()
   }
 
@@ -122,15 +127,6 @@ export class CommitLookup {
   close(): Promise<void> {
     this.#closed ??= this.#close()
     return this.#closed
-  }
-
-  /** Rejects lookups older than `timeout` milliseconds, and removes idle queues. */
-  #expire(timeout: number): void {
-    const deadline = performance.now() - timeout
-    for (const [id, queue] of this.#queues) {
-      queue.expire(deadline)
-      if (queue.isIdle && !this.#readers.has(id)) this.#queues.delete(id)
-    }
   }
 
   async #close(): Promise<void> {

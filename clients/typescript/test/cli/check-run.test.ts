@@ -6,7 +6,7 @@ import { git } from '../../../../test/helpers/git.ts'
 import { shells } from '../../../shell/test/shells.ts'
 import { namedRun } from '../../src/cli/check-run.ts'
 import { call, commandLine } from '../helpers/command-line.ts'
-import { environmentOf, expectQuiet, placeOf } from '../helpers/run-script.ts'
+import { environmentOf, expectQuiet, placeOf, waitingScript } from '../helpers/run-script.ts'
 import { type Service, startService } from '../helpers/service.ts'
 
 const first = await startService(t, { commits: 40 })
@@ -245,13 +245,12 @@ for (const { name, program } of clients) {
       const { promise: heldUntil, resolve: release } = Promise.withResolvers<void>()
       service.proxy.plan({ heldUntil }, 'pass', { status: 503 })
       const began = ['--run', 'a', '--began', secondsAgo(60)]
-      const go = join(temporary(t), 'go')
-      const script = `until [ -e '${go}' ]; do sleep .05; done; exit 6`
+      const { script, goOn } = waitingScript(t)
       const start_ = performance.now()
-      const args = ['run', ...placeOf(service), ...began, '--', 'sh', '-c', script]
+      const args = ['run', ...placeOf(service), ...began, '--', 'sh', '-c', `${script}; exit 6`]
       const running = runWith(service, {}, ...args)
       await service.proxy.reached(1)
-      writeFileSync(go, '')
+      goOn()
       await service.proxy.reached(3)
       release()
       const { code, stderr } = await running
@@ -337,11 +336,11 @@ for (const { name, program } of clients) {
     const service = await first.again()
     const { promise: heldUntil, resolve: release } = Promise.withResolvers<void>()
     service.proxy.plan({ heldUntil })
-    const go = join(temporary(t), 'go')
-    const script = `until [ -e '${go}' ]; do sleep .05; done; exit 6`
-    const running = runWith(service, {}, 'run', ...placeOf(service), '--', 'sh', '-c', script)
+    const { script, goOn } = waitingScript(t)
+    const args = ['run', ...placeOf(service), '--', 'sh', '-c', `${script}; exit 6`]
+    const running = runWith(service, {}, ...args)
     await service.proxy.reached(1)
-    writeFileSync(go, '')
+    goOn()
     const { code } = await running
     t.equal(code, 6)
     t.strictSame(await service.stored(), ['default failure'])

@@ -1,4 +1,7 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import type { Test } from 'tap'
+import { temporaryFolder } from '../../../../test/helpers/databases.ts'
 import { minimalEnvironment } from '../../../../test/helpers/process.ts'
 import { execute } from '../../src/cli/execute.ts'
 import { commandLine, type Running, type RunningProcess, startHere } from './command-line.ts'
@@ -25,6 +28,12 @@ function argumentsOf(service: Service, script: string, options: readonly string[
  */
 export function placeOf({ commit: { owner, repo, sha } }: Service): string[] {
   return ['--repo', `${owner}/${repo}`, '--sha', sha, '--context', 'default', '--target-url', '']
+}
+
+/** Returns a shell script that waits until `goOn` is called. */
+export function waitingScript(t: Test): { script: string; goOn(): void } {
+  const file = join(temporaryFolder(t), 'go-on')
+  return { script: `until [ -e '${file}' ]; do sleep .05; done`, goOn: () => writeFileSync(file, '') }
 }
 
 /** Variables that lead to the service's proxy. */
