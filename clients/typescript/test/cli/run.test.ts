@@ -1,7 +1,14 @@
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { call } from '../helpers/command-line.ts'
-import { environmentOf, placeOf, runScript, runScriptHere, sentStates } from '../helpers/run-script.ts'
+import {
+  environmentOf,
+  expectQuiet,
+  placeOf,
+  runScript,
+  runScriptHere,
+  sentStates,
+} from '../helpers/run-script.ts'
 import { startService } from '../helpers/service.ts'
 
 const FOREVER = 'echo up; while :; do sleep 0.1; done'
@@ -14,8 +21,11 @@ t.test(
   async (t) => {
     const service = await first.again()
     const script = 'printf "out\\0put"; printf err >&2; exit 7'
-    const failed = await runScript(t, service, script, '--context', 'ci/test').finished
-    t.strictSame(failed, { code: 7, stdout: 'out\0put', stderr: 'err' })
+    const began = performance.now()
+    const { stderr, ...failed } = await runScript(t, service, script, '--context', 'ci/test').finished
+    t.strictSame(failed, { code: 7, stdout: 'out\0put' })
+    t.match(stderr, 'err')
+    expectQuiet(t, stderr.replace('err', ''), began)
     t.strictSame(await service.stored(), ['ci/test failure'])
     t.strictSame(sentStates(service), ['pending', 'failure'])
     t.match(JSON.parse(service.proxy.passages[1]?.body ?? ''), {
