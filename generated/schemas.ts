@@ -126,7 +126,7 @@ export const schemas = {
       },
       "claim": {
         "type": "integer",
-        "description": "Seconds for which the run claims the check: the report is stored only where it takes the check from no other run.\nRequires `run`.\n",
+        "description": "Seconds for which the run claims the check: the report is stored only where no other run has the check, see\n`reportStatus`. Requires `run`.\n",
         "minimum": 10,
         "maximum": 3600,
         "examples": [
@@ -560,7 +560,7 @@ export const schemas = {
       },
       "left_out": {
         "type": "integer",
-        "description": "Number of branches on no page: names that are not UTF-8, or longer than `name` may be, cannot be sent.\n",
+        "description": "Number of branches that no page can contain, whether they wait or not: names that are not UTF-8, or longer than\n`name` may be, cannot be sent.\n",
         "minimum": 0
       },
       "truncated": {

@@ -53,16 +53,19 @@ const EXPLANATIONS: readonly string[] = [
   '6. A report without a token: `401`; with read access only, or with a token that is limited to other repositories: `403`.',
   '7. The body: more than 16,384 bytes `413`; not `application/json` in UTF-8 without a content encoding `415`; not JSON `400`.',
   '8. An invalid field, parameter or commit id: `422`,',
-  'Then a context that matches no pattern of a token that is limited to contexts, or that the repository reserves for other users, unless the report is `pending` without `run`: `403`,',
+  'Then a context that matches no pattern of a token that is limited to contexts: `403`,',
+  'Then one that the repository reserves for other users, unless the report is `pending` without `run`: `403`, with a message that names it and who may report it.',
   '9. A branch or commit that is not in the repository: `404`; for the id of an annotated tag, the message names its commit.',
   'A new context on a commit that already has as many contexts as this server allows (1,000 unless configured otherwise): `422`.',
   'A branch without required checks, whose last passed commit is asked for: `422`.',
   'A report of a superseded run, one that arrived too late, or a claim that the stored status excludes: `409`.',
-  'A report that would be stored more than a second after step 6 passes steps 3 to 6 again before it is stored.',
+  'A report that would be stored more than a second after step 6 passes steps 3 to 6, and the reserved contexts of step 8, again before it is stored.',
+  'One that is not stored within a second, four times in a row, gets `503`.',
   'Some can occur for any request:',
   'Responses may gain fields: ignore those that you do not know.',
   'The clients of openapi-generator do so with its option `disallowAdditionalPropertiesIfNotPresent=false`.',
   'Reports can arrive late, twice or in another order than they were sent.',
+  'Claims last by the clock of the database, and the second of a report is its `updated_at`: what is more than 5 seconds ahead of that clock counts as passed.',
   'What remains: the server knows only the run whose report is stored, so a report that is delivered late can replace that of another run if these runs began within 5 seconds of each other, or if its delivery took longer than the time between them, which makes its run look younger than it is.',
   'A run that began 4 minutes ago has failed',
   'The shortest report, for the context `default`',
@@ -83,7 +86,8 @@ const EXPLANATIONS: readonly string[] = [
   'A commit of a merged branch may have passed without what the branch has had since.',
   '5. A request reads a history for 3 seconds at most.',
   'Far down a long one, `after` may take more: the response is `503`, what was read is kept, and the same request goes on from there.',
-  'The commit, or null if none of those looked at has passed.',
+  'Where the branch has merged hundreds of thousands of commits at once, it stays `503` until the operator of the server has had git write a commit graph.',
+  'The commit, or null if none of those looked at has passed, or `unless` passes over all that have.',
   'The newest commit has not passed, the one before has',
   'No commit has passed',
   'A branch that is there during all requests is on exactly one page, whatever is pushed meanwhile.',
@@ -109,10 +113,10 @@ const EXPLANATIONS: readonly string[] = [
   'Missing commit',
   'Missing branch',
   'A commit that is no longer on the branch',
-  'Do not repeat it, unless it carries `Retry-After`: then ask again after that time.',
+  'Do not repeat it.',
   'A `pending` that arrived after the result of its run',
   'A claim, while another run has the check',
-  'A claim of a run that began before another one was asked for',
+  'A claim that cannot answer a request for another run',
   'A field that is too long',
   'Repeat the request after `Retry-After`; that is always safe.',
 ]
@@ -900,7 +904,7 @@ t.test('so is what is said about branches', async (t) => {
     [
       [
         'Commits on which it is `failure` or `error` are passed over.',
-        'It is not required: a commit on which it has not reported can pass, and alone it gets `422`.',
+        'It is not required: a commit on which it has not reported can pass, and where no rule matches the branch and nothing is in `require`, the response is `422`.',
         'It is no pattern, so it does not contain `*`.',
         'must be the exact name of a context, without "*", U+0000 or a lone surrogate',
       ],
@@ -974,9 +978,12 @@ t.test('so is what is said about branches', async (t) => {
       [['docs', 'long'], [], ['long', 'main', 'pulled']],
     ],
     [
-      'Number of branches on no page: names that are not UTF-8, or longer than `name` may be, cannot be sent.',
-      [first.json.left_out, last.json.left_out],
-      [2, 2],
+      [
+        'Number of branches on no page: names that are not UTF-8, or longer than `name` may be, cannot be sent.',
+        'Number of branches that no page can contain, whether they wait or not: names that are not UTF-8, or longer than `name` may be, cannot be sent.',
+      ],
+      [first.json.left_out, last.json.left_out, (await ask('awaiting?context=ci')).json.left_out],
+      [2, 2, 2],
     ],
   ])
 })
@@ -1036,9 +1043,11 @@ t.test('so is what is said about claims, and about branches that wait', async (t
   const etag = first.headers.get('etag') ?? ''
   await of(1, 'other', 'success')
   await of(3, 'more', 'pending')
+  await of(1, 'ci', 'pending')
   const unchanged = await ask('context=ci&limit=1', { 'if-none-match': etag })
   const all = await ask('context=ci')
   const missing = await ask('')
+  point('twin', commits.at(-1))
   for (const [index, commit] of commits.entries()) {
     point(`m/${`${index}`.padStart(3, '0')}`, commit)
     if (index < 300) await of(index, 'many', 'success')
@@ -1081,8 +1090,8 @@ t.test('so is what is said about claims, and about branches that wait', async (t
     [
       [
         'In all other cases it gets `409`, which changes nothing and says what is stored.',
-        'The `409` of a claim over a `pending` carries `Retry-After`: 1, or the seconds until a claim ends.',
-        '1, or the seconds until a claim ends; only for a claim over a `pending`.',
+        'The `409` of a claim over a `pending` carries `Retry-After`: the seconds until the greater of both claims has passed, at least 1.',
+        'Seconds until the greater of both claims has passed, at least 1; only for a claim over a `pending`.',
       ],
       [
         refused.map(({ status, error, retryAfter }) => [
@@ -1138,11 +1147,66 @@ t.test('so is what is said about claims, and about branches that wait', async (t
       ],
     ],
     [
+      'A `pending` without `run` asks for another run each time.',
       [
-        'A claim lasts by the clock of the database.',
-        'Until when the claim holds by the clock of the database, unless the run reports again: only in the response to a report with `claim`.',
+        await claims({ state: 'pending' }, 2, claim('a')),
+        await claims({ state: 'pending' }, 2, claim('a'), { state: 'pending' }, 2, claim('a')),
+      ],
+      [
+        [201, 'pending'],
+        [409, 'pending'],
+      ],
+    ],
+    [
+      'A worker takes a new, random `run` for each attempt, and sends `claim` with all of its reports, also with the result: without it, a result may replace the `pending` of another worker.',
+      [
+        await claims(claim('a'), claim('a')),
+        await claims(claim('a'), claim('b', 300, 'success')),
+        await claims(claim('a'), { state: 'success', run: 'b' }),
+      ],
+      [
+        [201, 'pending'],
+        [409, 'pending'],
+        [201, 'success'],
+      ],
+    ],
+    [
+      'It repeats its `pending` while the command runs, for example each third of the claim: each time the claim begins again, and one without `claim` ends it.',
+      [
+        await claims(claim('a'), 280, claim('a'), 280, claim('b', 10)),
+        await claims(claim('a'), { state: 'pending', run: 'a' }, 12, claim('b', 10)),
+      ],
+      [
+        [409, 'pending'],
+        [201, 'pending'],
+      ],
+    ],
+    [
+      [
+        'Without a response, or with a `503`, it goes on and repeats the report: a claim that has ended keeps the check until another run takes it.',
+        'At `409` it stops, and reports nothing more; after `Retry-After` a new run may claim.',
+        'With `Retry-After`, a new run may claim the check after that time.',
+        'It gives up a check by a result, such as `error`.',
+        'Only workers should report such a context, all with the same `claim`.',
+      ],
+      [
+        await claims(claim('a', 10), 3_600, claim('a', 10, 'success')),
+        await claims(claim('a', 10), claim('b', 10), 10, claim('c', 10)),
+        await claims(claim('a'), claim('a', 300, 'error'), claim('b')),
+        await claims(claim('a'), { state: 'success' }),
+      ],
+      [
+        [201, 'success'],
+        [201, 'pending'],
+        [409, 'error'],
+        [201, 'success'],
+      ],
+    ],
+    [
+      [
+        'Until when the claim holds unless the run reports again, by the clock of the database, rounded down: in each response to a report with `claim` that was stored, and in no other. Count the seconds of `claim` from when the report was sent, instead of comparing this with another clock.',
         'A worker claims a check for 5 minutes',
-        'Seconds for which the run claims the check: the report is stored only where it takes the check from no other run. Requires `run`.',
+        'Seconds for which the run claims the check: the report is stored only where no other run has the check, see `reportStatus`. Requires `run`.',
       ],
       [
         // The two clocks may be read in different seconds.
@@ -1168,7 +1232,11 @@ t.test('so is what is said about claims, and about branches that wait', async (t
       ],
     ],
     [
-      'Neither rules nor other contexts count, so the `ETag` stays the same while no branch moves and only these are reported.',
+      [
+        'Neither rules nor other contexts count, so the `ETag` stays the same while no branch moves and only these are reported.',
+        'It also stays the same when a claim ends, or another run of what is `pending` is asked for: only a claim shows whether the check can be taken. Claim again after the `Retry-After` of a `409`, also while the response is `304`.',
+        'To wait for work, ask every few seconds, with the `ETag` of the last response as `If-None-Match`.',
+      ],
       [unchanged.status, unchanged.body, unchanged.headers.get('link')],
       [304, '', '<?context=ci&limit=1&after=a>; rel="next"'],
     ],
@@ -1185,11 +1253,16 @@ t.test('so is what is said about claims, and about branches that wait', async (t
       ],
       [{ branches: [], next: 'm/299', left_out: 0, truncated: false }, ['m/300', 'm/301'], ['m/301']],
     ],
+    [
+      'A commit that several branches are at is listed for each of them.',
+      (await ask('context=ci&match=*in')).json.branches?.map(({ name, sha }) => [name, sha]),
+      ['main', 'twin'].map((name) => [name, commits.at(-1)]),
+    ],
     ['A claim after a result', refused[1]?.status, 409],
     [
-      'context: The check.',
-      [missing.status, missing.json.error],
-      [422, 'context is missing; it is required'],
+      'Exact name of the check; `*` stands for itself.',
+      [await names('context=c*&match=b'), missing.status, missing.json.error],
+      [['b'], 422, 'context is missing; it is required'],
     ],
   ])
 })

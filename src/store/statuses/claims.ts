@@ -48,7 +48,7 @@ const END_OF_SECOND = '(statuses.updated_at + 1) * 1000'
 /** When the stored `pending` was reported, in milliseconds, in SQL. */
 const REPORTED_AT = `case when ${IS_CLAIM_STORED} then statuses.claimed_at else ${END_OF_SECOND} end`
 /** Milliseconds by which clocks may differ. */
-const CLOCK_TOLERANCE = 5_000
+export const CLOCK_TOLERANCE = 5_000
 
 /** Returns when another run may take over from the stored `pending`, in milliseconds, in SQL. */
 function claimEnd(seconds: string, greatest: RunSql['greatest']): string {

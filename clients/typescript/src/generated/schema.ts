@@ -39,8 +39,17 @@ export interface paths {
          *       that report, and is not the last one that claimed the context.
          *
          *     In all other cases it gets `409`, which changes nothing and says what is stored. So a result with `claim` is stored
-         *     only over nothing or over its own run, and a worker that gets `409` no longer has the check. A claim lasts by the
-         *     clock of the database. The `409` of a claim over a `pending` carries `Retry-After`: 1, or the seconds until a claim ends.
+         *     only over nothing or over its own run, and a worker that gets `409` no longer has the check. The `409` of a claim over
+         *     a `pending` carries `Retry-After`: the seconds until the greater of both claims has passed, at least 1. Claims last by
+         *     the clock of the database, and the second of a report is its `updated_at`: what is more than 5 seconds ahead of that
+         *     clock counts as passed.
+         *
+         *     A worker takes a new, random `run` for each attempt, and sends `claim` with all of its reports, also with the result:
+         *     without it, a result may replace the `pending` of another worker. It repeats its `pending` while the command runs, for
+         *     example each third of the claim: each time the claim begins again, and one without `claim` ends it. Without a response,
+         *     or with a `503`, it goes on and repeats the report: a claim that has ended keeps the check until another run takes
+         *     it. At `409` it stops, and reports nothing more; after `Retry-After` a new run may claim. It gives up a check by a
+         *     result, such as `error`. Only workers should report such a context, all with the same `claim`.
          *
          *     What remains: the server knows only the run whose report is stored, so a report that is delivered late can replace
          *     that of another run if these runs began within 5 seconds of each other, or if its delivery took longer than the
@@ -134,7 +143,8 @@ export interface paths {
          *     4. A request looks at 300 commits at most. If none of them passed and there are more, `commit` is null and `next`
          *        says where to go on, as `Link` does: that is not the same as no commit that passed.
          *     5. A request reads a history for 3 seconds at most. Far down a long one, `after` may take more: the response is
-         *        `503`, what was read is kept, and the same request goes on from there.
+         *        `503`, what was read is kept, and the same request goes on from there. Where the branch has merged hundreds of
+         *        thousands of commits at once, it stays `503` until the operator of the server has had git write a commit graph.
          *
          *     To wait for a change, ask every few seconds, with the `ETag` of the last response as `If-None-Match`: while nothing
          *     changes the response is `304`.
@@ -186,7 +196,12 @@ export interface paths {
          * List branches that wait for a check
          * @description Returns branches whose newest commit has no result of one context, in the order of the code points of their names: the
          *     context has not been reported on that commit, or is `pending`. Neither rules nor other contexts count, so the `ETag`
-         *     stays the same while no branch moves and only these are reported.
+         *     stays the same while no branch moves and only these are reported. It also stays the same when a claim ends, or another
+         *     run of what is `pending` is asked for: only a claim shows whether the check can be taken. Claim again after the
+         *     `Retry-After` of a `409`, also while the response is `304`.
+         *
+         *     To wait for work, ask every few seconds, with the `ETag` of the last response as `If-None-Match`. A commit that several
+         *     branches are at is listed for each of them.
          *
          *     A request looks at 300 branches at most, so a page may be short or empty and still have a next one: go on while there
          *     is one. A branch that is there and waits during all requests is on exactly one page, whatever is pushed meanwhile.
@@ -255,8 +270,8 @@ export interface components {
              */
             elapsed?: number;
             /**
-             * @description Seconds for which the run claims the check: the report is stored only where it takes the check from no other run.
-             *     Requires `run`.
+             * @description Seconds for which the run claims the check: the report is stored only where no other run has the check, see
+             *     `reportStatus`. Requires `run`.
              * @example 300
              */
             claim?: number;
@@ -279,8 +294,10 @@ export interface components {
             created_at: components["schemas"]["Timestamp"];
             updated_at: components["schemas"]["Timestamp"];
             /**
-             * @description Until when the claim holds by the clock of the database, unless the run reports again: only in the response to a
-             *     report with `claim`.
+             * @description Until when the claim holds unless the run reports again, by the clock of the database, rounded down: in each
+             *     response to a report with `claim` that was stored, and in no other. Count the seconds of `claim` from when the report
+             *     was sent, instead of comparing this with another clock. A server of an earlier version leaves it out: then nobody
+             *     has the check. With a result it means nothing.
              */
             claimed_until?: components["schemas"]["Timestamp"];
         };
@@ -373,7 +390,10 @@ export interface components {
             branches: components["schemas"]["AwaitingBranch"][];
             /** @description The name after which the next page begins; `null` on the last page. */
             next: components["schemas"]["Branch"] | null;
-            /** @description Number of branches on no page: names that are not UTF-8, or longer than `name` may be, cannot be sent. */
+            /**
+             * @description Number of branches that no page can contain, whether they wait or not: names that are not UTF-8, or longer than
+             *     `name` may be, cannot be sent.
+             */
             left_out: number;
             /** @description Whether the repository has more branches than the server lists, which are the first 20,000. */
             truncated: boolean;
@@ -467,8 +487,8 @@ export interface components {
         };
         /**
          * @description The report changed nothing: a newer run has reported the context, the report is a `pending` of a run whose result
-         *     is stored, or its `claim` is excluded by what is stored. Only a report with `run` gets this. Do not repeat it, unless
-         *     it carries `Retry-After`: then ask again after that time.
+         *     is stored, or its `claim` is excluded by what is stored. Only a report with `run` gets this. Do not repeat it. With
+         *     `Retry-After`, a new run may claim the check after that time.
          */
         Conflict: {
             headers: {
@@ -476,7 +496,7 @@ export interface components {
                 "Cache-Control": components["headers"]["No-Store"];
                 Vary: components["headers"]["Vary"];
                 /**
-                 * @description 1, or the seconds until a claim ends; only for a claim over a `pending`.
+                 * @description Seconds until the greater of both claims has passed, at least 1; only for a claim over a `pending`.
                  * @example 42
                  */
                 "Retry-After"?: string;
@@ -853,7 +873,8 @@ export interface operations {
                 require?: components["schemas"]["ContextPattern"][];
                 /**
                  * @description Exact name of a context that a deployment reports, for example. Commits on which it is `failure` or `error` are
-                 *     passed over. It is not required: a commit on which it has not reported can pass, and alone it gets `422`.
+                 *     passed over. It is not required: a commit on which it has not reported can pass, and where no rule matches the
+                 *     branch and nothing is in `require`, the response is `422`.
                  * @example deploy/prod
                  */
                 unless?: components["schemas"]["ExactContext"];
@@ -889,7 +910,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The commit, or null if none of those looked at has passed. */
+            /** @description The commit, or null if none of those looked at has passed, or `unless` passes over all that have. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -1002,7 +1023,7 @@ export interface operations {
         parameters: {
             query: {
                 /**
-                 * @description The check.
+                 * @description Exact name of the check; `*` stands for itself.
                  * @example ci
                  */
                 context: string;
