@@ -1,6 +1,6 @@
 import { execFile, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { globSync, rmSync, writeFileSync } from 'node:fs'
+import { globSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
@@ -32,6 +32,11 @@ const { values, positionals: named } = parseArgs({
 })
 const all = ['test/**/*.test.ts', 'clients/*/test/**/*.test.ts']
 const files = named.length > 0 ? named : globSync(all, { cwd: root, exclude: ['**/node_modules'] }).sort()
+const missing = named.find((file) => !statSync(file, { throwIfNoEntry: false })?.isFile())
+if (missing !== undefined) {
+  process.stderr.write(`${missing}: no such file of tests\n`)
+  process.exit(2)
+}
 // The temporary files of this process, such as PostgreSQL's, and of all tests.
 const folder = createFastFolder()
 process.on('exit', () => rmSync(folder, { recursive: true, force: true }))
