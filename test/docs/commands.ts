@@ -61,6 +61,7 @@ const OTHERS: Record<string, string[]> = {
       '--name',
       '--publish',
       '--read-only',
+      '--restart',
       '--security-opt',
     ],
     ...['--stop-timeout', '--tag', '--tmpfs', '--volume'],

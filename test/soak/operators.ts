@@ -292,6 +292,9 @@ tap.test('backups, and a restore on another machine', async (t) => {
   first.run('practice')
   first.run('compare refs')
   first.run('verify')
+  first.run('one repository')
+  untilReady(first)
+  commit.expectAt(t, first, SITE)
 
   const other = copyOf(t, base)
   deliver(dist, other)

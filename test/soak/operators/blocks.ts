@@ -51,7 +51,7 @@ export const BLOCKS = {
   'An account leaked': ['lock', 'unlock', 'sessions', 'delete'],
   'An address is blocked': ['lift'],
   'The disk is full': ['prune'],
-  'A repository is damaged': ['check'],
+  'A repository is damaged': ['check', 'one repository'],
   'Refs are lost': ['compare refs'],
   'The folder of backups is damaged': ['verify'],
   'The database is damaged': ['replace the database'],
