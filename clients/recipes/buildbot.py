@@ -1,5 +1,6 @@
 # Buildbot, in master.cfg: its stock GitHubStatusPush reports here unchanged, since the path and the fields of a report
-# are the ones it sends. Sources need `codebase` repositories whose address ends in OWNER/NAME.
+# are the ones it sends. The address of the repository that a build checks out has to end
+# in OWNER/NAME.
 import os
 
 from buildbot.plugins import reporters, util

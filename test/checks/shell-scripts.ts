@@ -8,6 +8,7 @@ import { systems } from '../../clients/recipes/test/systems.ts'
  */
 const scripts = [
   'clients/shell/commit-status',
+  'clients/recipes/chat-verdicts',
   'clients/recipes/deploy-gate',
   'clients/recipes/deploy-last-passed',
   'clients/recipes/mirror',
@@ -15,6 +16,9 @@ const scripts = [
   'clients/recipes/pre-receive',
   'clients/recipes/red-branches',
   'clients/recipes/release',
+  'clients/recipes/start-github',
+  'clients/recipes/start-jenkins',
+  'clients/recipes/start-woodpecker',
   'clients/recipes/update',
   'src/cli/completion/completion.bash',
   'src/packaging/launcher',
@@ -26,8 +30,10 @@ const texts = new Map([
   ...scripts.map(
     (script) => [script, readFileSync(new URL(`../../${script}`, import.meta.url), 'utf8')] as const,
   ),
-  ...Object.entries(systems).map(
-    ([name, { test, close }]) => [`clients/recipes/${name}`, `#!/bin/sh\n${test}\n${close}\n`] as const,
+  ...Object.entries(systems).flatMap(([name, { test, close }]) =>
+    Object.entries({ test, close }).map(
+      ([job, text]) => [`clients/recipes/${name} ${job}`, `#!/bin/sh\n${text}\n`] as const,
+    ),
   ),
 ])
 

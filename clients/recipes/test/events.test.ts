@@ -6,7 +6,7 @@ import { createClient, unwrap } from '../../typescript/src/index.ts'
 import { startService } from '../../typescript/test/helpers/service.ts'
 import { checkout, read, runRecipe, systems } from './systems.ts'
 
-const first = await startService(t, { commits: 4 * Object.keys(systems).length + 2 })
+const first = await startService(t, { commits: 4 * Object.keys(systems).length + 3 })
 // Most of the time they wait.
 t.jobs = 14
 t.setTimeout(300_000)
@@ -152,6 +152,19 @@ for (const [name, { required, events, pipeline, began }] of Object.entries(syste
     t.strictSame(await service.stored(), [])
   })
 }
+
+t.test(
+  'GitHub Actions: an attempt whose beginning is not known begins now',
+  { buffered: true },
+  async (t) => {
+    const service = await first.again()
+    const name = 'github-actions.yml'
+    const options = { check: 'true', assumed: 'success', onlyClose: true, env: { STARTED_1: '' } } as const
+    const { close } = await runRecipe(checkout(t, service), service, name, 'push to main', options)
+    t.same(close, { code: 0, stdout: '', stderr: 'commit-status: --began is empty, so it was left out\n' })
+    t.strictSame(await service.stored(), ['ci/all (push main) success'])
+  },
+)
 
 t.test('no recipe downloads anything when it runs', (t) => {
   for (const name of Object.keys(systems)) {

@@ -84,7 +84,8 @@ async function startBoth() {
     )
   /** Returns the refs of the repository on the status server. */
   const refs = async (...kinds: string[]) => {
-    const { stdout } = await run('git', ['ls-remote', `${server.url}/acme/rocket.git`], { env })
+    const url = `${server.url.replace('//', `//mirror:${token}@`)}/acme/rocket.git`
+    const { stdout } = await run('git', ['ls-remote', url], { env })
     const lines = stdout
       .trim()
       .split('\n')

@@ -162,8 +162,11 @@ t.test('a release publishes only what the push of its tag accepted', async (t) =
     server.report('acme/rocket', commit.sha, { context: 'ci/all', state }, token)
   await report('failure')
   t.strictSame(await release('1'), [1, false])
-  t.equal(git(cwd, 'tag') + git(path, 'tag'), '')
   await report('success')
+  git(cwd, 'add', 'Makefile')
+  t.strictSame(await release('1'), [1, false], 'what would be published is not the commit')
+  git(cwd, 'reset', '--quiet')
+  t.equal(git(cwd, 'tag') + git(path, 'tag'), '')
   t.strictSame(await release('1'), [0, true])
   t.equal(git(path, 'rev-parse', 'v1^{commit}'), commit.sha)
 

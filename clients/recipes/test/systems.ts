@@ -54,6 +54,8 @@ interface System {
   pipeline?(attempt: Attempt): Record<string, string>
   /** Of what the recipe says when it began. */
   began?: 'pipeline' | 'attempt'
+  /** Whether bash runs a file, and a cancelled job has a signal for that bash alone, not for all. */
+  signalsFirst?: boolean
 }
 
 const github = parse(read('github-actions.yml'))
@@ -130,6 +132,7 @@ export const systems: Record<string, System> = {
       [`STARTED_${attempt}`]: timeOf(attemptBegan),
     }),
     began: 'attempt',
+    signalsFirst: true,
     closing: (result) => ({ RESULTS: `success ${result}` }),
     events: Object.fromEntries(
       Object.entries(githubEvents).map(([name, { context, sha }]) => [
@@ -322,9 +325,13 @@ export function checkout(t: Test, { path }: Service): string {
   const agent =
     '#!/bin/sh\ncase "$1 $2" in step*) echo "$OUTCOME" ;; *) printf %s "$SECRET" ; test -n "$SECRET" ;; esac\n'
   writeFileSync(join(folder, '.ci/buildkite-agent'), agent, { mode: 0o755 })
-  // Answers for the attempts of the run of which the job is told.
-  const gh =
-    '#!/bin/sh\ncase "$*" in *"/runs/$GITHUB_RUN_ID/attempts/"*" --jq .run_started_at") eval echo "\\$STARTED_$GITHUB_RUN_ATTEMPT" ;; *) exit 1 ;; esac\n'
+  // Answers for the attempts of the run of which the job is told. It prints the body of an error, as the real one does.
+  const gh = `#!/bin/sh
+case "$*" in *"/runs/$GITHUB_RUN_ID/attempts/"*" --jq .run_started_at") ;; *) exit 1 ;; esac
+eval began="\\$STARTED_$GITHUB_RUN_ATTEMPT"
+[ -n "$began" ] || { echo '{"message":"API rate limit exceeded"}'; exit 1; }
+echo "$began"
+`
   writeFileSync(join(folder, '.ci/gh'), gh, { mode: 0o755 })
   return folder
 }
@@ -358,7 +365,7 @@ interface JobResult {
 interface RunOptions {
   /** What `make test` runs. It prints `ready` before it is cancelled. */
   check: string
-  /** Sends SIGTERM to all processes of the job, as CI systems do. */
+  /** Sends SIGTERM to the processes of the job, as the CI system does. */
   cancel?: boolean
   /** How the job that tests ends, if the closing one is not to wait for it. */
   assumed?: Result
@@ -398,8 +405,8 @@ export async function runRecipe(
     const { COMMIT_STATUS_TOKEN = '', ...own } = environment(service)
     const secret = 'COMMIT_STATUS_TOKEN' in env ? (env.COMMIT_STATUS_TOKEN ?? '') : COMMIT_STATUS_TOKEN
     const all = { ...own, COMMIT_STATUS_TOKEN, SECRET: secret, CHECK: check, ...found, ...more, ...env }
-    const run = cancel ? cancelJob : runJob
-    return run(cwd, text, { ...all, PATH: `${join(cwd, '.ci')}:${own.PATH}` })
+    const variables = { ...all, PATH: `${join(cwd, '.ci')}:${own.PATH}` }
+    return cancel ? cancelJob(cwd, text, variables, system) : runJob(cwd, text, variables)
   }
   const skipped = { code: 0, stdout: '', stderr: '' }
   const tested = onlyClose ? Promise.resolve(skipped) : job(system.test, {}, cancel)
@@ -442,14 +449,25 @@ async function runJob(
 }
 let runSmall: ReturnType<typeof startSmallProcesses> | undefined
 
-/** Runs a job until it prints `ready`, and sends SIGTERM to all of its processes. */
-function cancelJob(cwd: string, text: string, env: Record<string, string | undefined>): Promise<JobResult> {
-  const child = spawn('sh', ['-ec', text], { cwd, env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] })
+/** Runs a job until it prints `ready`, and sends SIGTERM to its first process or to all. */
+function cancelJob(
+  cwd: string,
+  text: string,
+  env: Record<string, string | undefined>,
+  { signalsFirst = false }: System,
+): Promise<JobResult> {
+  const file = join(cwd, '.ci/step.sh')
+  writeFileSync(file, text)
+  const command = signalsFirst ? ['bash', '-e', file] : ['sh', '-ec', text]
+  const child = spawn(command[0] ?? '', command.slice(1), {
+    ...{ cwd, env, detached: true },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
   const output = { stdout: '', stderr: '' }
   for (const name of ['stdout', 'stderr'] as const) {
     child[name].setEncoding('utf8').on('data', (chunk) => {
       output[name] += chunk
-      if (chunk.includes('ready') && child.pid) process.kill(-child.pid, 'SIGTERM')
+      if (chunk.includes('ready') && child.pid) process.kill(signalsFirst ? child.pid : -child.pid, 'SIGTERM')
     })
   }
   return new Promise((resolve, reject) => {
