@@ -40,16 +40,16 @@ export interface paths {
          *
          *     In all other cases it gets `409`, which changes nothing and says what is stored. So a result with `claim` is stored
          *     only over nothing or over its own run, and a worker that gets `409` no longer has the check. The `409` of a claim over
-         *     a `pending` carries `Retry-After`: the seconds until the greater of both claims has passed, at least 1. Claims last by
-         *     the clock of the database, and the second of a report is its `updated_at`: what is more than 5 seconds ahead of that
-         *     clock counts as passed.
+         *     a `pending` carries `Retry-After`: the seconds until the greater of both claims has passed, at least 1, and 1 without
+         *     `run`. Claims last by the clock of the database; a stored time that is more than 5 seconds ahead of it counts as passed.
          *
          *     A worker takes a new, random `run` for each attempt, and sends `claim` with all of its reports, also with the result:
          *     without it, a result may replace the `pending` of another worker. It repeats its `pending` while the command runs, for
          *     example each third of the claim: each time the claim begins again, and one without `claim` ends it. Without a response,
          *     or with a `503`, it goes on and repeats the report: a claim that has ended keeps the check until another run takes
          *     it. At `409` it stops, and reports nothing more; after `Retry-After` a new run may claim. It gives up a check by a
-         *     result, such as `error`. Only workers should report such a context, all with the same `claim`.
+         *     result, such as `error`. Only workers should report such a context, all with the same `claim`; others only ask for
+         *     another run.
          *
          *     What remains: the server knows only the run whose report is stored, so a report that is delivered late can replace
          *     that of another run if these runs began within 5 seconds of each other, or if its delivery took longer than the
@@ -140,7 +140,7 @@ export interface paths {
          *        first report would make a commit pass.
          *     3. Today's rules count, for old commits too. A check that is required from now on has not reported on them, so
          *        none of them has passed until it does.
-         *     4. A request looks at 300 commits at most. If none of them passed and there are more, `commit` is null and `next`
+         *     4. A request looks at 300 commits at most. If it returns none of them and there are more, `commit` is null and `next`
          *        says where to go on, as `Link` does: that is not the same as no commit that passed.
          *     5. A request reads a history for 3 seconds at most. Far down a long one, `after` may take more: the response is
          *        `503`, what was read is kept, and the same request goes on from there. Where the branch has merged hundreds of
@@ -358,11 +358,11 @@ export interface components {
         LastPassed: {
             /** @description Name of the branch, without `refs/heads/`. */
             branch: components["schemas"]["Branch"];
-            /** @description The commit; `null` if none of those looked at has passed. */
+            /** @description The commit; `null` if none of those looked at has passed, or `unless` passes over all that have. */
             commit: components["schemas"]["PassedCommit"] | null;
             /** @description How many commits were looked at, this one included. */
             looked_at: number;
-            /** @description The last commit that was looked at, if none has passed and there are more: the next request's `after`. */
+            /** @description The last commit that was looked at, if `commit` is `null` and there are more: the next request's `after`. */
             next: string | null;
         };
         /** @description A commit whose required checks have passed. */
@@ -496,7 +496,8 @@ export interface components {
                 "Cache-Control": components["headers"]["No-Store"];
                 Vary: components["headers"]["Vary"];
                 /**
-                 * @description Seconds until the greater of both claims has passed, at least 1; only for a claim over a `pending`.
+                 * @description Seconds until the greater of both claims has passed, at least 1, and 1 over a `pending` without `run`; only for a claim
+                 *     over a `pending`.
                  * @example 42
                  */
                 "Retry-After"?: string;

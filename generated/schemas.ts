@@ -397,7 +397,7 @@ export const schemas = {
           "object",
           "null"
         ],
-        "description": "The commit; `null` if none of those looked at has passed.",
+        "description": "The commit; `null` if none of those looked at has passed, or `unless` passes over all that have.",
         "required": [
           "sha",
           "state",
@@ -440,7 +440,7 @@ export const schemas = {
           "null"
         ],
         "pattern": "^(?:[0-9a-f]{40}|[0-9a-f]{64})$",
-        "description": "The last commit that was looked at, if none has passed and there are more: the next request's `after`.\n"
+        "description": "The last commit that was looked at, if `commit` is `null` and there are more: the next request's `after`.\n"
       }
     },
     "additionalProperties": false

@@ -65,7 +65,7 @@ const EXPLANATIONS: readonly string[] = [
   'Responses may gain fields: ignore those that you do not know.',
   'The clients of openapi-generator do so with its option `disallowAdditionalPropertiesIfNotPresent=false`.',
   'Reports can arrive late, twice or in another order than they were sent.',
-  'Claims last by the clock of the database, and the second of a report is its `updated_at`: what is more than 5 seconds ahead of that clock counts as passed.',
+  'Claims last by the clock of the database; a stored time that is more than 5 seconds ahead of it counts as passed.',
   'What remains: the server knows only the run whose report is stored, so a report that is delivered late can replace that of another run if these runs began within 5 seconds of each other, or if its delivery took longer than the time between them, which makes its run look younger than it is.',
   'A run that began 4 minutes ago has failed',
   'The shortest report, for the context `default`',
@@ -857,7 +857,7 @@ t.test('so is what is said about branches', async (t) => {
       [
         "3. Today's rules count, for old commits too.",
         'A check that is required from now on has not reported on them, so none of them has passed until it does.',
-        'The commit; `null` if none of those looked at has passed.',
+        'The commit; `null` if none of those looked at has passed, or `unless` passes over all that have.',
       ],
       [later.commit, oldest.commit?.sha],
       [null, root],
@@ -865,8 +865,8 @@ t.test('so is what is said about branches', async (t) => {
     [
       [
         '4. A request looks at 300 commits at most.',
-        'If none of them passed and there are more, `commit` is null and `next` says where to go on, as `Link` does: that is not the same as no commit that passed.',
-        "The last commit that was looked at, if none has passed and there are more: the next request's `after`.",
+        'If it returns none of them and there are more, `commit` is null and `next` says where to go on, as `Link` does: that is not the same as no commit that passed.',
+        "The last commit that was looked at, if `commit` is `null` and there are more: the next request's `after`.",
       ],
       [none, await passed(`branch=long&require=ci&after=${long[299]}`)],
       [
@@ -1015,7 +1015,7 @@ t.test('so is what is said about claims, and about branches that wait', async (t
   await report('held', claim('a'))
   await report('ended', { state: 'failure' })
   await report('requested', { state: 'pending' })
-  const held = await report('held', claim('b'))
+  const held = await report('held', claim('b', 600))
   const renewed = await report('held', claim('a', 20))
   // It began before the request, also where the second has ended since.
   const early = await report('requested', { ...claim('b'), elapsed: 60_000 })
@@ -1048,6 +1048,11 @@ t.test('so is what is said about claims, and about branches that wait', async (t
   const all = await ask('context=ci')
   const missing = await ask('')
   point('twin', commits.at(-1))
+  point('held', sha)
+  const askHeld = (headers = {}) => ask('context=held&match=held', headers)
+  const heldBefore = await askHeld()
+  await passTime(server.store, 600, { context: 'held' })
+  const heldAfter = await askHeld({ 'if-none-match': heldBefore.headers.get('etag') ?? '' })
   for (const [index, commit] of commits.entries()) {
     point(`m/${`${index}`.padStart(3, '0')}`, commit)
     if (index < 300) await of(index, 'many', 'success')
@@ -1090,20 +1095,20 @@ t.test('so is what is said about claims, and about branches that wait', async (t
     [
       [
         'In all other cases it gets `409`, which changes nothing and says what is stored.',
-        'The `409` of a claim over a `pending` carries `Retry-After`: the seconds until the greater of both claims has passed, at least 1.',
-        'Seconds until the greater of both claims has passed, at least 1; only for a claim over a `pending`.',
+        'The `409` of a claim over a `pending` carries `Retry-After`: the seconds until the greater of both claims has passed, at least 1, and 1 without `run`.',
+        'Seconds until the greater of both claims has passed, at least 1, and 1 over a `pending` without `run`; only for a claim over a `pending`.',
       ],
       [
         refused.map(({ status, error, retryAfter }) => [
           status,
           error?.replace(/ Nothing was changed\.$/, ''),
-          retryAfter?.replace(/^(?:29\d|300)$/, '300'),
+          retryAfter?.replace(/^(?:59\d|600)$/, '600'),
         ]),
         [superseded.status, superseded.retryAfter],
       ],
       [
         [
-          [409, 'This context is "pending", by the run "a".', '300'],
+          [409, 'This context is "pending", by the run "a".', '600'],
           [409, 'This context has a result, "failure".', undefined],
           [409, 'This context is "pending", without a run: another run was asked for.', '1'],
         ],
@@ -1187,7 +1192,7 @@ t.test('so is what is said about claims, and about branches that wait', async (t
         'At `409` it stops, and reports nothing more; after `Retry-After` a new run may claim.',
         'With `Retry-After`, a new run may claim the check after that time.',
         'It gives up a check by a result, such as `error`.',
-        'Only workers should report such a context, all with the same `claim`.',
+        'Only workers should report such a context, all with the same `claim`; others only ask for another run.',
       ],
       [
         await claims(claim('a', 10), 3_600, claim('a', 10, 'success')),
@@ -1237,8 +1242,8 @@ t.test('so is what is said about claims, and about branches that wait', async (t
         'It also stays the same when a claim ends, or another run of what is `pending` is asked for: only a claim shows whether the check can be taken. Claim again after the `Retry-After` of a `409`, also while the response is `304`.',
         'To wait for work, ask every few seconds, with the `ETag` of the last response as `If-None-Match`.',
       ],
-      [unchanged.status, unchanged.body, unchanged.headers.get('link')],
-      [304, '', '<?context=ci&limit=1&after=a>; rel="next"'],
+      [unchanged.status, unchanged.body, unchanged.headers.get('link'), heldBefore.status, heldAfter.status],
+      [304, '', '<?context=ci&limit=1&after=a>; rel="next"', 200, 304],
     ],
     [
       [

@@ -189,11 +189,11 @@ test('openapi.yaml: every number in its prose is that of the schema, or of the s
     info: [bodyLimit, Number(defaultOf('MAX_CONTEXTS')).toLocaleString('en'), '16'],
     parameters: [MAX_LISTED.toLocaleString('en')],
     // A `pending` without `claim` counts as 0, and over one `Retry-After` is at least 1.
-    post: [seconds, '0', '1', String(CLOCK_TOLERANCE / 1000), seconds],
+    post: [seconds, '0', '1', '1', String(CLOCK_TOLERANCE / 1000), seconds],
     get: [String(MAX_BRANCHES)],
     truncated: [MAX_LISTED_BRANCHES.toLocaleString('en')],
     ContentTooLarge: [bodyLimit],
-    'Retry-After': ['1'],
+    'Retry-After': ['1', '1'],
   })
   const server = await startServer(t)
   const withHeaders = (bytes: number) => server.call('GET', '/healthz', { headers: { x: 'x'.repeat(bytes) } })

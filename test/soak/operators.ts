@@ -368,6 +368,8 @@ tap.test('two instances on PostgreSQL, and back to SQLite', async (t) => {
   first.run('database')
   first.run('to PostgreSQL')
   untilReady(first)
+  t.match(first.sh('cat /etc/commit-status.env'), /^DATABASE_URL=/m)
+  t.match(first.sh("sudo -u postgres psql -tc 'select context from statuses' commit-status"), 'first')
   commit.expectAt(t, first, SITE)
   commit.report(first, SITE, 'on PostgreSQL')
 
@@ -422,6 +424,7 @@ tap.test('two instances on PostgreSQL, and back to SQLite', async (t) => {
   first.run('start')
   first.run('to SQLite')
   untilReady(first)
+  t.notMatch(first.sh('cat /etc/commit-status.env'), /^DATABASE_URL/m)
   commit.expectAt(t, first, LOCAL)
 })
 

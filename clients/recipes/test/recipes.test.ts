@@ -43,6 +43,7 @@ t.test('Argo CD notifications', async (t) => {
     text
       .replace(annotation, 'acme/rocket')
       .replace(/\{\{\.([\w.]+)\}\}/g, (_match, name) => values[name] ?? '')
+  t.match(data['trigger.commit-status-deployed'], 'oncePer: app.status.operationState.startedAt\n')
   for (const [template, state] of [
     ['failed', 'failure'],
     ['deployed', 'success'],
