@@ -1,9 +1,10 @@
 import { setTimeout } from 'node:timers/promises'
 import { sql } from 'kysely'
+import { Client } from 'pg'
 import t, { type Test } from 'tap'
 import { openStore, type Store } from '../../src/store/store.ts'
 import { asAdministrator } from '../helpers/changes.ts'
-import { databases, withoutLimit } from '../helpers/databases.ts'
+import { databases, postgres, withoutLimit } from '../helpers/databases.ts'
 import { replaceGit } from '../helpers/git.ts'
 import { holdRequest } from '../helpers/held-request.ts'
 import { startServer } from '../helpers/server.ts'
@@ -204,3 +205,48 @@ for (const database of databases)
       if (quick.took >= AGAIN) quick = await sendQuickly(name)
     t.same(quick.statuses, [201], 'not after a short wait')
   })
+
+t.test('a report that is not stored within a second, four times in a row, gets 503', async (t) => {
+  const server = await startServer(t, { database: withoutLimit(postgres) })
+  const { id, commits } = await server.createRepository('acme/rocket')
+  const sha = commits[0] ?? ''
+  const token = await server.createToken('acme')
+  const authorized: number[] = []
+  const { find } = server.store.access
+  t.capture(server.store.access, 'find', async (...of: Parameters<typeof find>) => {
+    authorized.push(performance.now())
+    return find(...of)
+  })
+  const connectionString = server.options.databaseUrl ?? ''
+  const clients = [new Client({ connectionString }), new Client({ connectionString })] as const
+  for (const client of clients) {
+    await client.connect()
+    t.teardown(() => client.end())
+    await client.query('begin')
+  }
+  const lock = (client: Client) =>
+    client.query('select pg_advisory_xact_lock(hashtextextended($1, $2))', [sha, id])
+  const waiting = `select pid from pg_locks where locktype = 'advisory' and not granted
+    and database = (select oid from pg_database where datname = current_database())`
+  let [holder, next] = clients
+  await lock(holder)
+  let answer: number | undefined
+  const sent = server.report('acme/rocket', sha, { state: 'success' }, token).then(({ status }) => {
+    answer = status
+  })
+  // One of them holds the lock at any time, and gives it up to the other only when the report is late.
+  for (let turn = 0; turn < 20 && answer === undefined; turn++) {
+    const taken = lock(next)
+    const ids = async () => (await holder.query<{ pid: number }>(waiting)).rows.length
+    await until(async () => answer !== undefined || (await ids()) >= 2)
+    while (performance.now() - (authorized.at(-1) ?? 0) < AGAIN + 100) await setTimeout(50)
+    await holder.query('commit; begin')
+    await taken
+    ;[holder, next] = [next, holder]
+  }
+  await holder.query('commit')
+  await sent
+  t.equal(answer, 503)
+  t.equal(authorized.length, 4)
+  t.same(await server.store.statuses.list(id, sha), [])
+})
