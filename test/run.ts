@@ -32,9 +32,9 @@ const { values, positionals: named } = parseArgs({
 })
 const all = ['test/**/*.test.ts', 'clients/*/test/**/*.test.ts']
 const files = named.length > 0 ? named : globSync(all, { cwd: root, exclude: ['**/node_modules'] }).sort()
-const missing = named.find((file) => !statSync(file, { throwIfNoEntry: false })?.isFile())
+const missing = named.find((file) => !statSync(resolve(root, file), { throwIfNoEntry: false })?.isFile())
 if (missing !== undefined) {
-  process.stderr.write(`${missing}: no such file of tests\n`)
+  process.stderr.write(`${missing}: no such test file\n`)
   process.exit(2)
 }
 // The temporary files of this process, such as PostgreSQL's, and of all tests.

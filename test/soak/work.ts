@@ -217,7 +217,7 @@ tap.test(`${PUSHES} pushes in ${MINUTES} minutes`, async (t) => {
   const together =
     overlaps === 0
       ? 'no two commands ran on one commit at once'
-      : `two commands ran on one commit at once ${overlaps} times, each beside what had stopped one of them`
+      : `commits on which two commands ran at once: ${overlaps}, each beside what had stopped one of them`
   if (t.passing())
     recordEvidence(
       'work',

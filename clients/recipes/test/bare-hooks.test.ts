@@ -10,7 +10,8 @@ import { minimalEnvironment } from '../../../test/helpers/process.ts'
 import { startSmallProcesses } from '../../../test/helpers/small-process.ts'
 import { startFailingProxy } from '../../typescript/test/helpers/failing-proxy.ts'
 import { startService } from '../../typescript/test/helpers/service.ts'
-import { environment, install, recipes } from './systems.ts'
+import { environment, install } from './jobs.ts'
+import { recipes } from './systems.ts'
 
 const run = promisify(execFile)
 const runSmall = startSmallProcesses()

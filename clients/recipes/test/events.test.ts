@@ -4,7 +4,8 @@ import t from 'tap'
 import { parse } from 'yaml'
 import { createClient, unwrap } from '../../typescript/src/index.ts'
 import { startService } from '../../typescript/test/helpers/service.ts'
-import { checkout, read, runRecipe, systems } from './systems.ts'
+import { checkout, runRecipe } from './jobs.ts'
+import { read, systems } from './systems.ts'
 
 const first = await startService(t, { commits: 4 * Object.keys(systems).length + 3 })
 // Most of the time they wait.

@@ -8,7 +8,8 @@ import { asAdministrator } from '../../../test/helpers/changes.ts'
 import { git, importCommits } from '../../../test/helpers/git.ts'
 import { minimalEnvironment } from '../../../test/helpers/process.ts'
 import { startService } from '../../typescript/test/helpers/service.ts'
-import { checkout, environment, install, read, recipes } from './systems.ts'
+import { checkout, environment, install } from './jobs.ts'
+import { read, recipes } from './systems.ts'
 
 const run = promisify(execFile)
 const first = await startService(t, { commits: 7 })
