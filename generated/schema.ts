@@ -127,24 +127,26 @@ export interface paths {
         };
         /**
          * Find the last commit of a branch that passed its required checks
-         * @description Returns the newest commit that the branch was at and whose required checks have passed: its verdict, as of
-         *     `getVerdict` with the same `branch` and `require`, is `success`. A deployment can take it without asking again.
+         * @description Returns the newest commit that the branch was at, and still contains, whose required checks have passed: its verdict,
+         *     as of `getVerdict` with the same `branch` and `require`, is `success`. A deployment can take it without asking again.
          *
-         *     1. Only commits that the branch itself was at are looked at, as the server recorded them with each push, and those that a
-         *        push added before its last one. Where these are not known, the first parents of a commit count
-         *        (`git log --first-parent`): before version 0.5.0 of the server; beyond the last 1,000 pushes to the branch, of which a
-         *        request looks at 300; where others than this server moved the branch, or a push named a symbolic ref to it instead;
-         *        and below a merge of the branch into a topic of more than 20,000 commits. A commit of a merged branch may have passed
-         *        without what the branch has had since.
+         *     1. Only commits that the branch itself was at are looked at, as the server recorded them with each push, and between
+         *        two of them the first parents of what the push added (`git log --first-parent`). Those that a forced push has
+         *        removed are not. Where nothing is recorded, first parents alone count: below the push that created the branch;
+         *        before version 0.5.0 of the server; beyond the last 1,000 pushes to the branch, of which a request looks at 300;
+         *        where others than this server moved the branch, or a push named a symbolic ref to it instead; and below a merge of
+         *        the branch into a topic of more than 20,000 commits. A commit of a merged branch may have passed without what the
+         *        branch has had since.
          *     2. Checks must be required, by a rule that matches the branch or by `require`. Otherwise the response is `422`: the
          *        first report would make a commit pass.
          *     3. Today's rules count, for old commits too. A check that is required from now on has not reported on them, so
          *        none of them has passed until it does.
          *     4. A request looks at 300 commits at most. If it returns none of them and there are more, `commit` is null and `next`
          *        says where to go on, as `Link` does: that is not the same as no commit that passed.
-         *     5. A request reads a history for 3 seconds at most. Far down a long one, `after` may take more: the response is
-         *        `503`, what was read is kept, and the same request goes on from there. Where the branch has merged hundreds of
-         *        thousands of commits at once, it stays `503` until the operator of the server has had git write a commit graph.
+         *     5. git has 3 seconds each time that it reads a history, once or twice for most requests. Far down a long one, `after`
+         *        may take more: the response is `503`, what was read is kept, and the same request goes on from there. Where the
+         *        branch has merged hundreds of thousands of commits at once, it stays `503` until the operator of the server has had
+         *        git write a commit graph.
          *
          *     To wait for a change, ask every few seconds, with the `ETag` of the last response as `If-None-Match`: while nothing
          *     changes the response is `304`.
