@@ -109,7 +109,7 @@ The newest commit of main that has passed ci/test, and the branches with their s
 
 Push, and the worker runs ci.sh again; git takes any user name, and the token above as the password:
 
-  git clone ${server.url}/demo/rocket.git && cd rocket && git commit --allow-empty --message again && git push
+  cd "$(mktemp -d)" && git clone ${server.url}/demo/rocket.git . && git commit --allow-empty --message again && git push
 
 In a browser:
 
@@ -125,3 +125,4 @@ In a browser:
 } finally {
   await end()
 }
+if (!values.once) say('The demo has ended, and its files are removed.')

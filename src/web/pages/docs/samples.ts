@@ -109,7 +109,7 @@ function typescript({ operationId, all, body }: Sample): string {
     name === 'sha' ? "sha: process.env.SHA ?? ''" : `${name}: ${JSON.stringify(example)}`,
   )
   if (body) fields.push(`body: ${JSON.stringify(body)}`)
-  return `// npm install --no-save $BASE_URL/assets/commit-status-client.tgz
+  return `// sample.mts, after npm install --no-save $BASE_URL/assets/commit-status-client.tgz
 import { createClient } from '@commit-status/client'
 
 const client = createClient({ baseUrl: process.env.BASE_URL ?? '', token: process.env.TOKEN })

@@ -128,7 +128,7 @@ function refsView(view: RepositoryView): Html {
     <ul class="list">${shown.map(item)}</ul>
     ${
       folded.length > 0
-        ? html`<details><summary>${over}${number(folded.length + hidden)} more branches</summary>
+        ? html`<details><summary>${over}${number(folded.length + hidden)} more ${folded.length + hidden === 1 ? 'branch' : 'branches'}</summary>
       <ul class="list">${folded.map(item)}</ul>
       ${hidden > 0 ? html`<p class="hint">${number(hidden)} of these are not listed. Find them by name.</p>` : ''}
     </details>`
