@@ -71,7 +71,7 @@ t.test('backs up, restores, checks and prunes', async (t) => {
   t.same([restore.code, restore.stdout], [0, ''])
   t.match(
     restore.stderr,
-    /^Restored from the backup .*\nIn it, what was done after that time is undone: tokens that were revoked work again/,
+    /^Restored from the backup .*\nIn what was restored, everything done after that time is undone: tokens that were revoked work again/,
   )
   const again = await runCli(['restore', backups], there)
   t.equal(again.code, 1)

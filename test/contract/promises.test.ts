@@ -84,7 +84,7 @@ const EXPLANATIONS: readonly string[] = [
   'No required patterns and no statuses',
   'A deployment can take it without asking again.',
   'A commit of a merged branch may have passed without what the branch has had since.',
-  '5. git has 3 seconds each time that it reads a history, once or twice for most requests.',
+  '5. git has 3 seconds each time that it reads a history, which most requests do not need.',
   'Far down a long one, `after` may take more: the response is `503`, what was read is kept, and the same request goes on from there.',
   'Where the branch has merged hundreds of thousands of commits at once, it stays `503` until the operator of the server has had git write a commit graph.',
   'The commit, or null if none of those looked at has passed, or `unless` passes over all that have.',
@@ -779,9 +779,10 @@ t.test('so is what is said about branches', async (t) => {
   //  0 ── 1 ── 2 ──── 5 ── 6   the branch main; 4 is the newest commit of a merged branch
   //        └─ 3 ── 4 ─┘
   //                             the branch pulled was at 1 and 2, and then at a merge of 2 into 4, at
-  //                             which released was created; reset was at 4, and then at 2
+  //                             which released was created; several was at 0 and 2, and somebody
+  //                             else moved it to that merge; reset was at 4, and then at 2
   const ids = importGraph(path, [[], [0], [1], [1], [3], [2, 4], [5], [4, 2]])
-  const [root = '', one = '', two = '', , side = '', , newest = '', pulled = ''] = ids
+  const [root = '', one = '', two = '', three = '', side = '', , newest = '', pulled = ''] = ids
   const long = importCommits(path, 302).reverse()
   point('main', newest)
   point('docs', newest)
@@ -790,13 +791,15 @@ t.test('so is what is said about branches', async (t) => {
   await addPush(server.store, repository, 'pulled', [two, pulled])
   point('released', pulled)
   await addPush(server.store, repository, 'released', ['0'.repeat(40), pulled])
+  point('several', pulled)
+  await addPush(server.store, repository, 'several', [root, two])
   point('reset', two)
   await addPush(server.store, repository, 'reset', [side, two])
   point('long', long[0] ?? '')
   gitWith(path, Buffer.from(`create refs/heads/caf\xe9 ${root}\n`, 'latin1'), 'update-ref', '--stdin')
   point(`${'y'.repeat(200)}/${'y'.repeat(60)}`, root)
   await require('main', 'ci')
-  for (const sha of [side, one, root]) await report(sha, 'ci')
+  for (const sha of [side, three, one, root]) await report(sha, 'ci')
   await report(one, 'extra', 'failure')
 
   const found = await passed('branch=main')
@@ -805,7 +808,7 @@ t.test('so is what is said about branches', async (t) => {
   const unchanged = await ask('last-passed?branch=main', { 'if-none-match': etag })
   const first = await ask('branches?limit=2&match=*')
   const samePage = await ask('branches?limit=2&match=*', { 'if-none-match': first.headers.get('etag') ?? '' })
-  const last = await ask('branches?limit=4&match=*&after=long')
+  const last = await ask('branches?limit=5&match=*&after=long')
   const verdict = await ask(`commits/${one}/verdict?branch=main`)
   await require('m*', 'late')
   const later = await passed('branch=main')
@@ -829,7 +832,6 @@ t.test('so is what is said about branches', async (t) => {
     [
       [
         'Returns the newest commit that the branch was at, and still contains, whose required checks have passed: its verdict, as of `getVerdict` with the same `branch` and `require`, is `success`.',
-        'Where nothing is recorded, first parents alone count: below the push that created the branch; before version 0.5.0 of the server; beyond the last 1,000 pushes to the branch, of which a request looks at 300; where others than this server moved the branch, or a push named a symbolic ref to it instead; and below a merge of the branch into a topic of more than 20,000 commits.',
         'The combined state of all contexts of the commit, required or not.',
         'How many commits were looked at, this one included.',
         'Name of the branch, without `refs/heads/`.',
@@ -898,15 +900,28 @@ t.test('so is what is said about branches', async (t) => {
     ],
     [
       [
-        '1. Only commits that the branch itself was at are looked at, as the server recorded them with each push, and between two of them the first parents of what the push added (`git log --first-parent`).',
-        'Those that a forced push has removed are not.',
+        '1. Only commits that the branch itself was at are looked at: those that the server recorded with each push, and from each of these on its first parents (`git log --first-parent`), as long as they contain the recorded commit before it.',
+        'Where nothing is recorded, first parents alone count: below the push that created the branch; before version 0.5.0 of the server; beyond the last 1,000 pushes to the branch, of which a request looks at 300; and below a merge of the branch into a topic of more than 20,000 commits.',
+        'What others than this server moved, or a push that named a symbolic ref to the branch, counts as one push.',
       ],
+      await Promise.all(
+        ['pulled', 'several', 'released'].map(
+          async (branch) => (await passed(`branch=${branch}&require=ci`)).commit?.sha,
+        ),
+      ),
+      [one, one, side],
+    ],
+    [
       [
-        (await passed('branch=pulled&require=ci')).commit?.sha,
-        (await passed('branch=released&require=ci')).commit?.sha,
-        (await passed('branch=reset&require=ci')).commit?.sha,
+        'Those that a forced push has removed are not, unless `after` is one.',
+        'After one that a forced push has removed, the commits follow that the branch was at before it.',
       ],
-      [one, side, one],
+      await Promise.all(
+        ['', `&after=${side}`].map(
+          async (after) => (await passed(`branch=reset&require=ci${after}`)).commit?.sha,
+        ),
+      ),
+      [one, three],
     ],
     [
       'Name at least one context exactly: where no rule matches the branch, and all patterns contain `*`, the response is `422`.',
@@ -987,7 +1002,7 @@ t.test('so is what is said about branches', async (t) => {
         'It need not be that of a branch any more.',
       ],
       [await namesOf('match=*o*'), await namesOf('match=Main'), await namesOf('after=gone')],
-      [['docs', 'long'], [], ['long', 'main', 'pulled', 'released', 'reset']],
+      [['docs', 'long'], [], ['long', 'main', 'pulled', 'released', 'reset', 'several']],
     ],
     [
       [

@@ -105,6 +105,7 @@ t.test('the last commit that passed is deployed, and red branches are named', as
   const branch = `deployed-${commit.sha.slice(0, 8)}`
   git(service.path, 'update-ref', `refs/heads/${branch}`, commit.sha)
   const deploy = () => runRecipe('deploy-last-passed', branch, 'echo', 'deployed')
+  t.equal(await runRecipe('deploy-last-passed', branch), 2, 'no command')
   t.equal(await deploy(), 7, 'no rule')
   const repository = await server.store.repositories.get('acme', 'rocket')
   await asAdministrator(server.store).rules.set(repository, {

@@ -79,7 +79,7 @@ Backups in one folder share objects. A backup that does not end leaves those bef
       say(
         lockUsers
           ? `${count(locked, 'user')} locked. Unlock them one by one with "user unlock".`
-          : 'In it, what was done after that time is undone: tokens that were revoked work again, and so do users that were locked. ' +
+          : 'In what was restored, everything done after that time is undone: tokens that were revoked work again, and so do users that were locked. ' +
               'Revoke and lock them again, or restore with --lock-users.',
       )
     })

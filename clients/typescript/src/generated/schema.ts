@@ -130,20 +130,20 @@ export interface paths {
          * @description Returns the newest commit that the branch was at, and still contains, whose required checks have passed: its verdict,
          *     as of `getVerdict` with the same `branch` and `require`, is `success`. A deployment can take it without asking again.
          *
-         *     1. Only commits that the branch itself was at are looked at, as the server recorded them with each push, and between
-         *        two of them the first parents of what the push added (`git log --first-parent`). Those that a forced push has
-         *        removed are not. Where nothing is recorded, first parents alone count: below the push that created the branch;
-         *        before version 0.5.0 of the server; beyond the last 1,000 pushes to the branch, of which a request looks at 300;
-         *        where others than this server moved the branch, or a push named a symbolic ref to it instead; and below a merge of
-         *        the branch into a topic of more than 20,000 commits. A commit of a merged branch may have passed without what the
-         *        branch has had since.
+         *     1. Only commits that the branch itself was at are looked at: those that the server recorded with each push, and from
+         *        each of these on its first parents (`git log --first-parent`), as long as they contain the recorded commit before
+         *        it. Those that a forced push has removed are not, unless `after` is one. Where nothing is recorded, first parents
+         *        alone count: below the push that created the branch; before version 0.5.0 of the server; beyond the last 1,000
+         *        pushes to the branch, of which a request looks at 300; and below a merge of the branch into a topic of more than
+         *        20,000 commits. What others than this server moved, or a push that named a symbolic ref to the branch, counts as
+         *        one push. A commit of a merged branch may have passed without what the branch has had since.
          *     2. Checks must be required, by a rule that matches the branch or by `require`. Otherwise the response is `422`: the
          *        first report would make a commit pass.
          *     3. Today's rules count, for old commits too. A check that is required from now on has not reported on them, so
          *        none of them has passed until it does.
          *     4. A request looks at 300 commits at most. If it returns none of them and there are more, `commit` is null and `next`
          *        says where to go on, as `Link` does: that is not the same as no commit that passed.
-         *     5. git has 3 seconds each time that it reads a history, once or twice for most requests. Far down a long one, `after`
+         *     5. git has 3 seconds each time that it reads a history, which most requests do not need. Far down a long one, `after`
          *        may take more: the response is `503`, what was read is kept, and the same request goes on from there. Where the
          *        branch has merged hundreds of thousands of commits at once, it stays `503` until the operator of the server has had
          *        git write a commit graph.
@@ -882,9 +882,9 @@ export interface operations {
                  */
                 unless?: components["schemas"]["ExactContext"];
                 /**
-                 * @description Begins after this commit, the `next` of an earlier response or another one that the branch was at. If the branch
-                 *     was not at it, or is not known to have been after a forced push, the response is `404`, and the search begins
-                 *     again without `after`.
+                 * @description Begins after this commit, the `next` of an earlier response or another one that the branch was at. After one that
+                 *     a forced push has removed, the commits follow that the branch was at before it. If the branch was not at it, or is
+                 *     not known to have been after a forced push, the response is `404`, and the search begins again without `after`.
                  */
                 after?: components["schemas"]["CommitId"];
             };
