@@ -146,7 +146,7 @@ t.test('repositories', async (t) => {
 })
 
 t.test('imports', async (t) => {
-  const { server, done, refused, list } = await setUp(t)
+  const { server, cli, done, refused, list } = await setUp(t)
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'import-')))
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
   const before = process.env.INIT_CWD
@@ -161,7 +161,10 @@ t.test('imports', async (t) => {
   writeFileSync(join(folder, 'file'), '')
 
   t.equal(await done('repo', 'import', 'acme/bare', 'bare.git', '--private'), '')
-  await done('repo', 'import', 'acme/checkout', join(folder, 'checkout/.git'))
+  t.match(await cli('repo', 'import', 'acme/checkout', join(folder, 'checkout/.git')), {
+    code: 0,
+    stderr: /^acme\/checkout is public: everyone can see it\.$/m,
+  })
   t.same(await list('repo', 'list'), [
     { name: 'acme/bare', visibility: 'private', object_format: 'sha1', path: join(folder, 'bare.git') },
     {

@@ -86,7 +86,7 @@ for (const database of databases) {
     t.match(created, {
       code: 0,
       stderr:
-        /user-1\/a is private: .*\nnobody\/b is public: everyone .*\nwarning: nobody is a group without members\./,
+        /user-1\/a is private: its owner and users with access can see it\.\nnobody\/b is public: everyone can see it\.\nwarning: nobody is a group without members\./,
     })
     t.same(created.stdout, `${['1.git', '2.git'].map((name) => join(folder, name)).join('\n')}\n`)
     t.match(await list('repo', 'list'), [

@@ -117,6 +117,17 @@ t.test('pages', async (t) => {
     t.strictSame(claimable((await server.call('GET', path)).body), [], path)
 })
 
+t.test('what documents download from a server is there', async (t) => {
+  const server = await startServer(t)
+  const paths = globSync(DOCUMENTS, { cwd: root, exclude: ['**/node_modules', '**/dist'] })
+  const named = paths
+    .filter((path) => path !== 'clients/recipes/test')
+    .flatMap((path) => readDocument(path).match(/\/assets\/[\w./-]*\w/g) ?? [])
+  t.ok(named.length > 20)
+  for (const path of new Set(named))
+    if (path !== '/assets/recipes') t.ok((await server.call('GET', path)).status < 400, path)
+})
+
 t.test('what could be taken is found', async (t) => {
   for (const text of [
     'https://commit-status.dev/install.sh',

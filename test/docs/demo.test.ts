@@ -1,14 +1,19 @@
 import { execFile } from 'node:child_process'
+import { readdirSync } from 'node:fs'
 import { promisify } from 'node:util'
 import t from 'tap'
+import { temporaryFolder } from '../helpers/databases.ts'
 import { minimalEnvironment } from '../helpers/process.ts'
 
 const run = promisify(execFile)
 
 t.test('the demo runs to its end, and its commands can be copied as they are', async (t) => {
+  const folder = temporaryFolder(t)
   const { stdout } = await run(process.execPath, ['clients/demo/demo.ts', '--once'], {
-    env: minimalEnvironment(),
+    env: { ...minimalEnvironment(), TMPDIR: folder },
+    timeout: 120_000,
   })
+  t.same(readdirSync(folder), [], 'no files are left behind')
   const commands = stdout.replaceAll('\\\n', ' ').match(/^ {2}curl .*$/gm) ?? []
   t.equal(commands.length, 4)
   for (const command of commands) {

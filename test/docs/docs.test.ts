@@ -211,6 +211,16 @@ test('every file that a document names exists', async (t) => {
       join(dirname(document), path),
     )
     for (const path of [...named, ...linked]) t.ok(existsSync(path), `${document}: ${path}`)
+    for (const [, path = '', anchor = ''] of text.matchAll(/\]\(([^)#:]*)#([^)]+)\)/g)) {
+      const target = path === '' ? text : readDocument(join(dirname(document), path))
+      const anchors = [...target.matchAll(/^#+ (.+)$/gm)].map(([, heading = '']) =>
+        heading
+          .toLowerCase()
+          .replace(/[^\w\s-]/g, '')
+          .replace(/\s/g, '-'),
+      )
+      t.ok(anchors.includes(anchor), `${document}: ${path}#${anchor}`)
+    }
   }
   // Names files below `src`; the diagram of a push, those below `git-http` too.
   for (const [, path = ''] of readDocument('src/README.md').matchAll(

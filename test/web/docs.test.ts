@@ -114,6 +114,10 @@ t.test('each recipe is served as it is, and filled in for a server and a reposit
       .replaceAll('acme/rocket', 'alice/x.y')
     t.equal(unescaped(shown ?? ''), expected, file)
   }
+  const { body: chosen } = await page({ file: 'mirror' })
+  t.match(chosen, '<input type="hidden" name="file" value="mirror">', '"Fill in" stays at the file')
+  const [, copied] = /<button[^>]* data-copy="([^"]*)"/.exec(chosen.slice(chosen.indexOf('id="file"'))) ?? []
+  t.equal(copied, 'recipe', 'Copy takes the file')
   const { body: notes } = await server.call('GET', '/assets/recipes/README.md')
   for (const [, path = ''] of notes.matchAll(/\]\(([\w-][^)#:]*)/g))
     t.equal((await server.call('GET', `/assets/recipes/${path}`)).status, 200, path)

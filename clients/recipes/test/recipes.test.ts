@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { appendFileSync, readdirSync, readFileSync } from 'node:fs'
+import { appendFileSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
@@ -130,6 +130,27 @@ t.test('the last commit that passed is deployed, and red branches are named', as
   t.equal(await fail(), 9, 'the code of the command')
   t.equal(readFileSync(log, 'utf8'), `${newer}\n${older}\n`, 'one commit before, once')
   t.equal(await deploy(), `deployed ${older}\n`, 'the commit before is not marked, the first one is')
+  await server.report('acme/rocket', newer, { context: 'deploy', state: 'success' }, token)
+  const other = await runRecipe(
+    'deploy-last-passed',
+    branch,
+    'sh',
+    '-c',
+    `[ "$1" = ${older} ] && exit 8; exit 9`,
+    'sh',
+  )
+  t.equal(other, 9, 'the code of the first command')
+  const [last = ''] = importCommits(service.path, 1)
+  const alone = `${branch}-alone`
+  git(service.path, 'update-ref', `refs/heads/${alone}`, last)
+  await asAdministrator(server.store).rules.set(repository, {
+    refPattern: alone,
+    required: ['all'],
+    bypass: [],
+  })
+  await server.report('acme/rocket', last, { context: 'all', state: 'success' }, token)
+  t.equal(await runRecipe('deploy-last-passed', alone, 'sh', '-c', 'exit 9'), 9, 'none before it')
+  await t.rejects(run(join(recipes, 'deploy-last-passed'), [], { env }), /deploy-last-passed BRANCH COMMAND/)
   const { json } = await server.read('acme/rocket', newer)
   t.match(json, {
     statuses: [
@@ -170,6 +191,12 @@ t.test('a release publishes only what the push of its tag accepted', async (t) =
   t.strictSame(await release('1'), [1, false], 'what would be published is not the commit')
   git(cwd, 'reset', '--quiet')
   t.equal(git(cwd, 'tag') + git(path, 'tag'), '')
+  const real = join(cwd, 'commit-status')
+  renameSync(real, `${real}.real`)
+  writeFileSync(real, `#!/bin/sh\n"$0.real" "$@" && git add Makefile\n`, { mode: 0o755 })
+  t.strictSame(await release('1'), [1, false], 'the work tree changed during the wait')
+  git(cwd, 'reset', '--quiet')
+  renameSync(`${real}.real`, real)
   t.strictSame(await release('1'), [0, true])
   t.equal(git(path, 'rev-parse', 'v1^{commit}'), commit.sha)
 

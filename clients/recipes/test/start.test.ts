@@ -231,6 +231,12 @@ t.test('chat-verdicts', async (t) => {
   await report(next, 'success')
   await post()
   t.strictSame(posted(), [`acme/rocket chat/main: success at ${next}`])
+  await report(next, 'failure')
+  await run('flock', [`${env.CHAT_STATE}.lock`, join(recipes, 'chat-verdicts'), 'chat/*'], { env })
+  t.strictSame(posted(), [], 'while another run is under way')
+  await report(next, 'success')
+  await post()
+  t.strictSame(posted(), [])
 
   // Each pair of repository and pattern has its own file. Numbers of versions are no numbers.
   const of = (pattern: string) =>
