@@ -52,6 +52,8 @@ function environmentOf({ authorization, credential, config, env }: GitOptions) {
     'gc.auto': '0',
     // As in the repositories of the server.
     'core.compression': '0',
+    // With 0, the default, git 2.55 waits as long as a 429 says if it follows a 401.
+    'http.maxRetries': '1',
     ...(authorization !== undefined && { 'http.extraHeader': `Authorization: ${authorization}` }),
     ...(credential && { 'credential.helper': helper }),
     ...config,
